@@ -1,0 +1,33 @@
+# Each target makes the virtual environment when it is missing or pyproject.toml has changed.
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+RUN := $(VENV)/bin/python
+
+.PHONY: demo test lint bench clean
+
+demo: $(STAMP)
+	$(RUN) examples/demo.py
+
+test: $(STAMP)
+	$(RUN) -m pytest tests
+
+lint: $(STAMP)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+# Files that start with an underscore are parts of benchmarks, not benchmarks.
+bench: $(STAMP)
+	@set -e; for file in $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do \
+		echo "== $$file --quick"; $(RUN) $$file --quick; \
+	done
+
+clean:
+	rm -rf $(VENV) .venv-ci build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@

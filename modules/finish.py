@@ -1,0 +1,109 @@
+"""Finishing steps as instructions: they look at the program again at every replay.
+
+What MetaSchedule does in hidden post-processing is here part of the trace (design, section 3).
+"""
+
+from __future__ import annotations
+
+from schedlang.analysis import (
+    LoopKind,
+    constant_extent,
+    is_single_child,
+    loop_is_plain,
+    loop_kind,
+    stores_contiguously,
+)
+from schedlang.expressions import IntExpr
+from schedlang.handles import BlockRV, LoopRV
+from schedlang.kinds import instruction
+from schedlang.schedule import Schedule
+
+# A split for fewer lanes than this costs more than it gains.
+MIN_LANES = 4
+
+
+@instruction
+def parallelize_outer(sch: Schedule, block: BlockRV, max_jobs: int | IntExpr) -> None:
+    """Fuse a block's outer spatial loops until they give ``max_jobs`` iterations; run them in parallel.
+
+    ::
+
+        for i in 4: for j in 8: for k: C   ->   parallel ij in 32: for k: C
+    """
+    fusible: list[LoopRV] = []
+    jobs = 1
+    for loop in sch.get_loops(block):
+        if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
+            break
+        extent = constant_extent(sch, loop)
+        if extent is None:
+            break
+        fusible.append(loop)
+        jobs *= extent
+        if jobs >= max_jobs or not is_single_child(sch, loop):
+            break
+    if jobs > 1:
+        sch.parallel(sch.fuse(*fusible) if len(fusible) > 1 else fusible[0])
+
+
+@instruction
+def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
+    """Vectorise a block's innermost loop, or its largest part of at most ``max_lanes`` elements.
+
+    ::
+
+        for i: for j in 256: C[i, j]   ->   for i: for j0 in 4: vectorized j1 in 64: C[i, j]
+
+    Only a spatial loop that runs along what is stored: lanes that scatter compile slowly and run
+    slowly. Loops of extent 1 further in do not count.
+    """
+    for loop in reversed(sch.get_loops(block)):
+        extent = constant_extent(sch, loop)
+        if extent == 1:
+            continue
+        if extent is None:
+            return
+        if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
+            return
+        if not stores_contiguously(sch, block, loop):
+            return
+        lanes = max(d for d in range(1, max_lanes + 1) if extent % d == 0)
+        if lanes == extent:
+            sch.vectorize(loop)
+        elif lanes >= MIN_LANES:
+            sch.vectorize(sch.split(loop, [None, lanes])[1])
+        return
+
+
+@instruction
+def annotate_unroll(sch: Schedule, block: BlockRV, max_step: int | IntExpr) -> None:
+    """Let code generation unroll a block's loops whose bodies have at most ``max_step`` steps.
+
+    ::
+
+        for i: C   ->   for i: C  # {"pragma_auto_unroll_max_step": 64, "pragma_unroll_explicit": 1}
+    """
+    if max_step <= 0:
+        return
+    loops = sch.get_loops(block)
+    if loops:
+        sch.annotate(loops[0], "pragma_auto_unroll_max_step", max_step)
+        sch.annotate(loops[0], "pragma_unroll_explicit", 1)
+
+
+@instruction
+def decompose_reduction_block(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
+    """Set a reduction's initial value before its outermost reduction loop, in vector form.
+
+    ::
+
+        for i: for k: for j: {init if k == 0; C += ..}   ->   for i: {for j: init; for k: for j: C += ..}
+    """
+    if sch.get(block).init is None:
+        return
+    loops = sch.get_loops(block)
+    for loop in loops:
+        if loop_kind(sch, loop) != LoopKind.SPATIAL:
+            init = sch.decompose_reduction(block, loop)
+            vectorize_inner(sch, init, max_lanes)
+            return

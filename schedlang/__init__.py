@@ -1,0 +1,94 @@
+"""schedlang: an embedded probabilistic language for tensor-program schedules, on Apache TVM."""
+
+from schedlang import workloads
+from schedlang.distributions import (
+    Categorical,
+    ComputeLocation,
+    Distribution,
+    IntRange,
+    PartitionedTile,
+    PerfectTile,
+    Permutation,
+    Subset,
+    distribution_from_json,
+    distribution_to_json,
+)
+from schedlang.distributions import register_distribution as distribution
+from schedlang.errors import (
+    DatabaseError,
+    DistributionError,
+    InstructionError,
+    InvalidTrace,
+    NotApplicable,
+    SchedlangError,
+    SpaceError,
+    TargetError,
+    TraceFormatError,
+    WorkloadError,
+)
+from schedlang.expressions import IndexMap, IntExpr, IntRV
+from schedlang.handles import BlockRV, LoopRV
+from schedlang.kinds import instruction, sampling_instruction
+from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.module import Module, module
+from schedlang.replay import assess, replay, resample
+from schedlang.schedule import Schedule
+from schedlang.space import Sketch, Space, Stochastic
+from schedlang.trace import Trace
+from schedlang.tune import Database, Target, TuneResult, default_space, open_database, tune
+from schedlang.workload import Workload
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BlockRV",
+    "Candidate",
+    "Categorical",
+    "ComputeLocation",
+    "Database",
+    "DatabaseError",
+    "Distribution",
+    "DistributionError",
+    "IndexMap",
+    "InstructionError",
+    "IntExpr",
+    "IntRV",
+    "IntRange",
+    "InvalidTrace",
+    "LoopRV",
+    "Measurement",
+    "Measurer",
+    "Module",
+    "NotApplicable",
+    "PartitionedTile",
+    "PerfectTile",
+    "Permutation",
+    "SchedlangError",
+    "Schedule",
+    "Sketch",
+    "Space",
+    "SpaceError",
+    "Status",
+    "Stochastic",
+    "Subset",
+    "Target",
+    "TargetError",
+    "Trace",
+    "TraceFormatError",
+    "TuneResult",
+    "Workload",
+    "WorkloadError",
+    "assess",
+    "default_space",
+    "distribution",
+    "distribution_from_json",
+    "distribution_to_json",
+    "instruction",
+    "module",
+    "open_database",
+    "replay",
+    "resample",
+    "sampling_instruction",
+    "tune",
+    "workloads",
+]

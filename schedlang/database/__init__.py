@@ -1,0 +1,28 @@
+"""Records of measurements, kept in memory or in one SQLite file."""
+
+from __future__ import annotations
+
+import os
+
+from schedlang.database.base import Database
+from schedlang.database.memory import MemoryDatabase
+from schedlang.database.record import Record
+from schedlang.database.sqlite import SQLiteDatabase
+
+__all__ = ["Database", "MemoryDatabase", "Record", "SQLiteDatabase", "open_database"]
+
+
+def open_database(
+    where: Database | str | os.PathLike[str] | None = None, *, read_only: bool = False
+) -> Database:
+    """A database from what users give: a path, a database as it is, or None for one in memory.
+
+    Raises ``DatabaseError`` when the file cannot be opened, ``TypeError`` for anything else.
+    """
+    if isinstance(where, Database):
+        return where
+    if where is None:
+        return MemoryDatabase()
+    if isinstance(where, str | os.PathLike):
+        return SQLiteDatabase(where, read_only=read_only)
+    raise TypeError(f"a database is a path, a Database or None, not a {type(where).__name__}")

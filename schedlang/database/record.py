@@ -1,0 +1,70 @@
+"""Records: a trace, where it was measured, and what measuring gave."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, field
+
+from schedlang.measurement import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One measured trace. The key of a lookup is (workload_key, target_key, toolchain_key).
+
+    Attributes
+    ----------
+    workload_key, workload_name: of the program before scheduling.
+    target_key: of the machine; toolchain_key: of the compiler and its versions.
+    trace_json: the trace as JSON text; a database never interprets it.
+    status: how the measurement ended.
+    samples: raw latencies in seconds, one a repeat; at least one when ``status`` is OK.
+    message, stderr: one line, and the tail of the worker's output, when it is not OK.
+    verified: the outputs were compared with the unscheduled program's and agree.
+    search: what proposed the trace, such as ``"evolutionary"``.
+    seed: the search's seed, if it had one.
+    created: when it was measured, in seconds since 1970 (UTC).
+    id: given by the database on ``append``; None before.
+
+    Raises ``ValueError`` for an OK record without samples, or with one that is not a positive
+    finite number: such a time would win every search.
+    """
+
+    workload_key: str
+    workload_name: str
+    target_key: str
+    toolchain_key: str
+    trace_json: str
+    status: Status
+    samples: tuple[float, ...]
+    message: str
+    verified: bool
+    search: str
+    seed: int | None
+    created: float
+    id: int | None = None
+    stderr: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.ok and not self.samples:
+            raise ValueError("a record with status ok needs at least one sample")
+        for sample in self.samples if self.ok else ():
+            if not (math.isfinite(sample) and sample > 0):
+                raise ValueError(f"{sample!r} is no latency; a sample is positive, in seconds")
+        for name in ("message", "stderr"):
+            # A worker may print bytes that are no text; they must not stop a record.
+            text = getattr(self, name).encode("utf-8", "backslashreplace").decode("utf-8")
+            object.__setattr__(self, name, text)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it carries a latency."""
+        return self.status is Status.OK
+
+    @property
+    def latency(self) -> float:
+        """Median of the samples, in seconds; ValueError when the status is not OK."""
+        if not self.ok:
+            raise ValueError(f"record {self.id} has no latency: it ended as {self.status}")
+        return statistics.median(self.samples)

@@ -1,0 +1,112 @@
+"""Who decides at a draw or a choice while a program is recorded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from schedlang.distributions import Categorical, Distribution
+from schedlang.errors import SpaceError
+
+
+class Decider(Protocol):
+    """Answers each draw and each choice, in program order."""
+
+    def decide(self, site: str, distribution: Distribution) -> Any:
+        """A decision for a sampling site."""
+        ...
+
+    def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
+        """The number of the option to take."""
+        ...
+
+
+class Draw:
+    """Draws everything from the prior, except what is given by site."""
+
+    def __init__(
+        self,
+        rng: random.Random | None = None,
+        decisions: Mapping[str, Any] | None = None,
+        choices: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._rng = rng
+        self.decisions = dict(decisions or {})
+        self.choices = dict(choices or {})
+        self.used: set[str] = set()
+
+    @property
+    def rng(self) -> random.Random:
+        """The generator; made when first needed, as seeding one takes longer than a draw."""
+        if self._rng is None:
+            self._rng = random.Random()
+        return self._rng
+
+    def decide(self, site: str, distribution: Distribution) -> Any:
+        if site in self.decisions:
+            self.used.add(site)
+            return self.decisions[site]
+        return distribution.sample(self.rng)
+
+    def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
+        if site not in self.choices:
+            return int(distribution.sample(self.rng))
+        self.used.add(site)
+        wanted = self.choices[site]
+        label = option_label(wanted)
+        if label not in labels:
+            raise SpaceError(f"choice {site!r} has no option {label}; it has {', '.join(labels)}")
+        return list(labels).index(label)
+
+    def unused(self) -> list[str]:
+        """Sites that were given but never met."""
+        return sorted((set(self.decisions) | set(self.choices)) - self.used)
+
+
+class Path:
+    """Takes a given prefix of choices by number, then the first option; draws the decisions.
+
+    ``taken`` lists (site, labels, number) of every choice met, ``alternatives`` the other possible
+    numbers there: what the enumeration of sketches has still to visit.
+    """
+
+    def __init__(self, prefix: Sequence[int], rng: random.Random) -> None:
+        self.prefix = tuple(prefix)
+        self.rng = rng
+        self.taken: list[tuple[str, tuple[str, ...], int]] = []
+        self.alternatives: list[list[int]] = []
+
+    def decide(self, site: str, distribution: Distribution) -> Any:
+        return distribution.sample(self.rng)
+
+    def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
+        possible = [int(number) for number in distribution.support()]
+        position = len(self.taken)
+        number = self.prefix[position] if position < len(self.prefix) else possible[0]
+        self.taken.append((site, tuple(labels), number))
+        self.alternatives.append([other for other in possible if other > number])
+        return number
+
+
+class Refuse:
+    """Inside an instruction written in Python nothing may be drawn: it would not be recorded."""
+
+    def decide(self, site: str, distribution: Distribution) -> Any:
+        raise SpaceError(
+            f"{site}: an instruction cannot draw, its inside is not recorded; "
+            "draw in the module and pass the value as an argument"
+        )
+
+    def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
+        raise SpaceError(
+            f"{site}: an instruction cannot choose, its inside is not recorded; "
+            "choose in the module and pass the option as an argument"
+        )
+
+
+def option_label(option: Any) -> str:
+    """How a choice's option is written in a trace."""
+    if option is None or isinstance(option, (bool, int, float, str)):
+        return str(option)
+    return str(getattr(option, "name", None) or getattr(option, "__name__", None) or option)

@@ -1,0 +1,32 @@
+"""What sampling instructions draw from: the contract, ours, and how to store them."""
+
+from schedlang.distributions.base import JSON, Decision, Distribution, Rng
+from schedlang.distributions.categorical import Categorical
+from schedlang.distributions.compute_location import ComputeLocation
+from schedlang.distributions.int_range import IntRange
+from schedlang.distributions.partitioned_tile import PartitionedTile
+from schedlang.distributions.perfect_tile import PerfectTile
+from schedlang.distributions.permutation import Permutation
+from schedlang.distributions.registry import (
+    distribution_from_json,
+    distribution_to_json,
+    register_distribution,
+)
+from schedlang.distributions.subset import Subset
+
+__all__ = [
+    "JSON",
+    "Categorical",
+    "ComputeLocation",
+    "Decision",
+    "Distribution",
+    "IntRange",
+    "PartitionedTile",
+    "PerfectTile",
+    "Permutation",
+    "Rng",
+    "Subset",
+    "distribution_from_json",
+    "distribution_to_json",
+    "register_distribution",
+]

@@ -1,0 +1,96 @@
+"""Checks of constructor arguments; each failure names the distribution, the argument, the value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NoReturn
+
+from schedlang.distributions._text import shorten
+from schedlang.errors import DistributionError
+
+MAX_EXTENT = 2**31 - 1
+MAX_LEVELS = 16
+MAX_CANDIDATES = 65_536
+MAX_VALUE = 2**63 - 1
+
+
+def refuse(owner: str, argument: str, value: object, problem: str) -> NoReturn:
+    """Raise the DistributionError for one argument."""
+    raise DistributionError(f"{owner}({argument}={shorten(value)}): {problem}")
+
+
+def check_int(owner: str, argument: str, value: object, low: int, high: int) -> None:
+    """``value`` must be a plain int in [low, high]; bools and numpy integers are refused."""
+    if type(value) is not int or not low <= value <= high:
+        refuse(owner, argument, value, f"must be an int from {low} to {high}")
+
+
+def distinct_ints(owner: str, argument: str, values: object, limit: int) -> tuple[int, ...]:
+    """``values`` as a tuple of 1 to ``limit`` distinct plain ints of 64 bits."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        refuse(owner, argument, values, "must be a sequence of ints")
+    seen: dict[int, None] = {}
+    for value in values:
+        if type(value) is not int or not -MAX_VALUE <= value <= MAX_VALUE:
+            refuse(owner, argument, values, f"must hold 64-bit ints only, not {shorten(value)}")
+        if value in seen:
+            refuse(owner, argument, values, f"must be distinct, but {shorten(value)} comes twice")
+        if len(seen) == limit:
+            refuse(owner, argument, values, f"must hold at most {limit} values")
+        seen[value] = None
+    if not seen:
+        refuse(owner, argument, values, "must hold at least one value")
+    return tuple(seen)
+
+
+def normalised(owner: str, argument: str, values: object, length: int) -> tuple[float, ...] | None:
+    """Weights as probabilities that sum to 1; None when they are all equal.
+
+    Equal distributions must compare equal, so ``(1, 1)``, ``(0.5, 0.5)`` and None are one value.
+    Probabilities that already sum to 1 are kept to the last bit (JSON round-trips exactly).
+    """
+    if values is None:
+        return None
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        refuse(owner, argument, values, "must be a sequence of weights")
+    weights: list[float] = []
+    for value in values:
+        if len(weights) == length:
+            refuse(owner, argument, values, f"must hold {length} weights, one a candidate")
+        weights.append(as_weight(owner, argument, value))
+    if len(weights) != length:
+        refuse(owner, argument, values, f"must hold {length} weights, one a candidate")
+    largest = max(weights)
+    if largest == 0.0:
+        refuse(owner, argument, values, "must hold at least one weight above 0")
+    scaled = [weight / largest for weight in weights]
+    total = math.fsum(scaled)
+    if abs(total * largest - 1.0) > 1e-12:
+        weights = [weight / total for weight in scaled]
+    return tuple(weights) if len(set(weights)) > 1 else None
+
+
+def as_weight(owner: str, argument: str, value: object) -> float:
+    """``value`` as a finite float >= 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        refuse(owner, argument, value, "a weight must be a number")
+    try:
+        weight = float(value)
+    except OverflowError:
+        refuse(owner, argument, value, "a weight must be finite and not negative")
+    if not math.isfinite(weight) or weight < 0.0:
+        refuse(owner, argument, value, "a weight must be finite and not negative")
+    return weight
+
+
+def as_number(d: object) -> int | float | None:
+    """An integer of any type or a finite float; None for all else, also bools. Never raises."""
+    if isinstance(d, bool):
+        return None
+    if isinstance(d, float):
+        return float(d) if math.isfinite(d) else None
+    try:
+        return int(d.__index__())  # type: ignore[attr-defined]
+    except Exception:  # any object may come here, and none may stop a replay
+        return None

@@ -1,0 +1,62 @@
+"""Random draws that need nothing of a generator but ``random()``."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Protocol
+
+# One double holds 53 random bits; below this bound a single draw is biased by less than 2**-27.
+_SINGLE_DRAW_BOUND = 1 << 26
+
+# Share of proposals that are fresh draws from the prior: 1 in PRIOR_JUMP. They make every proposal
+# irreducible, whatever holes weights leave in a support.
+PRIOR_JUMP = 8
+
+
+class Rng(Protocol):
+    """What drawing needs: ``random.Random`` and ``numpy.random.Generator`` both have it."""
+
+    def random(self) -> float:
+        """A float in [0, 1)."""
+        ...
+
+
+def pick_index(rng: Rng, n: int) -> int:
+    """An integer in [0, n), uniformly; ``n`` may be of any size."""
+    if n <= _SINGLE_DRAW_BOUND:
+        return int(rng.random() * n)
+    bits, drawn = 0, 0
+    while bits < n.bit_length() + 27:
+        drawn = (drawn << 53) | int(rng.random() * (1 << 53))
+        bits += 53
+    return (drawn * n) >> bits
+
+
+def cumulate(masses: Sequence[int] | Sequence[float]) -> list[float]:
+    """Cumulative probabilities of positive masses; the last is exactly 1.0.
+
+    Integers may be of any size: the quotient of two integers is correctly rounded.
+    """
+    sums = list(accumulate(masses))
+    total = sums[-1]
+    return [partial / total for partial in sums]
+
+
+def pick_cumulated(rng: Rng, cumulated: Sequence[float]) -> int:
+    """The index drawn from what :func:`cumulate` returned."""
+    return bisect_right(cumulated, rng.random())
+
+
+def mixture_log_ratio(adjacent: bool, n_here: int, n_there: int, size: int) -> float:
+    """log q(here|there) - log q(there|here) of a proposal on a uniform support.
+
+    The proposal draws uniformly from ``n_here`` local moves, and in 1 of PRIOR_JUMP cases from all
+    ``size`` decisions. ``adjacent``: a local move joins the two (it does so both ways or neither).
+    """
+    if not adjacent:
+        return 0.0
+    jump = 1 / size
+    return math.log(((PRIOR_JUMP - 1) / n_there + jump) / ((PRIOR_JUMP - 1) / n_here + jump))

@@ -1,0 +1,142 @@
+"""Tile sizes whose inner levels together are a multiple of a given factor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from schedlang.distributions import _factor_moves
+from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse
+from schedlang.distributions._factorizations import (
+    Factorizations,
+    count_factorizations,
+    factorizations,
+)
+from schedlang.distributions._level_weights import LevelWeights, WeightsLike, canonical_weights
+from schedlang.distributions._tile_values import (
+    has_zero_weight,
+    is_factorization,
+    wanted_factors,
+)
+from schedlang.distributions.base import Decision, Distribution, Rng
+from schedlang.distributions.registry import register_distribution
+
+
+@register_distribution
+@dataclass(frozen=True, slots=True, repr=False)
+class PartitionedTile(Distribution):
+    """n factors with product ``extent``, of which the inner ones hold a multiple of a factor.
+
+    TVM's ``sample_partitioned_tile``: with ``partition_pos=2`` and ``innerpart_factor=16`` the
+    levels 2, 3, ... together hold whole tiles of 16 (of a tensor intrinsic, say).
+
+    Parameters
+    ----------
+    extent: the loop's extent, 1 to 2**31 - 1; a multiple of ``innerpart_factor``.
+    n: number of factors, 1 to 16.
+    partition_pos: the first inner level, 0 to n - 1. At 0 the inner part is the whole extent.
+    innerpart_factor: what the product of the inner levels must be a multiple of.
+    weights: a prior, as for PerfectTile.
+
+    Drawing and scoring list nothing, as for PerfectTile. DistributionError when the factor does not
+    divide the extent (TVM goes on with a tile of -1 there) or the weights leave nothing.
+    """
+
+    kind: ClassVar[str] = "partitioned_tile"
+
+    extent: int
+    n: int
+    partition_pos: int
+    innerpart_factor: int
+    weights: WeightsLike | None = None
+
+    def __post_init__(self) -> None:
+        owner = "PartitionedTile"
+        check_int(owner, "extent", self.extent, 1, MAX_EXTENT)
+        check_int(owner, "n", self.n, 1, MAX_LEVELS)
+        check_int(owner, "partition_pos", self.partition_pos, 0, self.n - 1)
+        check_int(owner, "innerpart_factor", self.innerpart_factor, 1, MAX_EXTENT)
+        if self.extent % self.innerpart_factor:
+            refuse(
+                owner,
+                "innerpart_factor",
+                self.innerpart_factor,
+                f"must divide the extent {self.extent}; pad the loop or choose another factor",
+            )
+        if self.weights is not None:
+            canonical = canonical_weights(owner, self.weights, self.extent, self.n)
+            object.__setattr__(self, "weights", canonical)
+            if not self.permits(self._untiled()) and self.size() == 0:
+                refuse(
+                    owner,
+                    "weights",
+                    canonical,
+                    f"every way to tile {self.extent} has a factor of weight 0",
+                )
+
+    def _engine(self) -> Factorizations:
+        weights = cast("LevelWeights | None", self.weights)
+        return factorizations(
+            self.extent, self.n, None, self.partition_pos, self.innerpart_factor, weights
+        )
+
+    def _untiled(self) -> tuple[int, ...]:
+        factors = [1] * self.n
+        factors[self.partition_pos] = self.innerpart_factor
+        factors[0] *= self.extent // self.innerpart_factor
+        return tuple(factors)
+
+    def sample(self, rng: Rng) -> tuple[int, ...]:
+        return self._engine().sample(rng)
+
+    def permits(self, d: object) -> bool:
+        if not is_factorization(d, self.extent, self.n):
+            return False
+        if math.prod(d[self.partition_pos :]) % self.innerpart_factor:
+            return False
+        return self.weights is None or not has_zero_weight(cast("LevelWeights", self.weights), d)
+
+    def log_prob(self, d: object) -> float:
+        if not self.permits(d):
+            return -math.inf
+        return self._engine().log_prob(cast("tuple[int, ...]", d))
+
+    def size(self) -> int:
+        weights = cast("LevelWeights | None", self.weights)
+        return count_factorizations(
+            self.extent, self.n, None, self.partition_pos, self.innerpart_factor, weights
+        )
+
+    def support(self) -> Iterator[tuple[int, ...]]:
+        """Lexicographic from the innermost factor outwards."""
+        return self._engine().support()
+
+    def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
+        """One prime factor moved from one level to another.
+
+        Where weights of 0 leave holes, also the next permitted split of each two levels. Connected
+        unless the weights leave islands that no exchange between two levels joins.
+        """
+        self.require(d)
+        return _factor_moves.neighbours(self._engine(), cast("tuple[int, ...]", d))
+
+    def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
+        """Two levels split their product anew; in 1 of 8 cases a draw from the prior."""
+        self.require(d)
+        return _factor_moves.propose(self._engine(), cast("tuple[int, ...]", d), rng)
+
+    def origin(self) -> tuple[int, ...]:
+        """The inner part at level ``partition_pos``, the rest outermost; the mode of weights."""
+        if self.weights is None:
+            return self._untiled()
+        return self._engine().mode()
+
+    def repair(self, d: object) -> tuple[int, ...]:
+        """Keep what still divides of each factor, innermost first; the rest goes outermost."""
+        return self._engine().repair(wanted_factors(d, self.n))
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n

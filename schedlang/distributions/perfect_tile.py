@@ -1,0 +1,137 @@
+"""Tile sizes that divide a loop exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from schedlang.distributions import _factor_moves
+from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse
+from schedlang.distributions._factorizations import (
+    Factorizations,
+    count_factorizations,
+    factorizations,
+)
+from schedlang.distributions._level_weights import LevelWeights, WeightsLike, canonical_weights
+from schedlang.distributions._tile_values import (
+    has_zero_weight,
+    is_factorization,
+    wanted_factors,
+)
+from schedlang.distributions.base import Decision, Distribution, Rng
+from schedlang.distributions.registry import register_distribution
+
+
+@register_distribution
+@dataclass(frozen=True, slots=True, repr=False)
+class PerfectTile(Distribution):
+    """n positive factors, outermost first, whose product is the extent of a loop.
+
+    Parameters
+    ----------
+    extent: the loop's extent, 1 to 2**31 - 1.
+    n: number of factors, 1 to 16.
+    max_innermost_factor: bound of the last factor; None for none.
+    weights: a prior: level (0 is outermost, -1 innermost) -> factor -> weight >= 0. A factor that
+        is not listed weighs 1, and P(d) is proportional to the product of the weights of its
+        factors. None for the uniform distribution.
+
+    Nothing is listed to draw or to score: both are exact and take microseconds once the counts for
+    these parameters are known (they are shared by equal distributions). DistributionError when
+    nothing respects the bound and the weights.
+    """
+
+    kind: ClassVar[str] = "perfect_tile"
+
+    extent: int
+    n: int
+    max_innermost_factor: int | None = None
+    weights: WeightsLike | None = None
+
+    def __post_init__(self) -> None:
+        owner = "PerfectTile"
+        check_int(owner, "extent", self.extent, 1, MAX_EXTENT)
+        check_int(owner, "n", self.n, 1, MAX_LEVELS)
+        bound = self.max_innermost_factor
+        if bound is not None:
+            if type(bound) is not int or bound < 1:
+                refuse(
+                    owner, "max_innermost_factor", bound, "must be an int of at least 1, or None"
+                )
+            if self.n == 1 and bound < self.extent:
+                refuse(
+                    owner,
+                    "max_innermost_factor",
+                    bound,
+                    f"one factor must be the whole extent {self.extent}; raise the bound or use "
+                    "n=2",
+                )
+        if self.weights is not None:
+            canonical = canonical_weights(owner, self.weights, self.extent, self.n)
+            object.__setattr__(self, "weights", canonical)
+            untiled = (self.extent, *(1,) * (self.n - 1))
+            if not self.permits(untiled) and self.size() == 0:
+                refuse(
+                    owner,
+                    "weights",
+                    canonical,
+                    f"every way to tile {self.extent} has a factor of weight 0",
+                )
+
+    def _engine(self) -> Factorizations:
+        weights = cast("LevelWeights | None", self.weights)
+        return factorizations(self.extent, self.n, self.max_innermost_factor, 0, 1, weights)
+
+    def sample(self, rng: Rng) -> tuple[int, ...]:
+        return self._engine().sample(rng)
+
+    def permits(self, d: object) -> bool:
+        if not is_factorization(d, self.extent, self.n):
+            return False
+        bound = self.max_innermost_factor
+        if bound is not None and d[-1] > bound:
+            return False
+        return self.weights is None or not has_zero_weight(cast("LevelWeights", self.weights), d)
+
+    def log_prob(self, d: object) -> float:
+        if not self.permits(d):
+            return -math.inf
+        return self._engine().log_prob(cast("tuple[int, ...]", d))
+
+    def size(self) -> int:
+        weights = cast("LevelWeights | None", self.weights)
+        return count_factorizations(self.extent, self.n, self.max_innermost_factor, 0, 1, weights)
+
+    def support(self) -> Iterator[tuple[int, ...]]:
+        """Lexicographic from the innermost factor outwards."""
+        return self._engine().support()
+
+    def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
+        """One prime factor moved from one level to another.
+
+        Where weights of 0 leave holes, also the next permitted split of each two levels. Connected
+        unless the weights leave islands that no exchange between two levels joins.
+        """
+        self.require(d)
+        return _factor_moves.neighbours(self._engine(), cast("tuple[int, ...]", d))
+
+    def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
+        """Two levels split their product anew; in 1 of 8 cases a draw from the prior."""
+        self.require(d)
+        return _factor_moves.propose(self._engine(), cast("tuple[int, ...]", d), rng)
+
+    def origin(self) -> tuple[int, ...]:
+        """``(extent, 1, ...)``: not tiled; with weights, the most probable decision."""
+        if self.weights is None:
+            return (self.extent, *(1,) * (self.n - 1))
+        return self._engine().mode()
+
+    def repair(self, d: object) -> tuple[int, ...]:
+        """Keep what still divides of each factor, innermost first; the rest goes outermost."""
+        return self._engine().repair(wanted_factors(d, self.n))
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n

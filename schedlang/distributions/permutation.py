@@ -1,0 +1,92 @@
+"""An order of a few things."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from schedlang.distributions._checks import check_int
+from schedlang.distributions._drawing import Rng, pick_index
+from schedlang.distributions.base import Decision, Distribution
+from schedlang.distributions.registry import register_distribution
+
+_MAX_ITEMS = 1024
+
+
+@register_distribution
+@dataclass(frozen=True, slots=True, repr=False)
+class Permutation(Distribution):
+    """A tuple that permutes ``range(n)``, uniformly; n from 1 to 1024. For loop orders, say."""
+
+    kind: ClassVar[str] = "permutation"
+
+    n: int
+
+    def __post_init__(self) -> None:
+        check_int("Permutation", "n", self.n, 1, _MAX_ITEMS)
+
+    def sample(self, rng: Rng) -> tuple[int, ...]:
+        order = list(range(self.n))
+        for last in range(self.n - 1, 0, -1):
+            other = pick_index(rng, last + 1)
+            order[last], order[other] = order[other], order[last]
+        return tuple(order)
+
+    def permits(self, d: object) -> bool:
+        return (
+            type(d) is tuple
+            and len(d) == self.n
+            and all(type(item) is int and 0 <= item < self.n for item in d)
+            and len(set(d)) == self.n
+        )
+
+    def log_prob(self, d: object) -> float:
+        return -math.lgamma(self.n + 1) if self.permits(d) else -math.inf
+
+    def support(self) -> Iterator[tuple[int, ...]]:
+        """Lexicographic."""
+        return itertools.permutations(range(self.n))
+
+    def size(self) -> int:
+        return math.factorial(self.n)
+
+    def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
+        """Two adjacent items exchanged."""
+        self.require(d)
+        order = cast("tuple[int, ...]", d)
+        return tuple(_exchange(order, i, i + 1) for i in range(self.n - 1))
+
+    def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
+        """Any two items exchanged; symmetric, so the ratio is 0."""
+        self.require(d)
+        order = cast("tuple[int, ...]", d)
+        if self.n == 1:
+            return order, 0.0
+        first = pick_index(rng, self.n)
+        second = pick_index(rng, self.n - 1)
+        return _exchange(order, first, second + (second >= first)), 0.0
+
+    def origin(self) -> tuple[int, ...]:
+        """The order as it was: 0, 1, 2, ..."""
+        return tuple(range(self.n))
+
+    def repair(self, d: object) -> tuple[int, ...]:
+        """The items of ``d`` that fit, in its order and once each; then the missing, ascending."""
+        kept: dict[int, None] = {}
+        for item in d if isinstance(d, tuple | list) else ():
+            if type(item) is int and 0 <= item < self.n:
+                kept[item] = None
+        return (*kept, *(item for item in range(self.n) if item not in kept))
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n
+
+
+def _exchange(order: tuple[int, ...], i: int, j: int) -> tuple[int, ...]:
+    changed = list(order)
+    changed[i], changed[j] = order[j], order[i]
+    return tuple(changed)

@@ -1,0 +1,69 @@
+"""Stored distributions by ``kind``: the only names that a stored trace can call up."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from schedlang.distributions._fields import JSON
+from schedlang.distributions._text import shorten
+from schedlang.distributions.base import Distribution
+from schedlang.errors import DistributionError
+
+_D = TypeVar("_D", bound=type[Distribution])
+
+_registered: dict[str, type[Distribution]] = {}
+
+
+def register_distribution(cls: _D) -> _D:
+    """Class decorator: make a distribution known by its ``kind``, so that traces can store it.
+
+    Registering a class of the same module and name again replaces it (a notebook cell run twice);
+    another class with a taken ``kind`` is a DistributionError.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Distribution)):
+        raise DistributionError(f"{shorten(cls)} is not a subclass of Distribution")
+    kind = getattr(cls, "kind", None)
+    if type(kind) is not str or not kind:
+        raise DistributionError(
+            f"{cls.__name__}.kind={shorten(kind)}: give the class a name, such as "
+            f'kind: ClassVar[str] = "{cls.__name__.lower()}"'
+        )
+    known = _registered.get(kind)
+    if known is not None and _qualified_name(known) != _qualified_name(cls):
+        raise DistributionError(
+            f"{cls.__name__}.kind={kind!r} is taken by {_qualified_name(known)}; choose another"
+        )
+    _registered[kind] = cls
+    return cls
+
+
+def distribution_to_json(distribution: Distribution) -> dict[str, JSON]:
+    """``{"kind": ..., ...}``; DistributionError when it could not be read back."""
+    cls = type(distribution)
+    kind = getattr(cls, "kind", None)
+    if kind not in _registered or _qualified_name(_registered[kind]) != _qualified_name(cls):
+        raise DistributionError(
+            f"{cls.__name__} is not registered; decorate the class with @sl.distribution"
+        )
+    stored = distribution.to_json()
+    if "kind" in stored:
+        raise DistributionError(f"{cls.__name__}.to_json: the key 'kind' is reserved")
+    return {"kind": kind, **stored}
+
+
+def distribution_from_json(stored: object) -> Distribution:
+    """The distribution that :func:`distribution_to_json` stored; else a DistributionError."""
+    if type(stored) is not dict:
+        raise DistributionError(f"a stored distribution is an object, not {shorten(stored)}")
+    kind = stored.get("kind")
+    if type(kind) is not str or kind not in _registered:
+        known = ", ".join(sorted(_registered))
+        raise DistributionError(
+            f"kind={shorten(kind)} is not a known distribution ({known}); "
+            "import the module that defines it"
+        )
+    return _registered[kind].from_json({k: v for k, v in stored.items() if k != "kind"})
+
+
+def _qualified_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,175 @@
+"""Some of a few things, their number bounded."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, cast
+
+from schedlang.distributions._checks import check_int, distinct_ints, refuse
+from schedlang.distributions._drawing import (
+    PRIOR_JUMP,
+    Rng,
+    cumulate,
+    mixture_log_ratio,
+    pick_cumulated,
+    pick_index,
+)
+from schedlang.distributions.base import Decision, Distribution
+from schedlang.distributions.registry import register_distribution
+
+# Sums of binomials of n take time and memory quadratic in n.
+_MAX_ITEMS = 1024
+
+
+@register_distribution
+@dataclass(frozen=True, slots=True, repr=False)
+class Subset(Distribution):
+    """The chosen of ``items``, in their order; uniform over the subsets of an allowed size.
+
+    Parameters
+    ----------
+    items: 1 to 1024 distinct ints.
+    min_size, max_size: bounds of the number of chosen items; ``max_size=None`` is all of them.
+
+    The decision is the tuple of chosen items, and :meth:`outputs` a 0/1 mask over ``items``: its
+    length does not depend on the decision.
+    """
+
+    kind: ClassVar[str] = "subset"
+
+    items: tuple[int, ...]
+    min_size: int = 0
+    max_size: int | None = None
+
+    def __post_init__(self) -> None:
+        items = distinct_ints("Subset", "items", self.items, _MAX_ITEMS)
+        object.__setattr__(self, "items", items)
+        check_int("Subset", "min_size", self.min_size, 0, len(items))
+        if self.max_size is not None:
+            check_int("Subset", "max_size", self.max_size, 0, len(items))
+            if self.max_size < self.min_size:
+                refuse("Subset", "max_size", self.max_size, f"is below min_size={self.min_size}")
+
+    def _largest(self) -> int:
+        return len(self.items) if self.max_size is None else self.max_size
+
+    def sample(self, rng: Rng) -> tuple[int, ...]:
+        cumulated = _size_table(len(self.items), self.min_size, self._largest())[1]
+        needed = self.min_size + pick_cumulated(rng, cumulated)
+        chosen: list[int] = []
+        # Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
+        for position, item in enumerate(self.items):
+            if needed == len(chosen):
+                break
+            if rng.random() * (len(self.items) - position) < needed - len(chosen):
+                chosen.append(item)
+        return tuple(chosen)
+
+    def permits(self, d: object) -> bool:
+        if type(d) is not tuple or not self.min_size <= len(d) <= self._largest():
+            return False
+        if not all(type(item) is int for item in d):
+            return False
+        following = iter(self.items)
+        return all(item in following for item in d)
+
+    def log_prob(self, d: object) -> float:
+        return -math.log(self.size()) if self.permits(d) else -math.inf
+
+    def support(self) -> Iterator[tuple[int, ...]]:
+        """Small subsets first, then in the order of ``items``."""
+        for size in range(self.min_size, self._largest() + 1):
+            yield from itertools.combinations(self.items, size)
+
+    def size(self) -> int:
+        return _size_table(len(self.items), self.min_size, self._largest())[0]
+
+    def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
+        """One item added or removed; where the size is fixed, one exchanged for another."""
+        self.require(d)
+        chosen = set(cast("tuple[int, ...]", d))
+        if self.min_size == self._largest():
+            return tuple(
+                self._ordered(chosen - {old} | {new})
+                for old in self.items
+                if old in chosen
+                for new in self.items
+                if new not in chosen
+            )
+        return tuple(self._ordered(chosen ^ {item}) for item in self._toggled(chosen))
+
+    def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
+        """A neighbour, uniformly; in 1 of 8 cases a draw from the prior."""
+        self.require(d)
+        here = cast("tuple[int, ...]", d)
+        if self.size() == 1:
+            return here, 0.0
+        if rng.random() * PRIOR_JUMP < 1.0:
+            there = self.sample(rng)
+        else:
+            there = self._draw_neighbour(here, rng)
+        if there == here:
+            return here, 0.0
+        # Where the size is fixed all have as many neighbours, and the ratio is 0 in any case.
+        ratio = mixture_log_ratio(
+            len(set(here) ^ set(there)) == 1,
+            self._n_neighbours(len(here)),
+            self._n_neighbours(len(there)),
+            self.size(),
+        )
+        return there, ratio
+
+    def origin(self) -> tuple[int, ...]:
+        """The first items, as few as are allowed."""
+        return self.items[: self.min_size]
+
+    def repair(self, d: object) -> tuple[int, ...]:
+        """The items that ``d`` names; the first of the others while too few, the last off."""
+        named = d if isinstance(d, tuple | list) else ()
+        wanted = {item for item in named if type(item) is int}
+        chosen = [item for item in self.items if item in wanted][: self._largest()]
+        others = [item for item in self.items if item not in wanted]
+        return self._ordered({*chosen, *others[: max(self.min_size - len(chosen), 0)]})
+
+    def outputs(self, d: Decision) -> tuple[int, ...]:
+        """1 for each item that is chosen, else 0."""
+        chosen = set(cast("tuple[int, ...]", d))
+        return tuple(int(item in chosen) for item in self.items)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.items)
+
+    def _ordered(self, chosen: set[int]) -> tuple[int, ...]:
+        return tuple(item for item in self.items if item in chosen)
+
+    def _toggled(self, chosen: set[int]) -> list[int]:
+        """The items that may be added or removed, one at a time."""
+        may_add, may_remove = len(chosen) < self._largest(), len(chosen) > self.min_size
+        return [item for item in self.items if (may_remove if item in chosen else may_add)]
+
+    def _draw_neighbour(self, here: tuple[int, ...], rng: Rng) -> tuple[int, ...]:
+        chosen = set(here)
+        if self.min_size == self._largest():
+            others = [item for item in self.items if item not in chosen]
+            old, new = here[pick_index(rng, len(here))], others[pick_index(rng, len(others))]
+            return self._ordered(chosen ^ {old, new})
+        toggled = self._toggled(chosen)
+        return self._ordered(chosen ^ {toggled[pick_index(rng, len(toggled))]})
+
+    def _n_neighbours(self, size: int) -> int:
+        others = len(self.items) - size
+        if self.min_size == self._largest():
+            return size * others
+        return others * (size < self._largest()) + size * (size > self.min_size)
+
+
+@lru_cache(maxsize=256)
+def _size_table(n: int, smallest: int, largest: int) -> tuple[int, list[float]]:
+    """How many subsets there are, and the cumulative probabilities of their sizes."""
+    counts = [math.comb(n, size) for size in range(smallest, largest + 1)]
+    return sum(counts), cumulate(counts)

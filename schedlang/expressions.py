@@ -1,0 +1,279 @@
+"""Integer expressions over random variables and index variables, and index maps made of them.
+
+They let a trace stay symbolic where the host program computes with a sampled value
+(``sch.split(i, [None, tile * 2])``), and they are plain data, so that a stored index map can be
+read back without running code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": min,
+    "max": max,
+}
+
+
+class IntExpr:
+    """An integer that is computed again at every replay; in the host program it acts as its value.
+
+    Comparing, ``int()``, ``bool()`` and using it as an index read the value of this one run: control
+    flow on it is not recorded (MetaSchedule, Figure 6).
+    """
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        """The value in the run that made this expression."""
+        raise TypeError(f"{self} has no value here: it is an index variable of an index map")
+
+    def __add__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("+", self, other)
+
+    def __radd__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("+", other, self)
+
+    def __sub__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("-", self, other)
+
+    def __rsub__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("-", other, self)
+
+    def __mul__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("*", self, other)
+
+    def __rmul__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("*", other, self)
+
+    def __floordiv__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("//", self, other)
+
+    def __rfloordiv__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("//", other, self)
+
+    def __mod__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("%", self, other)
+
+    def __rmod__(self, other: int | IntExpr) -> IntExpr:
+        return _combine("%", other, self)
+
+    def __neg__(self) -> IntExpr:
+        return _combine("-", 0, self)
+
+    def __int__(self) -> int:
+        return self.value
+
+    __index__ = __int__
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (int, IntExpr)):
+            return self.value == int(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __lt__(self, other: int | IntExpr) -> bool:
+        return self.value < int(other)
+
+    def __le__(self, other: int | IntExpr) -> bool:
+        return self.value <= int(other)
+
+    def __gt__(self, other: int | IntExpr) -> bool:
+        return self.value > int(other)
+
+    def __ge__(self, other: int | IntExpr) -> bool:
+        return self.value >= int(other)
+
+
+class IntRV(IntExpr):
+    """A random integer of a trace: what a sampling instruction returns.
+
+    ``index`` numbers it among the trace's handles; ``value`` is what was drawn in this run.
+    """
+
+    __slots__ = ("_value", "index")
+
+    def __init__(self, index: int, value: int) -> None:
+        self.index = index
+        self._value = value
+
+    @property
+    def value(self) -> int:
+        return self._value
+
+    def __str__(self) -> str:
+        return f"v{self.index}"
+
+    def __repr__(self) -> str:
+        return f"IntRV(v{self.index}={self._value})"
+
+
+class IndexVar(IntExpr):
+    """One input variable of an index map, by position."""
+
+    __slots__ = ("name", "position")
+
+    def __init__(self, position: int, name: str) -> None:
+        self.position = position
+        self.name = name
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"index variable {self.name} has no truth value: use arithmetic only")
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+
+class IntOp(IntExpr):
+    """``left operation right``; operations are + - * // % min max, with Python's meaning."""
+
+    __slots__ = ("left", "operation", "right")
+
+    def __init__(self, operation: str, left: int | IntExpr, right: int | IntExpr) -> None:
+        if operation not in _OPERATIONS:
+            raise ValueError(f"unknown operation {operation!r}; known: {', '.join(_OPERATIONS)}")
+        self.operation = operation
+        self.left = left
+        self.right = right
+
+    @property
+    def value(self) -> int:
+        return int(_OPERATIONS[self.operation](int(self.left), int(self.right)))
+
+    def __str__(self) -> str:
+        if self.operation in ("min", "max"):
+            return f"{self.operation}({self.left}, {self.right})"
+        return f"{_bracket(self.left)} {self.operation} {_bracket(self.right)}"
+
+    def __repr__(self) -> str:
+        return f"IntOp({self})"
+
+
+def _bracket(operand: int | IntExpr) -> str:
+    if isinstance(operand, IntOp) and operand.operation not in ("min", "max"):
+        return f"({operand})"
+    return f"({operand})" if isinstance(operand, int) and operand < 0 else str(operand)
+
+
+def _combine(operation: str, left: Any, right: Any) -> IntExpr:
+    for operand in (left, right):
+        if isinstance(operand, bool) or not isinstance(operand, (int, IntExpr)):
+            raise TypeError(f"an integer expression takes int and IntRV, not {operand!r}")
+    return IntOp(operation, left, right)
+
+
+def minimum(left: int | IntExpr, right: int | IntExpr) -> int | IntExpr:
+    """The smaller of two integers, kept symbolic when one of them is."""
+    if isinstance(left, int) and isinstance(right, int):
+        return min(left, right)
+    return IntOp("min", left, right)
+
+
+def maximum(left: int | IntExpr, right: int | IntExpr) -> int | IntExpr:
+    """The larger of two integers, kept symbolic when one of them is."""
+    if isinstance(left, int) and isinstance(right, int):
+        return max(left, right)
+    return IntOp("max", left, right)
+
+
+def transform(
+    expr: Any, random_variable: Callable[[IntRV], Any], index_variable: Callable[[IndexVar], Any]
+) -> Any:
+    """Rebuild an expression bottom-up with its leaves replaced; integers stay as they are."""
+    if isinstance(expr, IntRV):
+        return random_variable(expr)
+    if isinstance(expr, IndexVar):
+        return index_variable(expr)
+    if isinstance(expr, IntOp):
+        left = transform(expr.left, random_variable, index_variable)
+        right = transform(expr.right, random_variable, index_variable)
+        if expr.operation in ("min", "max") and (
+            isinstance(left, IntExpr) or isinstance(right, IntExpr)
+        ):
+            return IntOp(expr.operation, left, right)
+        return _OPERATIONS[expr.operation](left, right)
+    return expr
+
+
+def random_variables(expr: Any) -> Iterable[IntRV]:
+    """The random variables of an expression, left to right."""
+    if isinstance(expr, IntRV):
+        yield expr
+    elif isinstance(expr, IntOp):
+        yield from random_variables(expr.left)
+        yield from random_variables(expr.right)
+
+
+@dataclass(frozen=True, eq=False)
+class IndexMap:
+    """A map from ``inputs`` index variables to ``outputs`` expressions over them.
+
+    ``IndexMap.from_function(lambda i, j: (i // 16, j, i % 16))``; random variables of the schedule
+    may stand in the expressions and are read again at replay.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[int | IntExpr, ...]
+
+    @staticmethod
+    def from_function(function: Callable[..., Any], ndim: int | None = None) -> IndexMap:
+        """Trace a Python function once; ``*args`` functions need ``ndim``. TypeError if not a map."""
+        names: list[str] = []
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                if ndim is None:
+                    raise TypeError(
+                        "an index map with *args needs to know the number of dimensions"
+                    )
+                names += [f"{parameter.name}_{k}" for k in range(ndim - len(names))]
+            elif parameter.kind in (
+                inspect.Parameter.POSITIONAL_ONLY,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            ):
+                names.append(parameter.name)
+            else:
+                raise TypeError(f"an index map takes positional arguments only, not {parameter}")
+        result = function(*(IndexVar(k, name) for k, name in enumerate(names)))
+        if isinstance(result, (int, IntExpr)):
+            result = (result,)
+        if not isinstance(result, (tuple, list)):
+            raise TypeError(f"an index map returns a tuple of indices, got {result!r}")
+        for item in result:
+            if isinstance(item, bool) or not isinstance(item, (int, IntExpr)):
+                raise TypeError(f"an index map returns integer expressions, got {item!r}")
+        return IndexMap(tuple(names), tuple(result))
+
+    def substitute(self, random_variable: Callable[[IntRV], Any]) -> IndexMap:
+        """The same map with its random variables replaced."""
+        return IndexMap(
+            self.inputs,
+            tuple(transform(e, random_variable, lambda v: v) for e in self.outputs),
+        )
+
+    def __call__(self, *indices: int) -> tuple[int, ...]:
+        """Evaluate on integers."""
+        bound: Mapping[int, int] = dict(enumerate(indices))
+        return tuple(
+            int(transform(e, lambda v: v.value, lambda v: bound[v.position])) for e in self.outputs
+        )
+
+    def __str__(self) -> str:
+        tail = "," if len(self.outputs) == 1 else ""
+        return f"lambda {', '.join(self.inputs)}: ({', '.join(map(str, self.outputs))}{tail})"

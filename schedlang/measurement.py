@@ -1,0 +1,84 @@
+"""Candidates, measurements and the measurer protocol: what search and targets agree on."""
+
+from __future__ import annotations
+
+import enum
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+
+
+class Status(enum.StrEnum):
+    """How a measurement ended. Only ``OK`` carries a latency."""
+
+    OK = "ok"
+    REJECTED = "rejected"
+    BUILD_ERROR = "build_error"
+    BUILD_TIMEOUT = "build_timeout"
+    RUN_ERROR = "run_error"
+    RUN_TIMEOUT = "run_timeout"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out_of_memory"
+    WRONG_RESULT = "wrong_result"
+    SUSPICIOUS_TIME = "suspicious_time"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A program to measure; results are matched by ``id``, never by order."""
+
+    id: int
+    module: IRModule = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What measuring one candidate gave.
+
+    Attributes
+    ----------
+    id: the candidate's id.
+    status: how it ended.
+    samples: raw latencies in seconds, one a repeat; empty unless ``status`` is OK.
+    message: one line that says why, when it is not OK.
+    stderr: the tail of what the worker wrote to stderr, when it is not OK.
+    verified: the outputs were compared with the unscheduled program's and agree.
+    build_seconds, run_seconds: wall time spent on it.
+    """
+
+    id: int
+    status: Status
+    samples: tuple[float, ...] = ()
+    message: str = ""
+    stderr: str = ""
+    verified: bool = False
+    build_seconds: float = 0.0
+    run_seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it carries a latency."""
+        return self.status is Status.OK
+
+    @property
+    def latency(self) -> float:
+        """Median of the samples, in seconds; ValueError when the status is not OK."""
+        if not self.samples:
+            raise ValueError(f"measurement {self.id} has no latency: it ended as {self.status}")
+        return statistics.median(self.samples)
+
+
+class Measurer(Protocol):
+    """Measures programs for one workload on one machine. Never raises for a bad candidate."""
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        """Yield one measurement for each candidate, in the order in which they finish."""
+        ...
+
+    def close(self) -> None:
+        """Stop all workers; safe to call twice."""
+        ...

@@ -1,0 +1,166 @@
+"""Traces as readable Python, and what differs between two of them."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from schedlang.distributions import Distribution
+from schedlang.errors import SpaceError
+from schedlang.expressions import IndexMap, IntExpr
+from schedlang.handles import BlockRV, LoopRV, handle_name
+from schedlang.instruction import Instruction
+from schedlang.kinds import Choice, Sampling
+from schedlang.workload import Workload
+
+if TYPE_CHECKING:
+    from schedlang.trace import Trace
+
+
+def as_python(trace: Trace, workload: Workload | Any = None) -> str:
+    """A program that makes the workload, then ``sch`` by the trace's instructions."""
+    from schedlang.flatten import workload_of
+
+    workload = workload_of(trace, workload)
+    head = ["import schedlang as sl"]
+    head += list(_definitions(trace.instructions))
+    return "\n".join([*head, "", *_workload_lines(workload), *print_lines(trace)]) + "\n"
+
+
+def _workload_lines(workload: Workload) -> Iterator[str]:
+    if workload.source:
+        yield f"workload = {workload.source}"
+    else:
+        yield 'workload = sl.workloads.from_script("""\\'
+        yield workload.script().replace("\\", "\\\\").rstrip()
+        yield f'""", name={workload.name!r})'
+    yield "sch = sl.Schedule(workload)"
+
+
+def _definitions(instructions: Sequence[Instruction]) -> Iterator[str]:
+    """Imports of the functions that define users' instructions; their source when in a script."""
+    seen: set[str] = set()
+    for instruction in instructions:
+        kind = instruction.kind
+        if kind.is_method or kind.name in seen:
+            continue
+        seen.add(kind.name)
+        function = kind.function
+        if function.__module__ != "__main__" and function.__qualname__ == function.__name__:
+            yield f"from {function.__module__} import {function.__name__}"
+            continue
+        try:
+            yield "\n\n" + textwrap.dedent(inspect.getsource(function)).rstrip() + "\n"
+        except OSError:
+            raise SpaceError(
+                f"instruction {kind.name} was defined where its source cannot be read; "
+                "put it in a file, or print trace.flattened()"
+            ) from None
+
+
+def print_lines(trace: Trace) -> Iterator[str]:
+    """One statement an instruction; a comment where another module's instructions begin."""
+    module = ""
+    for instruction in trace.instructions:
+        if instruction.module != module:
+            module = instruction.module
+            yield f"# {module or 'outside modules'}"
+        yield statement(instruction)
+
+
+def statement(instruction: Instruction, *, with_decision: bool = True) -> str:
+    """An instruction as a Python statement on ``sch``."""
+    kind = instruction.kind
+    arguments = [] if kind.is_method else ["sch"]
+    if isinstance(kind, Choice):
+        arguments.append(repr(instruction.site))
+    arguments += list(_arguments(instruction))
+    if instruction.site:
+        if with_decision:
+            decision = instruction.decision
+            shown = list(decision) if isinstance(decision, tuple) else decision
+            arguments.append(f"decision={shown}")
+        if isinstance(kind, Sampling) and not re.fullmatch(
+            re.escape(kind.name) + r"(#\d+)*", instruction.site
+        ):
+            arguments.append(f"name={instruction.site!r}")
+    function = f"sch.{kind.name}" if kind.is_method else kind.function.__name__
+    return f"{targets(instruction)}{function}({', '.join(arguments)})"
+
+
+def targets(instruction: Instruction) -> str:
+    """The left-hand side of an instruction's statement."""
+    names = [handle_name(h) for h in instruction.outputs]
+    if not names:
+        return ""
+    if instruction.single:
+        return f"{names[0]} = "
+    return f"({names[0]},) = " if len(names) == 1 else f"{', '.join(names)} = "
+
+
+def _arguments(instruction: Instruction) -> Iterator[str]:
+    positional = True
+    for position, (parameter, arg) in enumerate(
+        zip(instruction.kind.parameters, instruction.args, strict=True)
+    ):
+        if parameter.variadic:
+            yield from (literal(item) for item in arg)
+            continue
+        if _is_default(parameter.default, arg):
+            positional = False
+            continue
+        keyword = parameter.keyword_only or not positional or position > 0
+        yield f"{parameter.name}={literal(arg)}" if keyword else literal(arg)
+
+
+def _is_default(default: Any, arg: Any) -> bool:
+    if isinstance(arg, (IntExpr, IndexMap, BlockRV, LoopRV)) or default is inspect.Parameter.empty:
+        return False
+    return type(default) is type(arg) and bool(default == arg)
+
+
+def literal(arg: Any, render_map: Callable[[IndexMap], str] = str) -> str:
+    """A stored argument as Python source."""
+    if isinstance(arg, (BlockRV, LoopRV)):
+        return handle_name(arg)
+    if isinstance(arg, tuple):
+        if len(arg) == 2 and arg[0] in ("read", "write") and isinstance(arg[0], str):
+            return f'("{arg[0]}", {arg[1]})'
+        return "[" + ", ".join(literal(item, render_map) for item in arg) + "]"
+    if isinstance(arg, dict):
+        items = (f"{key!r}: {literal(item, render_map)}" for key, item in arg.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(arg, IndexMap):
+        return render_map(arg)
+    if isinstance(arg, IntExpr):
+        return str(arg)
+    if isinstance(arg, Distribution):
+        return f"sl.distribution_from_json({_json_literal(arg)})"
+    if isinstance(arg, float):
+        return (
+            f'float("{arg}")' if arg != arg or arg in (float("inf"), -float("inf")) else repr(arg)
+        )
+    return repr(arg)
+
+
+def _json_literal(distribution: Distribution) -> str:
+    from schedlang.distributions import distribution_to_json
+
+    return repr(distribution_to_json(distribution))
+
+
+def diff_traces(old: Trace, new: Trace) -> str:
+    """Changed decisions by site; then changed instructions, as a unified diff without decisions."""
+    lines: list[str] = []
+    before, after = old.choices | old.decisions, new.choices | new.decisions
+    for site in before:
+        if site in after and before[site] != after[site]:
+            lines.append(f"{site}: {before[site]} -> {after[site]}")
+    old_lines = [statement(i, with_decision=False) for i in old.instructions]
+    new_lines = [statement(i, with_decision=False) for i in new.instructions]
+    lines += difflib.unified_diff(old_lines, new_lines, "old", "new", lineterm="", n=1)
+    return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""Showing a tuning run as it goes: a bar with the best latency and the counts by status."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from schedlang.measurement import Measurement, Status
+
+
+class ProgressBar:
+    """A live line on a terminal; writes nothing elsewhere unless ``show`` is True."""
+
+    def __init__(self, title: str, trials: int, flops: float, show: bool | None = None) -> None:
+        console = Console(stderr=True)
+        visible = console.is_terminal if show is None else show
+        self._flops = flops
+        self._best: float | None = None
+        self._counts: Counter[Status] = Counter()
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=console,
+            disable=not visible,
+        )
+        self._task = self._progress.add_task(title, total=trials, state="")
+
+    def update(self, measurement: Measurement, rejected: int) -> None:
+        """Count one measurement; ``rejected`` is how many traces did not become candidates."""
+        self._counts[measurement.status] += 1
+        if measurement.ok and (self._best is None or measurement.latency < self._best):
+            self._best = measurement.latency
+        state = "no result yet" if self._best is None else describe_latency(self._best, self._flops)
+        failures = [f"{n} {s}" for s, n in sorted(self._counts.items()) if s is not Status.OK]
+        if rejected:
+            failures.append(f"{rejected} rejected")
+        self._progress.update(self._task, advance=1, state=", ".join([state, *failures]))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+
+def describe_latency(seconds: float, flops: float) -> str:
+    """A latency with its unit, and the rate when the program computes: ``1.25 ms, 214.7 GFLOPS``."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1 or unit == "us":
+            text = f"{seconds * scale:.3g} {unit}"
+            break
+    return f"{text}, {flops / seconds / 1e9:.1f} GFLOPS" if flops else text

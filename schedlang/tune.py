@@ -1,0 +1,178 @@
+"""``tune()``: space, search, measurement and database put together."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from schedlang.database import Database, Record, open_database
+from schedlang.errors import SpaceError
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.module import Module
+from schedlang.progress import ProgressBar
+from schedlang.result import Best, TuneResult
+from schedlang.search import Outcome, Proposal, Random, Strategy
+from schedlang.space import Space
+from schedlang.targets import LocalCPU, Target, as_target, build_callable, export_library
+from schedlang.targets import toolchain_key as current_toolchain
+from schedlang.targets.cpu_space import cpu_space
+from schedlang.targets.local_cpu import Verify
+from schedlang.tvm.program import to_json
+from schedlang.workload import Workload
+from schedlang.workloads.construct import as_workload
+
+BATCH = 32
+SEARCHES = ("random",)
+
+
+def default_space(target: Target | str = "cpu") -> Space:
+    """The target's own space, to extend or override: ``default_space() + my_module``."""
+    return cpu_space(as_target(target))
+
+
+def tune(
+    workload: Workload | Any,
+    target: Target | str = "cpu",
+    *,
+    space: Space | Module | None = None,
+    trials: int = 64,
+    seed: int = 0,
+    search: str | Strategy = "random",
+    database: Database | str | os.PathLike[str] | None = None,
+    verify: Verify = True,
+    progress: bool | None = None,
+) -> TuneResult:
+    """Find a fast schedule of a workload by measuring candidates of a space on this machine.
+
+    Parameters
+    ----------
+    workload: a ``Workload``, or what makes one (PrimFunc, IRModule, TE tensors).
+    target: a ``Target`` or its name.
+    space: what to search; by default the target's own.
+    trials: candidates to measure at most.
+    seed: of the search and of the random inputs.
+    search: ``"random"``, or a strategy made for this space and workload.
+    database: where records go: a path, a ``Database``, or None for memory only.
+    verify: compare results with the unscheduled program's: True for candidates that could win,
+        ``"all"``, or False.
+    progress: show a progress bar; None does on a terminal.
+
+    Returns the records and the best candidate. A bad candidate never raises: it becomes a record
+    with its status. An interruption (Ctrl-C) stops the workers and keeps the records made so far.
+    """
+    started = time.monotonic()
+    workload = as_workload(workload)
+    target = as_target(target)
+    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 1:
+        raise ValueError(f"trials={trials!r}; give a whole number of candidates, 1 or more")
+    space = _as_space(space, target)
+    strategy = _as_strategy(search, space, workload, seed)
+    opened = open_database(database)
+    try:
+        with LocalCPU(workload, target, verify=verify, seed=seed) as measurer:
+            run = _Run(workload, target, strategy, seed, opened)
+            with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
+                finished = run.search(measurer, trials, bar)
+            reference = measurer.reference_latency
+    finally:
+        if opened is not database:
+            opened.close()
+    return run.result(reference, time.monotonic() - started, finished)
+
+
+def _as_space(space: Space | Module | None, target: Target) -> Space:
+    if space is None:
+        return default_space(target)
+    if isinstance(space, Module):
+        return Space([space])
+    if isinstance(space, Space):
+        return space
+    raise SpaceError(f"space is a Space or a module, not {type(space).__name__}")
+
+
+def _as_strategy(search: str | Strategy, space: Space, workload: Workload, seed: int) -> Strategy:
+    if isinstance(search, Strategy):
+        return search
+    if search == "random":
+        return Random(space, workload, seed)
+    raise ValueError(f"search={search!r}; known: {', '.join(SEARCHES)}, or give a Strategy")
+
+
+class _Run:
+    """One tuning run: keeps what was measured and writes it down as it comes."""
+
+    def __init__(
+        self, workload: Workload, target: Target, strategy: Strategy, seed: int, database: Database
+    ) -> None:
+        self.workload = workload
+        self.target = target
+        self.strategy = strategy
+        self.seed = seed
+        self.database = database
+        self.toolchain = current_toolchain()
+        self.records: list[Record] = []
+        self.best: tuple[Record, Proposal] | None = None
+        database.put_workload(workload.key, workload.name, to_json(workload.mod))
+
+    def search(self, measurer: LocalCPU, trials: int, bar: ProgressBar) -> str:
+        """Ask, measure and tell until the trials are used up; says why it ended."""
+        while len(self.records) < trials:
+            proposals = self.strategy.ask(min(BATCH, trials - len(self.records)))
+            if not proposals:
+                return self.strategy.finished or "the search proposed nothing"
+            by_id = {proposal.id: proposal for proposal in proposals}
+            candidates = [Candidate(p.id, p.schedule.mod) for p in proposals]
+            outcomes = []
+            for measurement in measurer.measure(candidates):
+                self._keep(by_id[measurement.id], measurement)
+                outcomes.append(Outcome(measurement.id, measurement))
+                bar.update(measurement, len(self.strategy.rejections))
+            self.strategy.tell(outcomes)
+        return f"{trials} trials"
+
+    def _keep(self, proposal: Proposal, measurement: Measurement) -> None:
+        record = Record(
+            workload_key=self.workload.key,
+            workload_name=self.workload.name,
+            target_key=self.target.key,
+            toolchain_key=self.toolchain,
+            trace_json=proposal.trace.to_json(),
+            status=measurement.status,
+            samples=measurement.samples,
+            message=measurement.message,
+            verified=measurement.verified,
+            search=self.strategy.name,
+            seed=self.seed,
+            created=time.time(),
+            stderr=measurement.stderr,
+        )
+        [record] = self.database.append([record])
+        self.records.append(record)
+        if record.ok and (self.best is None or record.latency < self.best[0].latency):
+            self.best = (record, proposal)
+
+    def result(self, reference: float, seconds: float, finished: str) -> TuneResult:
+        rejections = self.strategy.rejections
+        rejected = Counter(rejection.reason for rejection in rejections)
+        rejected.update(str(r.status) for r in self.records if r.status is not Status.OK)
+        culprits = _most_common(rejection.where for rejection in rejections if rejection.where)
+        best = None
+        if self.best is not None:
+            record, proposal = self.best
+            target = self.target
+            best = Best(
+                record,
+                proposal.trace,
+                lambda mod: build_callable(mod, target),
+                lambda mod, path: export_library(mod, target, path),
+            )
+        return TuneResult(
+            self.workload, self.records, rejected, culprits, reference, seconds, finished, best
+        )
+
+
+def _most_common(names: Iterable[str]) -> list[tuple[str, int]]:
+    return Counter(names).most_common(5)

@@ -1,0 +1,252 @@
+"""What TVM knows about a scheduled program: read-only, nothing here is recorded."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Call, IRModule
+from tvm.s_tir import SBlock
+from tvm.s_tir.schedule import _ffi_api
+from tvm_ffi import structural_walk
+
+from schedlang.tvm.schedule import (
+    TVMSchedule,
+    constant_extent,
+    get_consumers,
+    get_loops,
+    get_statement,
+)
+
+is_trivial_binding = _ffi_api.IsTrivialBinding
+is_output_block = _ffi_api.IsOutputBlock
+_loop_iter_type = _ffi_api.GetLoopIterType
+_get_sref = _ffi_api.ScheduleGetSRef
+_block_realize = _ffi_api.GetSBlockRealize
+
+INLINE = -2
+ROOT = -1
+
+
+class LoopKind(enum.StrEnum):
+    """What a loop iterates: ``spatial``, ``reduction``, or ``opaque`` (both, or neither)."""
+
+    SPATIAL = "S"
+    REDUCTION = "R"
+    OPAQUE = "O"
+
+
+def loop_kind(sch: TVMSchedule, loop: Any) -> LoopKind:
+    """Kind of a loop, by how the blocks below it use its variable."""
+    kind = str(_loop_iter_type(sch, loop))
+    return LoopKind(kind) if kind in ("S", "R") else LoopKind.OPAQUE
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFacts:
+    """What a transformation module asks about a block."""
+
+    name: str
+    spatial_extents: tuple[int, ...]
+    reduction_extents: tuple[int, ...]
+    reads: int
+    writes: int
+    has_init: bool
+    has_if_then_else: bool
+    operations: frozenset[str]
+    annotations: frozenset[str]
+
+
+def block_facts(sch: TVMSchedule, block: Any) -> BlockFacts:
+    """Facts of a block; extents are -1 where they are not constant."""
+    stmt = get_statement(sch, block)
+    spatial: list[int] = []
+    reduction: list[int] = []
+    for iter_var in stmt.iter_vars:
+        extent = int(getattr(iter_var.dom.extent, "value", -1))
+        if int(iter_var.iter_type) == tirx.IterVar.CommReduce:
+            reduction.append(extent)
+        else:
+            spatial.append(extent)
+    operations: set[str] = set()
+    branches: list[Any] = []
+
+    def note_operation(node: Any) -> None:
+        operations.add(str(getattr(node.op, "name", node.op)))
+
+    structural_walk(
+        stmt.body,
+        [(Call, note_operation), ((tirx.IfThenElse, tirx.Select), branches.append)],
+    )
+    return BlockFacts(
+        name=str(stmt.name_hint),
+        spatial_extents=tuple(spatial),
+        reduction_extents=tuple(reduction),
+        reads=len(stmt.reads),
+        writes=len(stmt.writes),
+        has_init=stmt.init is not None,
+        has_if_then_else=bool(branches),
+        operations=frozenset(operations),
+        annotations=frozenset(str(key) for key in stmt.annotations),
+    )
+
+
+def block_names(mod: IRModule, function: str = "main") -> list[str]:
+    """Names of the blocks in post-order (MetaSchedule, Figure 5); the root last."""
+    names: list[str] = []
+
+    def note(block: Any) -> None:
+        names.append(str(block.name_hint))
+
+    structural_walk(mod[function].body, (SBlock, note))
+    return names
+
+
+def buffer_index(sch: TVMSchedule, block: Any, name: str, role: str) -> int:
+    """Position of the buffer called ``name`` among a block's reads or writes; ValueError if absent."""
+    stmt = get_statement(sch, block)
+    regions = stmt.reads if role == "read" else stmt.writes
+    names = [str(region.source.name) for region in regions]
+    if name not in names:
+        raise ValueError(
+            f"block {stmt.name_hint} {role}s no buffer {name!r}; it {role}s {', '.join(names)}"
+        )
+    return names.index(name)
+
+
+def index_dtype(sch: TVMSchedule, block: Any) -> str:
+    """Data type of a block's index variables."""
+    for iter_var in get_statement(sch, block).iter_vars:
+        return str(iter_var.var.ty)
+    return "int64"
+
+
+def buffer_of(sch: TVMSchedule, block: Any, role: str, index: int) -> Any:
+    """The buffer that a block reads or writes; IndexError with the count when there is none."""
+    stmt = get_statement(sch, block)
+    regions = stmt.reads if role == "read" else stmt.writes
+    if not 0 <= index < len(regions):
+        raise IndexError(
+            f"block {stmt.name_hint} has {len(regions)} {role} buffers, there is no number {index}"
+        )
+    return regions[index].source
+
+
+def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
+    """Where a block may be computed: -2 inlined, -1 where it is, k >= 0 the first consumer's k-th loop.
+
+    The rules of TVM's SampleComputeLocation (no unit loops, no spatial loop below a reduction loop,
+    no trailing reduction loop), but without its dry run of every compute-at, which takes most of the
+    time of a replay; a location that TVM then refuses is an invalid trace.
+    """
+    locations = [INLINE, ROOT] if _may_inline(sch, block) else [ROOT]
+    consumers = list(get_consumers(sch, block))
+    if not consumers:
+        return tuple(locations)
+    loops = list(get_loops(sch, consumers[0]))
+    depth = len(loops)
+    if len(consumers) > 1:
+        depth = _common_depth(sch, loops, consumers[1:])
+    kinds = [loop_kind(sch, loop) for loop in loops[:depth]]
+    last_spatial = max((k for k, kind in enumerate(kinds) if kind == LoopKind.SPATIAL), default=-1)
+    below_reduction = False
+    for position in range(depth):
+        if constant_extent(sch, loops[position]) == 1:
+            continue
+        if kinds[position] == LoopKind.SPATIAL:
+            if below_reduction:
+                break
+        else:
+            below_reduction = True
+            if position > last_spatial:
+                break
+        locations.append(position)
+    return tuple(locations)
+
+
+def _common_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:
+    srefs = [_get_sref(sch, loop) for loop in loops]
+    for other in others:
+        theirs = [_get_sref(sch, loop) for loop in get_loops(sch, other)]
+        shared = 0
+        while shared < min(len(srefs), len(theirs)) and srefs[shared].same_as(theirs[shared]):
+            shared += 1
+        srefs = srefs[:shared]
+    return len(srefs)
+
+
+def _may_inline(sch: TVMSchedule, block: Any) -> bool:
+    stmt = get_statement(sch, block)
+    if (
+        stmt.init is not None
+        or len(stmt.writes) != 1
+        or not isinstance(stmt.body, tirx.BufferStore)
+    ):
+        return False
+    if any(int(v.iter_type) != tirx.IterVar.DataPar for v in stmt.iter_vars):
+        return False
+    used: list[Any] = []
+    for index in stmt.body.indices:
+        if isinstance(index, tirx.Var):
+            if any(index.same_as(other) for other in used):
+                return False
+            used.append(index)
+        elif not isinstance(index, tirx.IntImm):
+            return False
+    if len(used) < sum(1 for v in stmt.iter_vars if int(getattr(v.dom.extent, "value", 0)) != 1):
+        return False
+    return not is_output_block(sch, block)
+
+
+def has_data_reuse(sch: TVMSchedule, block: Any) -> bool:
+    """Whether some read region leaves a spatial block variable of extent > 1 unused."""
+    stmt = get_statement(sch, block)
+    spatial = [
+        v.var
+        for v in stmt.iter_vars
+        if int(v.iter_type) == tirx.IterVar.DataPar and int(getattr(v.dom.extent, "value", 2)) > 1
+    ]
+    for region in stmt.reads:
+        used: list[Any] = []
+        for dom in region.region:
+            structural_walk(dom.min, (tirx.Var, used.append))
+        if any(not any(var.same_as(other) for other in used) for var in spatial):
+            return True
+    return False
+
+
+def loop_is_plain(sch: TVMSchedule, loop: Any) -> bool:
+    """Whether a loop is serial and without annotations."""
+    stmt = get_statement(sch, loop)
+    return int(stmt.kind) == tirx.ForKind.SERIAL and not stmt.annotations
+
+
+def is_single_child(sch: TVMSchedule, loop: Any) -> bool:
+    """Whether the body of a loop is one statement."""
+    return not isinstance(get_statement(sch, loop).body, tirx.SeqStmt)
+
+
+def stores_contiguously(sch: TVMSchedule, block: Any, loop: Any) -> bool:
+    """Whether a loop moves only the last index of every buffer that the block writes."""
+    variable = get_statement(sch, loop).loop_var
+    realize = _block_realize(sch, block)
+    moved = [
+        iter_var.var
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if _mentions(value, variable)
+    ]
+    for region in realize.block.writes:
+        *outer, last = (dom.min for dom in region.region)
+        if any(_mentions(index, var) for index in outer for var in moved):
+            return False
+        if not any(_mentions(last, var) for var in moved):
+            return False
+    return True
+
+
+def _mentions(expr: Any, variable: Any) -> bool:
+    used: list[Any] = []
+    structural_walk(expr, (tirx.Var, used.append))
+    return any(variable.same_as(other) for other in used)

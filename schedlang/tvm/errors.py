@@ -1,0 +1,75 @@
+"""What TVM says when it refuses, cut down to a reason of one line and the statements concerned."""
+
+from __future__ import annotations
+
+import re
+
+_PROGRAM_LINES = 12
+_LABEL = re.compile(r"\b(?:s_tir|tirx)\.(SBlock|For)(#\d+)")
+
+
+def reason_of(error: BaseException) -> str:
+    """One line that says why; never ``(not rendered)``."""
+    text = str(error).strip()
+    found = re.search(r"Error message:\s*(.+)", text, re.DOTALL)
+    if found:
+        text = found.group(1)
+    text = re.sub(r"^(ScheduleError|\w+Error):\s*", "", text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    reason = lines[0]
+    for line in lines[1:]:
+        if (
+            reason.endswith((".", "!", "?"))
+            or len(reason) > 200
+            or line.startswith(("#", "@", "*"))
+        ):
+            break
+        reason += " " + line
+    names = _names_of_labels(str(error))
+    reason = _LABEL.sub(lambda m: names.get(m[0], m[1] + m[2]), reason)
+    reason = re.sub(r" ir\.Var#\d+", "", reason)  # a buffer whose name TVM does not render
+    return _with_condition(reason, lines)[:400]
+
+
+def _names_of_labels(text: str) -> dict[str, str]:
+    """The names behind TVM's labels: ``# tirx.For#0`` above ``for i in ..`` is ``i``."""
+    found = re.finditer(
+        r"^\s*# (\w+\.\w+#\d+)\n\s*(?:for (\w+) in|with T\.sblock\(\"(.*?)\")", text, re.MULTILINE
+    )
+    return {match[1]: match[2] or match[3] for match in found}
+
+
+def _with_condition(reason: str, lines: list[str]) -> str:
+    """``it violates condition #1``, and what condition 1 of the list below says."""
+    number = re.search(r"violates condition #(\d+)\.?$", reason)
+    for line in lines if number else ():
+        if number and line.startswith(f"{number[1]})"):
+            return f"{reason.rstrip('.')}: {line[len(number[1]) + 1 :].strip()}"
+    return reason
+
+
+def program_of(error: BaseException) -> str:
+    """The underlined statements of TVM's detailed rendering, without the underlines; may be empty.
+
+    Statements that do not stand together are shown one below the other, ``...`` between them.
+    """
+    lines = str(error).splitlines()
+    groups: list[list[str]] = []
+    last = -2
+    for number, line in enumerate(lines[1:], start=1):
+        if line.strip() and set(line.strip()) == {"^"}:
+            labelled = lines[number - 2].strip().startswith("#")
+            if number - last > 2 + labelled:
+                groups.append([])
+            groups[-1].append(lines[number - 1])
+            last = number
+    shown: list[str] = []
+    for group in groups:
+        indent = min(len(line) - len(line.lstrip()) for line in group)
+        shown += ["..."] if shown else []
+        shown += [line[indent:] for line in group]
+    if len(shown) > _PROGRAM_LINES:
+        shown[_PROGRAM_LINES:] = [f"... ({len(shown) - _PROGRAM_LINES} more lines)"]
+    return "\n".join(shown)

@@ -1,0 +1,100 @@
+"""Our integer expressions and index maps, as TVM's and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.function import IndexMap as TVMIndexMap
+
+from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": tirx.floordiv,
+    "%": tirx.floormod,
+    "min": tirx.min,
+    "max": tirx.max,
+}
+_NODES: dict[type, str] = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.FloorMod: "%",
+    tirx.Min: "min",
+    tirx.Max: "max",
+}
+
+
+def to_tvm(
+    expr: int | IntExpr, random_variable: Callable[[IntRV], Any], variables: list[Any]
+) -> Any:
+    """A TVM expression; ``random_variable`` gives the value (or TVM variable) of a random variable."""
+    if isinstance(expr, IntRV):
+        return random_variable(expr)
+    if isinstance(expr, IndexVar):
+        return variables[expr.position]
+    if isinstance(expr, IntOp):
+        left = to_tvm(expr.left, random_variable, variables)
+        right = to_tvm(expr.right, random_variable, variables)
+        if isinstance(left, int) and isinstance(right, int):
+            return IntOp(expr.operation, left, right).value
+        return _BINARY[expr.operation](left, right)
+    return expr
+
+
+def index_map_to_tvm(
+    index_map: IndexMap, random_variable: Callable[[IntRV], Any], dtype: str
+) -> TVMIndexMap:
+    """A TVM index map over variables of ``dtype``."""
+    variables = [tirx.Var(name, dtype) for name in index_map.inputs]
+    finals = []
+    for output in index_map.outputs:
+        final = to_tvm(output, random_variable, variables)
+        finals.append(tirx.IntImm(dtype, final) if isinstance(final, int) else final)
+    return TVMIndexMap(variables, finals, None)
+
+
+def index_map_over(
+    index_map: IndexMap, random_variable: Callable[[IntRV], Any], variables: list[Any]
+) -> TVMIndexMap:
+    """A TVM index map over given variables, such as a block's own."""
+    finals = [to_tvm(output, random_variable, variables) for output in index_map.outputs]
+    dtype = str(variables[0].ty.dtype) if variables else "int32"
+    finals = [tirx.IntImm(dtype, f) if isinstance(f, int) else f for f in finals]
+    return TVMIndexMap(variables, finals, None)
+
+
+def constant_map_to_tvm(value: int | float, ndim: int, dtype: str, index_dtype: str) -> TVMIndexMap:
+    """A TVM index map of ``ndim`` inputs to one constant of ``dtype`` (a padding value)."""
+    variables = [tirx.Var(f"i{k}", index_dtype) for k in range(ndim)]
+    is_float = "float" in dtype
+    constant = tirx.FloatImm(dtype, float(value)) if is_float else tirx.IntImm(dtype, int(value))
+    return TVMIndexMap(variables, [constant], None)
+
+
+def index_map_from_tvm(index_map: TVMIndexMap) -> IndexMap:
+    """Our index map of a TVM one; TypeError names an expression that ours cannot hold."""
+    names = {var: k for k, var in enumerate(index_map.initial_indices)}
+
+    def convert(expr: Any) -> int | IntExpr:
+        if isinstance(expr, int):
+            return expr
+        if isinstance(expr, tirx.IntImm):
+            return int(expr.value)
+        for var, position in names.items():
+            if expr.same_as(var):
+                return IndexVar(position, str(var.name))
+        operation = _NODES.get(type(expr))
+        if operation is None:
+            raise TypeError(f"an index map cannot hold {type(expr).__name__}: {expr}")
+        return IntOp(operation, convert(expr.a), convert(expr.b))
+
+    return IndexMap(
+        tuple(str(var.name) for var in index_map.initial_indices),
+        tuple(convert(e) for e in index_map.final_indices),
+    )

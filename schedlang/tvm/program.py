@@ -1,0 +1,291 @@
+"""What schedlang asks of a program before scheduling: its parameters, blocks, key and text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import te, tirx
+from tvm.error import DiagnosticError
+from tvm.ir import IRModule
+from tvm.ir.type import PointerType
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir.analysis import estimate_tir_flops
+from tvm.script import from_source
+from tvm.tirx.buffer import BufferType
+from tvm.tirx.function import PrimFunc
+
+from schedlang.errors import WorkloadError
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a PrimFunc, as it stands: nothing is checked yet.
+
+    Attributes
+    ----------
+    name: its name in the program.
+    kind: ``"buffer"``, ``"pointer"`` (a handle without a buffer) or ``"scalar"``.
+    dtype: element type, such as ``"float32"``.
+    shape: extents in elements; a symbolic extent is its text.
+    compact: row-major without gaps, at offset 0.
+    scope: memory scope, ``"global"`` for what a caller can pass.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int | str, ...] = ()
+    compact: bool = True
+    scope: str = "global"
+
+
+def named_functions(mod: IRModule) -> dict[str, PrimFunc]:
+    """The PrimFuncs of a module by their global names, in name order."""
+    found = {
+        var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
+    }
+    return dict(sorted(found.items()))
+
+
+def symbol(func: PrimFunc) -> str:
+    """The name that the function exports, or ``""``."""
+    return str(func.attrs["global_symbol"]) if "global_symbol" in func.attrs else ""
+
+
+def as_main(func: PrimFunc) -> IRModule:
+    """A module whose only function is ``func``, named ``main``; all other attributes are kept."""
+    if symbol(func) != MAIN:
+        func = func.with_attr("global_symbol", MAIN)
+    if not func.attrs.get("s_tir", False):
+        func = func.with_attr("s_tir", True)
+    return IRModule({MAIN: func})
+
+
+def parameters(func: PrimFunc) -> tuple[Parameter, ...]:
+    """Describe every parameter of ``func`` in order."""
+    return tuple(_describe(var) for var in func.params)
+
+
+def _describe(var: Any) -> Parameter:
+    kind = var.ty
+    if isinstance(kind, BufferType):
+        shape = tuple(_extent(extent) for extent in kind.shape)
+        strides = tuple(_extent(stride) for stride in kind.strides)
+        compact = strides in ((), _row_major(shape)) and _extent(kind.elem_offset) == 0
+        return Parameter(
+            var.name, "buffer", str(kind.dtype), shape, compact, str(kind.storage_scope)
+        )
+    return Parameter(var.name, "pointer" if isinstance(kind, PointerType) else "scalar", str(kind))
+
+
+def _extent(value: Any) -> int | str:
+    if isinstance(value, int):
+        return value
+    return int(value.value) if isinstance(value, tirx.IntImm) else str(value)
+
+
+def _row_major(shape: Sequence[int | str]) -> tuple[int, ...]:
+    known = [extent for extent in shape if isinstance(extent, int)]
+    return tuple(math.prod(known[axis + 1 :]) for axis in range(len(known)))
+
+
+def block_realizes(func: PrimFunc) -> list[SBlockRealize]:
+    """Every block below the root block, in program order; empty if there is nothing to schedule."""
+    found = [node for node in _statements(func.body) if isinstance(node, SBlockRealize)]
+    return found[1:] if isinstance(func.body, SBlockRealize) else []
+
+
+def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]]]:
+    """Name and shape of every buffer that a block of ``func`` allocates."""
+    return [
+        (buffer.name, tuple(_extent(extent) for extent in buffer.ty.shape))
+        for node in _statements(func.body)
+        if isinstance(node, SBlockRealize)
+        for buffer in node.block.alloc_buffers
+    ]
+
+
+def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
+    """Name and extent of every loop of ``func``, in program order."""
+    return [
+        (node.loop_var.name, _extent(node.extent))
+        for node in _statements(func.body)
+        if isinstance(node, tirx.For)
+    ]
+
+
+def _statements(stmt: Any) -> Iterator[Any]:
+    """Every statement from ``stmt`` down in program order; a block's init comes before its body."""
+    yield stmt
+    if isinstance(stmt, SBlockRealize):
+        yield from _statements(stmt.block)
+    elif isinstance(stmt, SBlock):
+        if stmt.init is not None:
+            yield from _statements(stmt.init)
+        yield from _statements(stmt.body)
+    elif isinstance(stmt, tirx.SeqStmt):
+        for child in stmt.seq:
+            yield from _statements(child)
+    elif isinstance(stmt, tirx.IfThenElse):
+        yield from _statements(stmt.then_case)
+        if stmt.else_case is not None:
+            yield from _statements(stmt.else_case)
+    elif isinstance(stmt, tirx.For | tirx.While | tirx.AttrStmt):
+        yield from _statements(stmt.body)
+
+
+def parameter_roles(func: PrimFunc) -> tuple[str, ...]:
+    """``"input"``, ``"output"`` or ``"inout"`` for each parameter, by what blocks read and write.
+
+    A written parameter is an ``"inout"`` when some block may read a value that the caller put
+    there: it is read before a block has written all of it. A reduction's own accumulator does not
+    count.
+    """
+    aliases: dict[Any, Any] = {}
+    read, written, filled = set(), set(), set()
+    innermost = [node for node in block_realizes(func) if not _has_inner_block(node)]
+    initialised = _initialised_by_outer_blocks(func)
+    for outer in block_realizes(func):
+        for match in outer.block.match_buffers:
+            aliases[match.buffer] = aliases.get(match.source.source, match.source.source)
+    for node in innermost:
+        block = node.block
+        accumulated = set(initialised)
+        if block.init is not None:
+            accumulated |= {aliases.get(region.source, region.source) for region in block.writes}
+        for region in block.reads:
+            buffer = aliases.get(region.source, region.source)
+            if buffer not in filled and buffer not in accumulated:
+                read.add(buffer)
+        for region in block.writes:
+            buffer = aliases.get(region.source, region.source)
+            written.add(buffer)
+            if region.source not in aliases and _writes_all(node, region):
+                filled.add(buffer)
+    names = {(True, True): "inout", (False, True): "output"}
+    return tuple(names.get((var in read, var in written), "input") for var in func.params)
+
+
+def _has_inner_block(node: SBlockRealize) -> bool:
+    return any(isinstance(inner, SBlockRealize) for inner in _statements(node.block.body))
+
+
+def _initialised_by_outer_blocks(func: PrimFunc) -> set[Any]:
+    """Buffers that a blockized reduction initialises outside its innermost block."""
+    return {
+        region.source
+        for node in block_realizes(func)
+        if node.block.init is not None and _has_inner_block(node)
+        for region in node.block.writes
+    }
+
+
+def _writes_all(node: SBlockRealize, region: Any) -> bool:
+    """Whether the block surely writes every element of the region's buffer."""
+    if _extent(node.predicate) != 1:
+        return False
+    if any(isinstance(s, tirx.IfThenElse | tirx.While) for s in _statements(node.block.body)):
+        return False
+    free = {axis.var: _extent(axis.dom.extent) for axis in node.block.iter_vars}
+    for extent, interval in zip(region.source.ty.shape, region.region, strict=True):
+        whole = _extent(interval.min) == 0 and _extent(interval.extent) == _extent(extent)
+        if not whole and (
+            _extent(interval.extent) != 1 or free.pop(interval.min, None) != _extent(extent)
+        ):
+            return False
+    return True
+
+
+def structural_key(mod: IRModule) -> str:
+    """16 hex digits, the same in every process; no name in the program counts.
+
+    This is TVM's 64-bit structural hash: confirm with ``structurally_equal`` where a clash hurts.
+    """
+    return f"{tvm_ffi.structural_hash(mod):016x}"
+
+
+def structurally_equal(one: IRModule, other: IRModule) -> bool:
+    """Whether two modules are the same program up to names."""
+    return bool(tvm_ffi.structural_equal(one, other))
+
+
+def estimate_flops(mod: IRModule) -> float:
+    """Arithmetic operations of one call; a multiply-add is two, moving data is none."""
+    return float(estimate_tir_flops(mod))
+
+
+def create_prim_func(tensors: Sequence[te.Tensor]) -> PrimFunc:
+    """The S-TIR program of tensor expressions, parameters in the order of ``tensors``."""
+    return te.create_prim_func(list(tensors))
+
+
+def missing_placeholders(tensors: Sequence[te.Tensor]) -> list[str]:
+    """Names of the placeholders that ``tensors`` are computed from but do not list."""
+    listed = {tensor.op for tensor in tensors}
+    pending, seen, missing = [tensor.op for tensor in tensors], set(), []
+    while pending:
+        op = pending.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if isinstance(op, te.PlaceholderOp) and op not in listed:
+            missing.append(str(op.name))
+        pending += [tensor.op for tensor in op.input_tensors]
+    return sorted(missing)
+
+
+def is_module(obj: object) -> bool:
+    """Whether ``obj`` is an IRModule."""
+    return isinstance(obj, IRModule)
+
+
+def is_function(obj: object) -> bool:
+    """Whether ``obj`` is a PrimFunc."""
+    return isinstance(obj, PrimFunc)
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether ``obj`` is a tensor expression."""
+    return isinstance(obj, te.Tensor)
+
+
+def parse_script(text: str) -> Any:
+    """The PrimFunc or IRModule of a TVMScript text; the text is executed as Python.
+
+    Raises ``WorkloadError`` with the line that TVM's parser stopped at.
+    """
+    try:
+        return from_source(text)
+    except SyntaxError as error:
+        raise WorkloadError(
+            f"line {error.lineno}: {error.msg}: {(error.text or '').strip()!r}"
+        ) from error
+    except DiagnosticError as error:
+        place = re.search(r"--> <str>:(\d+):(\d+)", str(error))
+        reason = str(error).removeprefix("error: ").splitlines()[0]
+        line = int(place.group(1)) if place else 1
+        shown = text.splitlines()[line - 1].strip() if text.strip() else ""
+        raise WorkloadError(f"line {line}: {reason}: {shown!r}") from error
+    except IndexError as error:
+        raise WorkloadError(
+            "the text defines no function; it must hold one @T.prim_func(s_tir=True) function "
+            "or one @I.ir_module class"
+        ) from error
+
+
+def to_json(mod: IRModule) -> str:
+    """TVM's JSON text of a module; ``from_json`` gives back a structurally equal one."""
+    return str(tvm.ir.save_json(mod))
+
+
+def from_json(text: str) -> IRModule:
+    """Read what ``to_json`` wrote; runs no code."""
+    return tvm.ir.load_json(text)

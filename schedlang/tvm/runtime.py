@@ -1,0 +1,70 @@
+"""TVM's run time on this machine: tensors, threads, calls, and timing loops."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tvm
+import tvm_ffi
+
+if TYPE_CHECKING:
+    from tvm.runtime import Module, Tensor
+
+_ONE_CORE_PER_THREAD = -2
+
+
+def configure_threads(cpus: Sequence[int]) -> int:
+    """Let TVM's pool of this thread use one thread on each of ``cpus``; return how many it got.
+
+    TVM takes half of the hardware threads on x86 (it assumes two per core), counts from CPU 0 and
+    binds to CPUs outside the affinity mask of the process. A pool that has run already does not
+    grow: call this before the first parallel loop. The affinity of the calling thread is kept.
+    """
+    mask = _affinity()
+    tvm_ffi.get_global_func("runtime.config_threadpool")(
+        _ONE_CORE_PER_THREAD, len(cpus), [str(cpu) for cpu in cpus]
+    )
+    if mask is not None:
+        os.sched_setaffinity(0, mask)
+    return thread_count()
+
+
+def thread_count() -> int:
+    """Number of threads that a parallel loop started from this thread runs on."""
+    return int(tvm_ffi.get_global_func("runtime.NumThreads")())
+
+
+def _affinity() -> set[int] | None:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+
+
+def empty_tensor(shape: Sequence[int], dtype: str) -> Tensor:
+    """An uninitialised tensor in main memory, aligned as generated code expects."""
+    return tvm.runtime.empty(tuple(shape), dtype)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether ``value`` is one of TVM's tensors."""
+    return isinstance(value, tvm.runtime.Tensor)
+
+
+def load_library(path: Path) -> Module:
+    """The module in a shared library that ``codegen.write_library`` wrote."""
+    return tvm.runtime.load_module(str(path))
+
+
+def batch_timer(module: Module, name: str, calls: int) -> Callable[..., float]:
+    """A function that calls ``name`` ``calls`` times in a loop of machine code.
+
+    It returns seconds per call, by a clock that the system may step: the caller holds it against a
+    monotonic one. One more call comes before the loop, outside the measured time.
+    """
+    evaluator = module.time_evaluator(name, tvm.cpu(), number=calls, repeat=1)
+
+    def run(*tensors: Tensor) -> float:
+        return float(evaluator(*tensors).results[0])
+
+    return run

@@ -1,0 +1,68 @@
+"""TVM's ``s_tir.Schedule``, called through its FFI without the wrapper's per-call type checker.
+
+The wrapper inspects signatures and type hints at every call, which costs more than most primitives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm.ir import IRModule
+from tvm.s_tir.schedule import _ffi_api
+from tvm.s_tir.schedule import schedule as _wrapper
+
+TVMSchedule = Any
+ScheduleError = _wrapper.ScheduleError
+
+_RENDER_DETAIL = 0
+_RENDER_FAST = 1
+
+
+def new_schedule(mod: IRModule, *, detail: bool) -> TVMSchedule:
+    """A schedule that records nothing itself; ``detail`` renders the program into its errors."""
+    # The FFI function of TVM 0.27 swaps its 2nd and 3rd arguments: it takes (module, debug mask,
+    # seed, ...). Passing TVM's own defaults in the documented order switches on all debug checks
+    # and replays four times slower. Seed 1: we draw all decisions ourselves.
+    level = _RENDER_DETAIL if detail else _RENDER_FAST
+    return _ffi_api.ConcreteSchedule(mod, 0, 1, level, True)
+
+
+def new_traced_schedule(mod: IRModule) -> TVMSchedule:
+    """A schedule that records a TVM trace."""
+    return _ffi_api.TracedSchedule(mod, 1, 0, _RENDER_DETAIL, True)
+
+
+def primitive(name: str) -> Callable[..., Any]:
+    """TVM's FFI function of a schedule primitive, such as ``ScheduleSplit``."""
+    function: Callable[..., Any] = getattr(_ffi_api, name)
+    return function
+
+
+get_module: Callable[[TVMSchedule], IRModule] = _ffi_api.ScheduleGetMod
+copy_schedule: Callable[[TVMSchedule], TVMSchedule] = _ffi_api.ScheduleCopy
+get_statement: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGet
+get_trace: Callable[[TVMSchedule], Any] = _ffi_api.ScheduleGetTrace
+get_loops: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetLoops
+get_block: Callable[[TVMSchedule, str, str | None], Any] = _ffi_api.ScheduleGetSBlock
+get_consumers: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetConsumers
+
+
+def constant_extent(sch: TVMSchedule, loop: Any) -> int | None:
+    """The extent of a loop; None when it is not constant (a producer of a strided region)."""
+    value = getattr(get_statement(sch, loop).extent, "value", None)
+    return None if value is None else int(value)
+
+
+def loop_extent(sch: TVMSchedule, loop: Any) -> int:
+    """The constant extent of a loop; ValueError when it is not constant."""
+    extent = constant_extent(sch, loop)
+    if extent is None:
+        shown = get_statement(sch, loop).extent
+        raise ValueError(f"the loop's extent {shown} is not a constant")
+    return extent
+
+
+def block_exists(sch: TVMSchedule, block: Any) -> bool:
+    """Whether the block is still part of the program (inlining removes blocks)."""
+    return bool(_ffi_api.HasBlock(sch, block))

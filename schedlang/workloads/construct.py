@@ -1,0 +1,122 @@
+"""Workloads from what users have: tensor expressions, PrimFuncs, modules and TVMScript."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from schedlang.errors import WorkloadError
+from schedlang.tvm import program
+from schedlang.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm import te
+    from tvm.ir import IRModule
+    from tvm.tirx.function import PrimFunc
+
+
+def from_te(tensors: Sequence[te.Tensor], name: str | None = None, source: str = "") -> Workload:
+    """A workload from tensor expressions, its arguments in the order of ``tensors``.
+
+    Parameters
+    ----------
+    tensors: every placeholder and every result, as ``te.create_prim_func`` takes them.
+    name: for people; the last tensor's name when not given.
+    source: a Python expression that makes the workload again, if there is one.
+
+    Raises ``WorkloadError`` when something else is listed, or a placeholder is missing.
+    """
+    tensors = list(tensors)
+    if not tensors:
+        raise WorkloadError("from_te: the list is empty; list the placeholders and the results")
+    for position, tensor in enumerate(tensors):
+        if not program.is_tensor(tensor):
+            raise WorkloadError(
+                f"from_te: item {position} is a {type(tensor).__name__}, not a te.Tensor; "
+                "list what te.placeholder and te.compute returned"
+            )
+    missing = program.missing_placeholders(tensors)
+    if missing:
+        raise WorkloadError(
+            f"from_te: the results read {', '.join(missing)}, which the list lacks; "
+            "list every placeholder"
+        )
+    mod = program.as_main(program.create_prim_func(tensors))
+    return Workload(mod, name or str(tensors[-1].op.name), source)
+
+
+def from_prim_func(func: PrimFunc, name: str | None = None) -> Workload:
+    """A workload from one PrimFunc; its own name serves when ``name`` is not given."""
+    if not program.is_function(func):
+        raise WorkloadError(f"from_prim_func takes a PrimFunc, not a {type(func).__name__}")
+    return Workload(program.as_main(func), name or program.symbol(func) or program.MAIN)
+
+
+def from_module(mod: IRModule, name: str | None = None, function: str | None = None) -> Workload:
+    """A workload from one PrimFunc of a module.
+
+    Parameters
+    ----------
+    mod: other functions in it, Relax functions too, are left behind.
+    name: for people; the function's name when not given.
+    function: which PrimFunc; not needed when there is only one.
+    """
+    if not program.is_module(mod):
+        raise WorkloadError(f"from_module takes an IRModule, not a {type(mod).__name__}")
+    functions = program.named_functions(mod)
+    listed = ", ".join(functions)
+    if not functions:
+        raise WorkloadError(
+            "from_module: the module has no PrimFunc; lower it first "
+            "(for Relax: LegalizeOps, FuseOps, FuseTIR)"
+        )
+    if function is None:
+        if len(functions) > 1:
+            raise WorkloadError(
+                f"from_module: the module has {len(functions)} PrimFuncs ({listed}); "
+                "name one with function=..."
+            )
+        function = next(iter(functions))
+    if function not in functions:
+        raise WorkloadError(f"from_module: no PrimFunc {function!r} in the module; it has {listed}")
+    return from_prim_func(functions[function], name or function)
+
+
+def from_script(text: str, name: str | None = None) -> Workload:
+    """A workload from TVMScript text: one ``@T.prim_func(s_tir=True)`` or one ``@I.ir_module``.
+
+    The text is **executed as Python** by TVM's parser: read only text that you trust.
+
+    Raises ``WorkloadError`` with the line when the text does not parse.
+    """
+    if not isinstance(text, str):
+        raise WorkloadError(f"from_script takes TVMScript text, not a {type(text).__name__}")
+    try:
+        parsed = program.parse_script(text)
+    except WorkloadError as error:
+        raise WorkloadError(f"from_script: {error}") from error.__cause__
+    return from_module(parsed, name) if program.is_module(parsed) else from_prim_func(parsed, name)
+
+
+def as_workload(obj: Any) -> Workload:
+    """``obj`` as a workload: a Workload itself, a PrimFunc, an IRModule, or a list of te.Tensor.
+
+    Raises ``WorkloadError`` for anything else.
+    """
+    if isinstance(obj, Workload):
+        return obj
+    if program.is_function(obj):
+        return from_prim_func(obj)
+    if program.is_module(obj):
+        return from_module(obj)
+    if isinstance(obj, list | tuple) and obj and all(program.is_tensor(item) for item in obj):
+        return from_te(obj)
+    hint = ""
+    if isinstance(obj, str):
+        hint = "; for TVMScript text use from_script(text), for an operator workloads.get(name)"
+    elif callable(obj):
+        hint = "; call it first"
+    raise WorkloadError(
+        "expected a Workload, a PrimFunc, an IRModule with one PrimFunc, or a list of te.Tensor "
+        f"(placeholders and results), not a {type(obj).__name__}{hint}"
+    )

@@ -1,0 +1,75 @@
+"""The contract of a search: ask for candidates, tell their outcomes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlang.measurement import Measurement
+from schedlang.schedule import Schedule
+from schedlang.trace import Trace
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A candidate that a strategy wants measured; its schedule is already applied."""
+
+    id: int
+    schedule: Schedule
+
+    @property
+    def trace(self) -> Trace:
+        """The trace behind it."""
+        return self.schedule.trace
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a proposal, matched by id: failures are told too."""
+
+    id: int
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A trace that could not become a candidate, and why.
+
+    Attributes
+    ----------
+    reason: a short word to count by: ``decision``, ``instruction``, ``duplicate``.
+    where: the site, or the module and instruction, that caused it.
+    message: one line.
+    """
+
+    reason: str
+    where: str
+    message: str
+
+
+class Strategy(ABC):
+    """A search over the traces of one space on one workload.
+
+    Outcomes come in any order and in any number at a time, while other proposals are pending.
+    """
+
+    name: str
+
+    @abstractmethod
+    def ask(self, n: int) -> list[Proposal]:
+        """Up to ``n`` new proposals; fewer, or none, when the strategy has no more to propose."""
+
+    @abstractmethod
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        """Learn from outcomes of earlier proposals."""
+
+    @property
+    @abstractmethod
+    def finished(self) -> str | None:
+        """Why there is nothing left to propose, or None while there is."""
+
+    @property
+    @abstractmethod
+    def rejections(self) -> Sequence[Rejection]:
+        """What was drawn but could not be proposed, in order."""

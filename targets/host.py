@@ -1,0 +1,53 @@
+"""What Linux says about the CPU of this machine: cores within the affinity mask, and caches."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+CPU_ROOT = Path("/sys/devices/system/cpu")
+_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+def usable_cpus() -> tuple[int, ...]:
+    """Logical CPUs that this process may use, ascending."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def one_cpu_per_core(cpus: tuple[int, ...], root: Path = CPU_ROOT) -> tuple[int, ...]:
+    """The first of ``cpus`` on each real core, ascending: hardware threads of one core share it.
+
+    A CPU whose topology is unknown counts as a core.
+    """
+    seen: set[object] = set()
+    chosen = []
+    for cpu in cpus:
+        topology = root / f"cpu{cpu}" / "topology"
+        package, core = _text(topology / "physical_package_id"), _text(topology / "core_id")
+        # Core ids repeat between dies and clusters of some machines; the list of siblings does not.
+        siblings = _text(topology / "thread_siblings_list")
+        identity: object = siblings or ((package, core) if core is not None else cpu)
+        if identity not in seen:
+            seen.add(identity)
+            chosen.append(cpu)
+    return tuple(chosen)
+
+
+def cache_bytes(cpu: int, level: int, root: Path = CPU_ROOT) -> int | None:
+    """Size of the data (or unified) cache of ``level`` that ``cpu`` uses; None if unknown."""
+    for index in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
+        if _text(index / "level") == str(level) and _text(index / "type") != "Instruction":
+            match = re.fullmatch(r"(\d+)([KMG]?)", _text(index / "size") or "")
+            if match:
+                return int(match[1]) * _UNITS[match[2]]
+    return None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,328 @@
+"""Measuring on the CPU of this machine."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from schedlang.errors import TargetError
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.targets.pool import Reply, Request, Slot, WorkerPool, idle_slots
+from schedlang.targets.target import Target, as_target
+from schedlang.targets.timing import TimingPolicy
+from schedlang.tvm.program import to_json
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from schedlang.workload import Workload
+
+Verify = bool | Literal["all"]
+
+_VERIFY_FACTOR = 1.2
+_ALWAYS_VERIFIED = 4
+_CANDIDATES_A_WORKER = 8
+_START_TIMEOUT = 300.0
+_SETTLE_TIMEOUT = 10.0
+_REFERENCE_POLICY = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1)
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """A candidate on its way.
+
+    ``serial`` is its name inside the workers; ``suspect`` once a worker was lost with it that an
+    earlier candidate may have damaged: it gets a second chance, in a fresh worker.
+    """
+
+    candidate: Candidate
+    serial: int
+    suspect: bool = False
+    build_seconds: float = 0.0
+
+
+class LocalCPU:
+    """Builds and runs candidates in worker processes on this machine.
+
+    Programs are built on all workers at once; then they run one after another in the worker that
+    built them, with every other worker idle, so that builds and measurements never share the
+    machine. A candidate that hangs, crashes or eats memory loses its worker, gets its status, and a
+    new worker takes the place.
+
+    Parameters
+    ----------
+    workload: the program before scheduling; candidates must compute what it computes.
+    target: a Target, its name, or one of TVM's of kind llvm; it must be this machine.
+    workers: number of worker processes; by default the number of cores.
+    build_timeout, run_timeout: seconds; ``run_timeout`` holds for all runs of a candidate together.
+    memory_bytes: limit on the data of one worker; None for no limit.
+    verify: True compares the results of the first few candidates and of those whose latency is at
+        most 1.2 times the best so far, ``"all"`` of every one, False of none.
+    timing: how often to run a candidate.
+    seed: of the random inputs.
+    recycle_after: a worker is replaced after this many requests, whatever code generation leaks.
+
+    Raises ``TargetError`` for a target that this machine is not. ``measure`` raises ``TargetError``
+    when no worker starts and ``WorkloadError`` when the unscheduled program itself fails, and never
+    because of a candidate.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        target: Target | str | Any = "cpu",
+        *,
+        workers: int | None = None,
+        build_timeout: float = 30.0,
+        run_timeout: float = 10.0,
+        memory_bytes: int | None = None,
+        verify: Verify = True,
+        timing: TimingPolicy | None = None,
+        seed: int = 0,
+        recycle_after: int = 2000,
+    ) -> None:
+        if verify not in (True, False, "all"):
+            raise TargetError(f"verify={verify!r}; choose True, False or 'all'")
+        if workers is not None and workers < 1:
+            raise TargetError(f"workers={workers}; give 1 or more")
+        self.workload = workload
+        self.target = as_target(target)
+        self.target.check_present()
+        self.best_so_far: float | None = None
+        self._build_timeout = build_timeout
+        self._run_timeout = run_timeout
+        self._verify: Verify = verify
+        self._timing = timing or TimingPolicy()
+        self._recycle_after = recycle_after
+        self._measured = 0
+        self._serials = itertools.count()
+        self._reference_latency: float | None = None
+        self._pool = WorkerPool(
+            workers or self.target.cores,
+            self.target.cores,
+            self._start_request(memory_bytes, seed),
+            self._check_start,
+        )
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        """Yield one measurement for each candidate, in the order in which they finish.
+
+        Nothing runs while the consumer has control, and an abandoned iteration leaves none behind.
+        """
+        pending = deque(_Work(candidate, next(self._serials)) for candidate in candidates)
+        try:
+            while pending:
+                failed, built = self._build_some(pending)
+                yield from failed
+                yield from self._run_built(built, pending)
+        finally:
+            self._abandon()
+
+    @property
+    def reference_latency(self) -> float:
+        """Median latency of the unscheduled program in seconds; measured when first asked for."""
+        if self._reference_latency is None:
+            self._pool.populate(1)
+            while not idle_slots(self._pool.slots):
+                self._pool.wait()
+            header = {"request": "time_reference", "policy": asdict(_REFERENCE_POLICY)}
+            reply = self._pool.ask(
+                idle_slots(self._pool.slots)[0], Request(header, timeout=_START_TIMEOUT)
+            )
+            if not reply.ok:
+                raise TargetError(
+                    f"the unscheduled program cannot be timed: {_message(reply, _START_TIMEOUT)}"
+                )
+            self._reference_latency = Measurement(
+                -1, Status.OK, tuple(reply.header["samples"])
+            ).latency
+        return self._reference_latency
+
+    def close(self) -> None:
+        """Kill all workers; safe to call twice."""
+        self._pool.close()
+
+    def __enter__(self) -> LocalCPU:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start_request(self, memory_bytes: int | None, seed: int) -> Request:
+        header = {
+            "request": "start",
+            "memory_bytes": memory_bytes,
+            "cpus": list(self.target.cpus),
+            "cores": self.target.cores,
+            "mcpu": self.target.mcpu,
+            "seed": seed,
+            "reference": self._verify is not False,
+            "args": [
+                {"name": arg.name, "shape": list(arg.shape), "dtype": arg.dtype, "role": arg.role}
+                for arg in self.workload.args
+            ],
+        }
+        program = to_json(self.workload.mod).encode()
+        return Request(header, (program,), _START_TIMEOUT)
+
+    def _check_start(self, reply: dict[str, Any]) -> None:
+        if reply["threads"] != self.target.cores:
+            self.close()
+            raise TargetError(
+                f"a worker's parallel loops use {reply['threads']} threads, and the target has "
+                f"{self.target.cores} cores"
+            )
+
+    def _build_some(
+        self, pending: deque[_Work]
+    ) -> tuple[list[Measurement], list[tuple[Slot, _Work]]]:
+        """Build as many as one round takes; returns the failures and what now waits to run."""
+        pool = self._pool
+        for slot in pool.slots:
+            if slot.requests >= self._recycle_after:
+                pool.drop(slot)
+        queue = deque[_Work]()
+        while pending and len(queue) < _CANDIDATES_A_WORKER * pool.size:
+            queue.append(pending.popleft())
+        failed: list[Measurement] = []
+        built: list[tuple[Slot, _Work]] = []
+        building: dict[int, _Work] = {}
+        # What an earlier, abandoned call left in a worker goes with its first build.
+        emptied: set[int] = set()
+        while queue or building or pool.starting:
+            suspects = any(work.suspect for work in queue)
+            pool.populate(pool.size if suspects else len(queue) + len(building))
+            for slot in idle_slots(pool.slots):
+                work = _next_for(slot, queue)
+                if work is None:
+                    continue
+                request = self._build_request(work, discard=slot.serial not in emptied)
+                if isinstance(request, Measurement):
+                    failed.append(request)
+                    continue
+                emptied.add(slot.serial)
+                building[slot.serial] = work
+                pool.submit(slot, request)
+            for slot, reply in pool.wait():
+                work = building.pop(slot.serial)
+                work.build_seconds = reply.seconds
+                if reply.ok:
+                    built.append((slot, work))
+                    continue
+                if reply.lost:
+                    queue.extendleft(other for holder, other in built if holder is slot)
+                    built = [entry for entry in built if entry[0] is not slot]
+                if reply.retry and not work.suspect:
+                    work.suspect = True
+                    queue.appendleft(work)
+                else:
+                    failed.append(self._failure(work, reply, building=True))
+        return failed, built
+
+    def _build_request(self, work: _Work, *, discard: bool) -> Request | Measurement:
+        candidate = work.candidate
+        header = {"request": "build", "id": work.serial, "discard": discard}
+        try:
+            program = to_json(candidate.module).encode()
+        except Exception as error:
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            return Measurement(
+                candidate.id,
+                Status.BUILD_ERROR,
+                message=f"it cannot be written as JSON: {reason[0]}",
+            )
+        return Request(header, (program,), self._build_timeout)
+
+    def _run_built(
+        self, built: list[tuple[Slot, _Work]], pending: deque[_Work]
+    ) -> Iterator[Measurement]:
+        # Suspects first: nothing else has run in their worker.
+        left = deque(sorted(built, key=lambda entry: (entry[0].serial, not entry[1].suspect)))
+        previous: Slot | None = None
+        while left:
+            slot, work = left.popleft()
+            if not slot.idle:
+                # Its worker was lost with the code: build it again in the next round.
+                pending.appendleft(work)
+                continue
+            if previous is not None and previous is not slot and previous.idle:
+                self._pool.ask(previous, Request({"request": "settle"}, timeout=_SETTLE_TIMEOUT))
+            previous = slot
+            reply = self._pool.ask(slot, self._run_request(work))
+            if reply.retry and not work.suspect:
+                work.suspect = True
+                pending.appendleft(work)
+                continue
+            yield self._result(work, reply)
+
+    def _run_request(self, work: _Work) -> Request:
+        factor: float | None = _VERIFY_FACTOR
+        if self._verify is False:
+            factor = None
+        elif self._verify == "all" or self._measured < _ALWAYS_VERIFIED:
+            factor = math.inf
+        header = {
+            "request": "run",
+            "id": work.serial,
+            "policy": asdict(self._timing),
+            "best": self.best_so_far,
+            "verify_factor": factor,
+        }
+        return Request(header, timeout=self._run_timeout, executes=True)
+
+    def _result(self, work: _Work, reply: Reply) -> Measurement:
+        if not reply.ok:
+            return self._failure(work, reply, building=False)
+        measurement = Measurement(
+            work.candidate.id,
+            Status.OK,
+            tuple(reply.header["samples"]),
+            verified=reply.header["verified"],
+            build_seconds=work.build_seconds,
+            run_seconds=reply.seconds,
+        )
+        self._measured += 1
+        if self.best_so_far is None or measurement.latency < self.best_so_far:
+            self.best_so_far = measurement.latency
+        return measurement
+
+    def _failure(self, work: _Work, reply: Reply, *, building: bool) -> Measurement:
+        timeout = self._build_timeout if building else self._run_timeout
+        late = Status.BUILD_TIMEOUT if building else Status.RUN_TIMEOUT
+        return Measurement(
+            work.candidate.id,
+            reply.status if reply.header["status"] else late,
+            message=_message(reply, timeout),
+            stderr=reply.stderr,
+            build_seconds=reply.seconds if building else work.build_seconds,
+            run_seconds=0.0 if building else reply.seconds,
+        )
+
+    def _abandon(self) -> None:
+        for slot in self._pool.slots:
+            if slot.request is not None and not slot.starting:
+                self._pool.drop(slot)
+
+
+def _message(reply: Reply, timeout: float) -> str:
+    if not reply.header["status"]:
+        return f"not done within {timeout:g} s"
+    return str(reply.header["message"])
+
+
+def _next_for(slot: Slot, queue: deque[_Work]) -> _Work | None:
+    """Take the first of ``queue`` that this worker may build: suspects want one that is fresh."""
+    for work in queue:
+        if not work.suspect or not slot.used:
+            queue.remove(work)
+            return work
+    return None

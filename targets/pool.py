@@ -1,0 +1,240 @@
+"""A pool of workers: one job a worker, a deadline a job, and a new worker where one was lost."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedlang.errors import TargetError, WorkloadError
+from schedlang.measurement import Status
+from schedlang.targets.worker_process import WorkerProcess, wait_any
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask a worker, and after how many seconds to give up and kill it.
+
+    ``executes``: it runs a candidate's code, which may damage the worker for the next one.
+    """
+
+    header: dict[str, Any]
+    blobs: tuple[bytes, ...] = ()
+    timeout: float = 60.0
+    executes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a request.
+
+    Attributes
+    ----------
+    header: the worker's reply; ``status`` and ``message`` in it say what failed.
+    lost: the worker is gone, with everything that it held.
+    retry: the worker may have been damaged before this request: a fresh one should be asked too.
+    stderr: the tail of its standard error.
+    seconds: wall time.
+    """
+
+    header: dict[str, Any]
+    lost: bool = False
+    retry: bool = False
+    stderr: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the request was done."""
+        return bool(self.header["ok"])
+
+    @property
+    def status(self) -> Status:
+        """How it failed."""
+        return Status(self.header["status"])
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """The place of one worker.
+
+    ``requests`` counts what the present one has been asked to do; it is ``used`` once it has run a
+    candidate.
+    """
+
+    serial: int
+    process: WorkerProcess | None = None
+    request: Request | None = None
+    began: float = 0.0
+    starting: bool = False
+    requests: int = 0
+    used: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Ready for a request."""
+        return self.process is not None and self.request is None
+
+
+@dataclass(slots=True)
+class WorkerPool:
+    """Workers that were all started with the same request.
+
+    Parameters
+    ----------
+    size: number of workers.
+    threads: threads of a parallel loop in each.
+    start: the first request to every worker; its timeout includes starting Python.
+    check: called with the reply to it; raises if that will not do.
+    """
+
+    size: int
+    threads: int
+    start: Request
+    check: Callable[[dict[str, Any]], None]
+    slots: list[Slot] = field(init=False)
+    closed: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.slots = [Slot(serial) for serial in range(self.size)]
+
+    def populate(self, count: int) -> None:
+        """Start workers, all at once, until ``count`` exist; does not wait for them."""
+        if self.closed:
+            raise TargetError("this measurer is closed; make a new one")
+        alive = sum(slot.process is not None for slot in self.slots)
+        for slot in self.slots:
+            if alive < min(count, self.size) and slot.process is None:
+                slot.process = WorkerProcess(self.threads)
+                slot.requests, slot.used = 0, False
+                slot.starting = True
+                self._send(slot, self.start)
+                alive += 1
+
+    def submit(self, slot: Slot, request: Request) -> None:
+        """Send a request to an idle worker."""
+        slot.requests += 1
+        self._send(slot, request)
+
+    def wait(self) -> list[tuple[Slot, Reply]]:
+        """Wait until a request ends or a worker is ready; returns the requests that ended.
+
+        Raises TargetError when a worker does not start, WorkloadError when the unscheduled program
+        is what fails.
+        """
+        busy = [
+            slot for slot in self.slots if slot.process is not None and slot.request is not None
+        ]
+        if not busy:
+            return []
+        wait_any([_process(slot) for slot in busy], min(map(_deadline, busy)))
+        ended = []
+        for slot in busy:
+            reply = self._collect(slot)
+            if reply is None:
+                continue
+            starting, slot.starting, slot.request = slot.starting, False, None
+            if starting:
+                self._check_start(slot, reply)
+            else:
+                ended.append((slot, reply))
+        return ended
+
+    def ask(self, slot: Slot, request: Request) -> Reply:
+        """Send one request and wait for its reply; other workers must be idle."""
+        self.submit(slot, request)
+        while True:
+            for found, reply in self.wait():
+                if found is slot:
+                    return reply
+
+    @property
+    def starting(self) -> bool:
+        """Whether a worker is not ready yet."""
+        return any(slot.starting for slot in self.slots)
+
+    def drop(self, slot: Slot) -> None:
+        """Kill a worker; the place can be filled again."""
+        if slot.process is not None:
+            slot.process.kill()
+        slot.process, slot.request, slot.starting = None, None, False
+
+    def close(self) -> None:
+        """Kill all workers; safe to call twice."""
+        self.closed = True
+        for slot in self.slots:
+            self.drop(slot)
+
+    def _send(self, slot: Slot, request: Request) -> None:
+        slot.request, slot.began = request, time.monotonic()
+        _process(slot).send(request.header, request.blobs)
+
+    def _collect(self, slot: Slot) -> Reply | None:
+        """The reply of a busy worker; None if it may still come."""
+        process = _process(slot)
+        message = process.take_reply()
+        seconds = time.monotonic() - slot.began
+        used = slot.used
+        if message is not None:
+            if not message.header.get("corrupt"):
+                assert slot.request is not None
+                slot.used |= slot.request.executes
+                return Reply(message.header, stderr=process.stderr, seconds=seconds)
+            reply = Reply(message.header, True, used, process.stderr, seconds)
+        elif process.exited:
+            code = process.ended()
+            reply = Reply(explain_exit(code, process.stderr), True, used, process.stderr, seconds)
+        elif time.monotonic() >= _deadline(slot):
+            reply = Reply({"ok": False, "status": ""}, True, False, process.stderr, seconds)
+        else:
+            return None
+        self.drop(slot)
+        return reply
+
+    def _check_start(self, slot: Slot, reply: Reply) -> None:
+        if reply.ok:
+            self.check(reply.header)
+            return
+        self.close()
+        tail = f"\nworker's standard error:\n{reply.stderr}" if reply.stderr.strip() else ""
+        if not reply.header["status"]:
+            raise TargetError(f"a worker was not ready within {self.start.timeout:g} s{tail}")
+        message = reply.header["message"]
+        if reply.lost:
+            raise TargetError(f"a worker did not start: {message}{tail}")
+        raise WorkloadError(f"the unscheduled program cannot be the reference: {message}{tail}")
+
+
+def explain_exit(code: int, stderr: str) -> dict[str, Any]:
+    """A refusal that says how a worker ended."""
+    try:
+        ended = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+    except ValueError:
+        ended = f"signal {-code}"
+    out_of_memory = any(
+        sign in stderr for sign in ("bad_alloc", "out of memory", "Out of memory", "MemoryError")
+    )
+    status, message = Status.CRASHED, f"the worker ended with {ended}"
+    if out_of_memory:
+        status = Status.OUT_OF_MEMORY
+    elif code == -signal.SIGKILL:
+        status = Status.OUT_OF_MEMORY
+        message += ": the system kills so when memory runs out"
+    return {"ok": False, "status": str(status), "message": message}
+
+
+def _process(slot: Slot) -> WorkerProcess:
+    assert slot.process is not None
+    return slot.process
+
+
+def _deadline(slot: Slot) -> float:
+    assert slot.request is not None
+    return slot.began + slot.request.timeout
+
+
+def idle_slots(slots: Sequence[Slot]) -> list[Slot]:
+    """Those that wait for a request."""
+    return [slot for slot in slots if slot.idle]

@@ -1,0 +1,90 @@
+"""Messages between a measurer and its worker: a JSON header and raw bytes, length-prefixed.
+
+Nothing that is read can run code: there is no pickle and no eval.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from schedlang.errors import SchedlangError
+
+_PREFIX = struct.Struct("!4sIQ")
+_MAGIC = b"SLW1"
+_HEADER_LIMIT = 1 << 24
+
+
+class ProtocolError(SchedlangError):
+    """What came through the pipe is not a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A header of plain JSON values, and blobs of bytes."""
+
+    header: dict[str, Any]
+    blobs: tuple[bytes, ...] = ()
+
+
+def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+    """The bytes of one message."""
+    text = json.dumps({**header, "blobs": [len(blob) for blob in blobs]}).encode()
+    return b"".join((_PREFIX.pack(_MAGIC, len(text), sum(map(len, blobs))), text, *blobs))
+
+
+class Decoder:
+    """Puts messages together from pieces of any size."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that ``data`` completes; ProtocolError if it cannot be part of one."""
+        self._buffer += data
+        messages = []
+        while (message := self._take()) is not None:
+            messages.append(message)
+        return messages
+
+    def _take(self) -> Message | None:
+        if len(self._buffer) < _PREFIX.size:
+            return None
+        header_bytes, payload_bytes = _unpack_prefix(bytes(self._buffer[: _PREFIX.size]))
+        end = _PREFIX.size + header_bytes + payload_bytes
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[_PREFIX.size : end])
+        del self._buffer[:end]
+        return _decode(body[:header_bytes], body[header_bytes:])
+
+
+def read_message(stream: BinaryIO) -> Message | None:
+    """The next message of a blocking stream; None at its end."""
+    prefix = stream.read(_PREFIX.size)
+    if len(prefix) < _PREFIX.size:
+        return None
+    header_bytes, payload_bytes = _unpack_prefix(prefix)
+    header, payload = stream.read(header_bytes), stream.read(payload_bytes)
+    if len(header) < header_bytes or len(payload) < payload_bytes:
+        return None
+    return _decode(header, payload)
+
+
+def _unpack_prefix(prefix: bytes) -> tuple[int, int]:
+    magic, header_bytes, payload_bytes = _PREFIX.unpack(prefix)
+    if magic != _MAGIC or header_bytes > _HEADER_LIMIT:
+        raise ProtocolError(f"expected a message, found the bytes {prefix!r}")
+    return header_bytes, payload_bytes
+
+
+def _decode(text: bytes, payload: bytes) -> Message:
+    header = json.loads(text)
+    blobs, start = [], 0
+    for length in header.pop("blobs"):
+        blobs.append(payload[start : start + length])
+        start += length
+    return Message(header, tuple(blobs))

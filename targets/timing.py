@@ -1,0 +1,126 @@
+"""How often to run a program before its latency is known well enough."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# What a first call may take beyond its steady state (page faults, sleeping threads), and what the
+# scheduler of a busy machine may add to a single call.
+_COLD_SECONDS = 0.010
+_JITTER_SECONDS = 0.0002
+_CALIBRATIONS = 4
+_NORMAL_95 = 1.96
+# From the median absolute deviation to the standard deviation, and from that to the median's error,
+# for normal samples. Unlike the mean, both ignore the few calls that were interrupted.
+_MAD_TO_SIGMA = 1.4826
+_MEDIAN_ERROR = math.sqrt(math.pi / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class TimingPolicy:
+    """When there are enough samples.
+
+    Attributes
+    ----------
+    min_sample_seconds: a sample lasts at least this long; short programs run several times in it.
+    min_repeats, max_repeats: bounds on the number of samples.
+    budget_seconds: no new sample starts after this long.
+    relative_width: enough when half the 95% confidence interval of the median is below this part
+        of the median.
+    slow_factor: a program that is this much slower than the best is given up after its first runs.
+    margin: one with every sample this much slower is given up after ``min_repeats // 2 + 1``.
+    """
+
+    min_sample_seconds: float = 5e-4
+    min_repeats: int = 5
+    max_repeats: int = 30
+    budget_seconds: float = 1.0
+    relative_width: float = 0.02
+    slow_factor: float = 3.0
+    margin: float = 1.25
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_repeats <= self.max_repeats:
+            raise ValueError(
+                f"min_repeats={self.min_repeats}, max_repeats={self.max_repeats}: give "
+                "1 <= min_repeats <= max_repeats"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Samples in seconds per call; ``gave_up`` when it is surely slower than the best so far."""
+
+    samples: tuple[float, ...]
+    gave_up: bool = False
+
+
+def collect(
+    run: Callable[[int], float],
+    policy: TimingPolicy,
+    best: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Timing:
+    """Time a program until the policy is content.
+
+    ``run(n)`` calls it n times and returns seconds per call. ``best`` is the latency to beat.
+    """
+    start = clock()
+    hopeless = math.inf if best is None else policy.slow_factor * best
+    cold = run(1)
+    if cold >= policy.budget_seconds or cold > hopeless + _COLD_SECONDS:
+        return Timing((cold,), gave_up=cold > hopeless)
+    warm = run(1)
+    if min(cold, warm) > hopeless + _JITTER_SECONDS:
+        return Timing((warm,), gave_up=True)
+    calls = 1 if warm >= policy.min_sample_seconds else 2
+    samples = [warm] if calls == 1 else []
+    if calls > 1:
+        calls, first = _calibrate(run, warm, policy.min_sample_seconds)
+        samples.append(first)
+    while not _enough(samples, policy) and clock() - start < policy.budget_seconds:
+        if best is not None and _surely_slower(samples, best, policy):
+            return Timing(tuple(samples), gave_up=True)
+        samples.append(run(calls))
+    return Timing(tuple(samples))
+
+
+def _calibrate(
+    run: Callable[[int], float], estimate: float, min_sample: float
+) -> tuple[int, float]:
+    """How many calls make one sample, and the first such sample."""
+    calls, seconds = 1, estimate
+    for _ in range(_CALIBRATIONS):
+        calls = max(calls + 1, math.ceil(min_sample / max(seconds, 1e-9)))
+        seconds = run(calls)
+        if seconds <= 0 or seconds * calls >= min_sample / 2:
+            break
+    return calls, seconds
+
+
+def _enough(samples: list[float], policy: TimingPolicy) -> bool:
+    if len(samples) < policy.min_repeats:
+        return False
+    if len(samples) >= policy.max_repeats:
+        return True
+    return relative_half_width(samples) < policy.relative_width
+
+
+def _surely_slower(samples: list[float], best: float, policy: TimingPolicy) -> bool:
+    # The fastest sample is the one that noise, which only ever adds time, has spared most.
+    if len(samples) >= 2 and min(samples) > policy.slow_factor * best:
+        return True
+    return len(samples) > policy.min_repeats // 2 and min(samples) > policy.margin * best
+
+
+def relative_half_width(samples: list[float]) -> float:
+    """Half the 95% confidence interval of the median, relative to the median."""
+    median = statistics.median(samples)
+    if median <= 0:
+        return 0.0
+    deviation = _MAD_TO_SIGMA * statistics.median(abs(sample - median) for sample in samples)
+    return _NORMAL_95 * _MEDIAN_ERROR * deviation / math.sqrt(len(samples)) / median

@@ -1,0 +1,86 @@
+"""Are two sets of numbers the same result? Outputs are compared with the unscheduled program's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+# A schedule may add up terms in any order. The rounding errors of n additions behave like a random
+# walk: relative to the root mean square of the result their standard deviation is about
+# epsilon * sqrt(n) / 2, and never above epsilon * sqrt(n). A sound program stays 16 of those away.
+_FACTOR = 16.0
+_LOOSEST = 0.25
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def compare(
+    outputs: Sequence[Array],
+    expected: Sequence[Array],
+    dtypes: Sequence[str],
+    reduction_length: int = 1,
+) -> str | None:
+    """Why ``outputs`` are not ``expected``, in one line; None if they agree.
+
+    Integers and booleans agree when they are equal. Floating-point numbers agree within a tolerance
+    from the element type and ``reduction_length``, the number of terms added up for one element.
+    NaN never agrees, not even with NaN; an infinity agrees with the same infinity.
+    """
+    for position, (got, want, dtype) in enumerate(zip(outputs, expected, dtypes, strict=True)):
+        reason = _compare_one(got, want, dtype, reduction_length)
+        if reason is not None:
+            return f"output {position} ({dtype}): {reason}"
+    return None
+
+
+def tolerance(dtype: str, reduction_length: int) -> float:
+    """Largest error of a floating-point element, relative to the size of the result."""
+    epsilon = float(ml_dtypes.finfo(np.dtype(dtype)).eps)  # type: ignore[no-untyped-call]
+    return min(_FACTOR * epsilon * math.sqrt(max(reduction_length, 1)), _LOOSEST)
+
+
+def is_floating(dtype: str) -> bool:
+    """Whether ``dtype`` is a floating-point type, numpy's or one of ml_dtypes'."""
+    return dtype.startswith(("float", "bfloat"))
+
+
+def _compare_one(got: Array, want: Array, dtype: str, reduction_length: int) -> str | None:
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}"
+    if not is_floating(dtype):
+        if dtype == "bool":
+            # A byte other than 0 and 1 is no truth value: the output was not written.
+            got, want = got.view(np.uint8), want.view(np.uint8)
+        wrong = got != want
+        return _describe(wrong, got, want) if wrong.any() else None
+    wide = np.float64 if dtype == "float64" else np.float32
+    got, want = np.asarray(got, wide), np.asarray(want, wide)
+    missing = np.isnan(got)
+    if missing.any():
+        return _describe(missing, got, want) + " (not written, or not a number)"
+    finite = np.isfinite(want)
+    wrong = got != want
+    if (wrong & ~finite).any():
+        return _describe(wrong & ~finite, got, want)
+    allowed = tolerance(dtype, reduction_length)
+    size = np.abs(want, where=finite, out=np.zeros_like(want)).astype(np.float64)
+    scale = math.sqrt(float(np.mean(np.square(size)))) if size.size else 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(got.astype(np.float64) - want)
+    # An element near zero is a difference of large ones: it is as exact as they are.
+    wrong &= ~(error <= allowed * np.maximum(size, scale))
+    return _describe(wrong, got, want) if wrong.any() else None
+
+
+def _describe(wrong: Array, got: Array, want: Array) -> str:
+    index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    place = ", ".join(str(int(i)) for i in index)
+    count = int(np.count_nonzero(wrong))
+    return (
+        f"{count} of {wrong.size} elements differ; at [{place}] got {got[index]}, "
+        f"expected {want[index]}"
+    )

@@ -1,0 +1,314 @@
+"""What happens inside a worker: one workload's data, and the programs built and run on them."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedlang.errors import SchedlangError
+from schedlang.measurement import Status
+from schedlang.targets import inputs, verification
+from schedlang.targets.inputs import TensorSpec
+from schedlang.targets.timing import Timing, TimingPolicy, collect
+from schedlang.targets.verification import Array
+from schedlang.tvm import codegen, runtime
+from schedlang.tvm.program import MAIN, from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tvm.target import Target as TVMTarget
+
+_CLOCK_TRIES = 3
+
+
+class Fault(SchedlangError):
+    """A request that ends in a status. ``corrupt``: this process cannot be trusted any more."""
+
+    def __init__(self, status: Status, message: str, *, corrupt: bool = False) -> None:
+        self.status = status
+        self.corrupt = corrupt
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one run: samples in seconds, and whether the outputs were compared and agree."""
+
+    samples: tuple[float, ...]
+    verified: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    module: Any
+    entry: Callable[..., Any]
+
+
+class Workbench:
+    """One workload on one target.
+
+    Parameters
+    ----------
+    program: the unscheduled program, as TVM's JSON.
+    args: the tensors of one call.
+    target: what to compile for.
+    cpus: logical CPUs, one a thread; while a program runs, the calling thread stays on the first.
+    seed: of the random inputs.
+    reference: run the unscheduled program, so that results can be verified.
+
+    Raises ``Fault`` when the unscheduled program does not build, run, or give numbers.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        args: Sequence[TensorSpec],
+        target: TVMTarget,
+        cpus: Sequence[int],
+        seed: int,
+        *,
+        reference: bool,
+    ) -> None:
+        self._args = tuple(args)
+        self._target = target
+        self._cpus = tuple(cpus)
+        self._mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+        self._built: dict[int, _Program] = {}
+        self._tensors = [runtime.empty_tensor(arg.shape, arg.dtype) for arg in self._args]
+        self._written = [i for i, arg in enumerate(self._args) if arg.role != "input"]
+        self._restored_each_run = any(arg.role == "inout" for arg in self._args)
+        self._inputs = inputs.random_inputs(self._args, seed)
+        self._reference: _Program | None = None
+        self._expected: list[Array] = []
+        self._untouched: list[Array | None] = []
+        mod = from_json(program)
+        self._program = mod
+        self._reduction_length = codegen.reduction_length(mod)
+        if reference:
+            self._compute_reference(seed)
+        self._checksum = self._digest()
+        self._restore()
+
+    def build(self, identity: int, program: str) -> None:
+        """Compile a program and generate its machine code; Fault(BUILD_ERROR) if that fails."""
+        try:
+            self._built[identity] = self._compile(from_json(program))
+        except MemoryError as error:
+            raise Fault(Status.OUT_OF_MEMORY, f"building ran out of memory: {error}") from error
+        except Exception as error:
+            raise Fault(_status(error, Status.BUILD_ERROR), describe(error)) from error
+
+    def discard(self) -> None:
+        """Forget every program that was built and not run."""
+        self._built.clear()
+
+    def run(
+        self, identity: int, policy: TimingPolicy, best: float | None, verify_factor: float | None
+    ) -> Outcome:
+        """Time a built program and forget it.
+
+        Verified when its median is at most ``verify_factor * best``, or there is no best; with None
+        never. Raises Fault.
+        """
+        program = self._built.pop(identity)
+        timing = self.time(program, policy, best)
+        verified = False
+        if verify_factor is not None and (
+            best is None or statistics.median(timing.samples) <= verify_factor * best
+        ):
+            self._verify(program)
+            verified = True
+        return Outcome(timing.samples, verified)
+
+    def time(self, program: _Program, policy: TimingPolicy, best: float | None) -> Timing:
+        """Latency of a program on this workload's data."""
+        timers: dict[int, Callable[..., float]] = {}
+
+        def run(calls: int) -> float:
+            if self._restored_each_run:
+                self._restore()
+            if calls == 1:
+                return self._time_one(program)
+            if calls not in timers:
+                timers[calls] = runtime.batch_timer(program.module, MAIN, calls)
+            return self._time_batch(program, timers[calls], calls)
+
+        try:
+            with self._pinned():
+                timing = collect(run, policy, best)
+        except Fault:
+            raise
+        except Exception as error:
+            raise Fault(_status(error, Status.RUN_ERROR), describe(error)) from error
+        if min(timing.samples) <= 0:
+            raise Fault(Status.SUSPICIOUS_TIME, f"a run took {min(timing.samples)} s")
+        return timing
+
+    def time_reference(self, policy: TimingPolicy) -> tuple[float, ...]:
+        """Samples of the unscheduled program, in seconds."""
+        program = self._reference or self._compile(self._program)
+        return self.time(program, policy, None).samples
+
+    def _time_one(self, program: _Program) -> float:
+        start = time.perf_counter()
+        program.entry(*self._tensors)
+        return time.perf_counter() - start
+
+    def _time_batch(self, program: _Program, timer: Callable[..., float], calls: int) -> float:
+        for _ in range(_CLOCK_TRIES):
+            start = time.perf_counter()
+            seconds = timer(*self._tensors)
+            wall = time.perf_counter() - start
+            # The loop's clock may be stepped while it runs; a result that the monotonic clock
+            # contradicts is taken again.
+            if 0.25 * wall / (calls + 1) <= seconds <= wall / calls:
+                return seconds
+        start = time.perf_counter()
+        for _ in range(calls):
+            program.entry(*self._tensors)
+        return (time.perf_counter() - start) / calls
+
+    def _compile(self, mod: Any) -> _Program:
+        executable = codegen.compile_program(mod, self._target, check_arguments=False)
+        return _Program(executable.jit(), codegen.load_code(executable))
+
+    def _restore(self) -> None:
+        for tensor, arg, value in zip(self._tensors, self._args, self._inputs, strict=True):
+            tensor.copyfrom(inputs.poison(arg.shape, arg.dtype) if value is None else value)
+
+    def _outputs(self) -> list[Array]:
+        return [self._tensors[i].numpy() for i in self._written]
+
+    def _compute_reference(self, seed: int) -> None:
+        try:
+            self._reference = self._compile(self._program)
+        except Exception as error:
+            raise Fault(Status.BUILD_ERROR, describe(error)) from error
+        for positive in (False, True):
+            self._inputs = inputs.random_inputs(self._args, seed, positive=positive)
+            self._expected = self._run_reference()
+            self._untouched = self._find_untouched()
+            if not any(_nan_count(*pair) for pair in self._expected_pairs()):
+                return
+        raise Fault(
+            Status.WRONG_RESULT,
+            "the unscheduled program gives NaN on random inputs, in [-1, 1) and in [0.1, 1)",
+        )
+
+    def _run_reference(self) -> list[Array]:
+        assert self._reference is not None
+        self._restore()
+        try:
+            self._reference.entry(*self._tensors)
+        except Exception as error:
+            raise Fault(Status.RUN_ERROR, describe(error)) from error
+        return self._outputs()
+
+    def _find_untouched(self) -> list[Array | None]:
+        """Masks of the elements that the program leaves as they were; None where it writes all."""
+        assert self._reference is not None
+        if not any(_nan_count(value, None) for value in self._expected):
+            return [None] * len(self._written)
+        self._restore()
+        others = []
+        for i in self._written:
+            arg = self._args[i]
+            others.append(inputs.other_poison(arg.shape, arg.dtype))
+            if arg.role == "output":
+                self._tensors[i].copyfrom(others[-1])
+        self._reference.entry(*self._tensors)
+        return [
+            _is_nan(value) & (again == other)
+            for value, again, other in zip(self._expected, self._outputs(), others, strict=True)
+        ]
+
+    def _expected_pairs(self) -> list[tuple[Array, Array | None]]:
+        return list(zip(self._expected, self._untouched, strict=True))
+
+    def _verify(self, program: _Program) -> None:
+        self._restore()
+        with self._pinned():
+            try:
+                program.entry(*self._tensors)
+            except Exception as error:
+                raise Fault(_status(error, Status.RUN_ERROR), describe(error)) from error
+        reason = self._changed_input() or self._compare()
+        if reason is not None:
+            corrupt = self._digest() != self._checksum
+            self._restore()
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=corrupt)
+
+    def _compare(self) -> str | None:
+        got, want = [], []
+        for value, (expected, untouched) in zip(
+            self._outputs(), self._expected_pairs(), strict=True
+        ):
+            if untouched is not None:
+                if not _is_nan(value)[untouched].all():
+                    return "it writes elements that the unscheduled program leaves as they were"
+                value = np.where(untouched, np.zeros((), value.dtype), value)
+                expected = np.where(untouched, np.zeros((), value.dtype), expected)
+            got.append(value)
+            want.append(expected)
+        dtypes = [self._args[i].dtype for i in self._written]
+        return verification.compare(got, want, dtypes, self._reduction_length)
+
+    def _changed_input(self) -> str | None:
+        for position, (arg, value) in enumerate(zip(self._args, self._inputs, strict=True)):
+            if arg.role == "input" and value is not None:
+                if self._tensors[position].numpy().tobytes() != value.tobytes():
+                    return f"argument {position} is an input, and the program changed it"
+        return None
+
+    def _digest(self) -> int:
+        """A checksum of what a program must never reach: the reference and the kept inputs."""
+        digest = 0
+        for value in (*self._inputs, *self._expected):
+            if value is not None:
+                digest = zlib.crc32(value.tobytes(), digest)
+        return digest
+
+    @contextmanager
+    def _pinned(self) -> Iterator[None]:
+        """Keep the calling thread on the first CPU; the pool's threads are on the others."""
+        if self._mask is None:
+            yield
+            return
+        os.sched_setaffinity(0, {self._cpus[0]})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, self._mask)
+
+
+def _is_nan(value: Array) -> Array:
+    if value.dtype.kind in "biu":
+        return np.zeros(value.shape, np.bool_)
+    return np.asarray(np.isnan(value))
+
+
+def _nan_count(value: Array, untouched: Array | None) -> int:
+    found = _is_nan(value)
+    return int(np.count_nonzero(found if untouched is None else found & ~untouched))
+
+
+def _status(error: Exception, otherwise: Status) -> Status:
+    text = str(error)
+    if isinstance(error, MemoryError) or "bad_alloc" in text or "ut of memory" in text:
+        return Status.OUT_OF_MEMORY
+    return otherwise
+
+
+def describe(error: BaseException) -> str:
+    """One line that says what went wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (": ".join((type(error).__name__, lines[0])) if lines else type(error).__name__)[:400]

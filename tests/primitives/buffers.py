@@ -1,0 +1,162 @@
+"""Properties of buffers."""
+
+from __future__ import annotations
+
+from schedlang.schedule import Schedule
+from tests.primitives.case import Case, Misuse
+from tests.primitives.programs import chain, elementwise, gather, window
+
+
+def _rolling_buffer(sch: Schedule) -> None:
+    i, _ = sch.get_loops("C")
+    outer, _ = sch.split(i, [4, None])
+    sch.compute_at("B", outer)
+    sch.rolling_buffer("B", 0)
+
+
+CASES = [
+    Case("storage_align", chain, lambda sch: sch.storage_align("B", 0, 0, 32, 4)),
+    Case(
+        "set_scope",
+        chain,
+        lambda sch: sch.set_scope("B", "B", "shared"),
+        not_run="shared memory is on GPUs",
+    ),
+    Case(
+        "set_dtype",
+        chain,
+        lambda sch: sch.set_dtype("B", 0, "float16"),
+        not_run="half precision gives other numbers",
+    ),
+    Case("rolling_buffer", window, _rolling_buffer),
+    Case(
+        "hide_buffer_access",
+        gather,
+        lambda sch: sch.hide_buffer_access("B", "read", [1]),
+        not_run="unsafe: TVM no longer knows all that the block reads",
+    ),
+    Case(
+        "annotate_buffer_access",
+        elementwise,
+        lambda sch: sch.annotate_buffer_access("B", 0, "read", lambda i, j: ((i - 1, i + 1), j)),
+        not_run="unsafe: the region may lie outside the buffer",
+        alone=True,
+    ),
+]
+
+MISUSES = [
+    Misuse(
+        "storage_align",
+        chain,
+        lambda sch: sch.storage_align("B", 0, 7, 32, 4),
+        "axis=7",
+        "7",
+        'with T.sblock("B"):',
+    ),
+    Misuse(
+        "storage_align",
+        chain,
+        lambda sch: sch.storage_align("C", 0, 0, 32, 4),
+        "block=b0 (C)",
+        "",
+    ),
+    Misuse(
+        "set_scope",
+        chain,
+        lambda sch: sch.set_scope("C", "C", "shared"),
+        "block=b0 (C)",
+        "",
+    ),
+    Misuse(
+        "set_scope",
+        chain,
+        lambda sch: sch.set_scope("B", "B", "fast"),
+        "storage_scope='fast'",
+        "",
+    ),
+    Misuse(
+        "set_dtype",
+        chain,
+        lambda sch: sch.set_dtype("B", 0, "float12"),
+        "dtype='float12'",
+        "float12",
+    ),
+    Misuse(
+        "set_dtype",
+        chain,
+        lambda sch: sch.set_dtype("C", 0, "float16"),
+        "block=b0 (C)",
+        "",
+    ),
+    Misuse(
+        "rolling_buffer",
+        window,
+        lambda sch: sch.rolling_buffer("C", 0),
+        "block=b0 (C)",
+        "output",
+        'with T.sblock("C"):',
+    ),
+    Misuse(
+        "rolling_buffer",
+        window,
+        lambda sch: sch.rolling_buffer("B", 0),
+        "block=b0 (B)",
+        "",
+    ),
+    Misuse(
+        "hide_buffer_access",
+        gather,
+        lambda sch: sch.hide_buffer_access("B", "input", [1]),
+        "buf_type='input'",
+        "",
+    ),
+    Misuse(
+        "hide_buffer_access",
+        gather,
+        lambda sch: sch.hide_buffer_access("B", "read", 1),
+        "buf_index_array=1",
+        "takes a list of integers, not int 1",
+    ),
+    Misuse(
+        "hide_buffer_access",
+        gather,
+        lambda sch: sch.hide_buffer_access("B", "read", [5]),
+        "buf_index_array=[5]",
+        "",
+    ),
+    Misuse(
+        "annotate_buffer_access",
+        elementwise,
+        lambda sch: sch.annotate_buffer_access("B", 0, "in", lambda i, j: (i, j)),
+        "buffer_type='in'",
+        "",
+    ),
+    Misuse(
+        "annotate_buffer_access",
+        elementwise,
+        lambda sch: sch.annotate_buffer_access("B", 0, "read", lambda i: (i, i)),
+        "ranges=lambda i: (i, i + 1, i, i + 1)",
+        "the function takes 1 variables, the block has 2",
+    ),
+    Misuse(
+        "annotate_buffer_access",
+        elementwise,
+        lambda sch: sch.annotate_buffer_access("B", 0, "read", lambda i, j: (i,)),
+        "buffer_index=0",
+        "",
+    ),
+    Misuse(
+        "annotate_buffer_access",
+        elementwise,
+        lambda sch: sch.annotate_buffer_access("B", 0, "read", lambda i, j: i),
+        "buffer_index=0",
+        "",
+    ),
+    Misuse(
+        "annotate_buffer_access",
+        elementwise,
+        lambda sch: sch.annotate_buffer_access("B", 3, "read", lambda i, j: (i, j)),
+        "buffer_index=3",
+        "",
+    ),
+]

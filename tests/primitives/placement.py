@@ -1,0 +1,91 @@
+"""Where a block is computed."""
+
+from __future__ import annotations
+
+from schedlang.schedule import Schedule
+from tests.primitives.case import Case, Misuse
+from tests.primitives.programs import chain, matmul, padded, window
+
+
+def _compute_at_the_first_place(sch: Schedule) -> None:
+    copy = sch.cache_read("C", "B", "global")
+    i, _, _ = sch.get_loops("C")
+    sch.compute_at(copy, i, True, index=0)
+
+
+def _compute_at_a_drawn_place(sch: Schedule) -> None:
+    place = sch.sample_compute_location("B", decision=0)
+    sch.compute_at("B", place)
+
+
+def _compute_at_root(sch: Schedule) -> None:
+    sch.compute_at("B", sch.sample_compute_location("B", decision=-1))
+
+
+def _compute_at_inlined(sch: Schedule) -> None:
+    sch.compute_at("B", sch.sample_compute_location("B", decision=-2))
+
+
+CASES = [
+    Case("compute_at", chain, lambda sch: sch.compute_at("B", sch.get_loops("C")[0])),
+    Case("compute_at_the_first_place", matmul, _compute_at_the_first_place),
+    Case("compute_at_a_drawn_place", window, _compute_at_a_drawn_place),
+    Case("compute_at_root", chain, _compute_at_root),
+    Case("compute_at_inlined", chain, _compute_at_inlined, alone=True),
+    Case(
+        "reverse_compute_at",
+        chain,
+        lambda sch: sch.reverse_compute_at("C", sch.get_loops("B")[1]),
+    ),
+    Case("compute_inline", chain, lambda sch: sch.compute_inline("B")),
+    Case("reverse_compute_inline", chain, lambda sch: sch.reverse_compute_inline("C")),
+]
+
+MISUSES = [
+    Misuse(
+        "compute_at",
+        chain,
+        lambda sch: sch.compute_at("C", sch.get_loops("B")[0]),
+        "block=b0 (C)",
+        "",
+        'with T.sblock("B"):',
+    ),
+    Misuse(
+        "compute_at",
+        chain,
+        lambda sch: sch.compute_at("B", 0),
+        "loop=0",
+        "takes a loop .*, not int 0",
+    ),
+    Misuse(
+        "reverse_compute_at",
+        chain,
+        lambda sch: sch.reverse_compute_at("B", sch.get_loops("C")[0]),
+        "block=b0 (B)",
+        "",
+        'with T.sblock("C"):',
+    ),
+    Misuse(
+        "compute_inline",
+        chain,
+        lambda sch: sch.compute_inline("C"),
+        "block=b0 (C)",
+        "output",
+        'with T.sblock("C"):',
+    ),
+    Misuse(
+        "compute_inline",
+        matmul,
+        lambda sch: sch.compute_inline("C"),
+        "block=b0 (C)",
+        "",
+        'with T.sblock("C"):',
+    ),
+    Misuse(
+        "reverse_compute_inline",
+        padded,
+        lambda sch: sch.reverse_compute_inline("B"),
+        "block=b0 (B)",
+        "",
+    ),
+]

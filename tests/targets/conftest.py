@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def _worker_pids(parent: int) -> set[int]:
+    found = set()
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            command = (process / "cmdline").read_bytes()
+            state, ppid = (process / "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if b"schedlang.targets.worker" in command and int(ppid) == parent and state != "Z":
+            found.add(int(process.name))
+    return found
+
+
+def _wait_until_gone(pids: set[int], seconds: float = 20.0) -> set[int]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pids = {pid for pid in pids if _alive(pid)}
+        if not pids:
+            break
+        time.sleep(0.02)
+    for pid in pids:  # the test fails, and must not leave them to the next one
+        os.kill(pid, signal.SIGKILL)
+    return pids
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def worker_pids() -> Callable[[int], set[int]]:
+    """Process ids of the workers that a process has."""
+    return _worker_pids
+
+
+@pytest.fixture
+def survivors() -> Callable[[set[int]], set[int]]:
+    """Waits for processes to end, and gives those that do not; ends them too."""
+    return _wait_until_gone
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """For a script: it imports schedlang from here, and nothing else is set."""
+    root = str(Path(__file__).resolve().parents[2])
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TVM_", "OMP_"))}
+    return {**kept, "PYTHONPATH": root}

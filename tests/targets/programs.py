@@ -1,0 +1,107 @@
+"""Small programs, good and bad, for the tests of measurement."""
+
+from __future__ import annotations
+
+from tvm import te
+from tvm.ir import IRModule
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+
+from schedlang.workload import Workload
+from schedlang.workloads import from_prim_func
+
+N = 64
+
+
+def matmul() -> Workload:
+    """C = A @ B, 64 x 64 x 64 in float32."""
+    a = te.placeholder((N, N), name="A")
+    b = te.placeholder((N, N), name="B")
+    k = te.reduce_axis((0, N), name="k")
+    c = te.compute((N, N), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    return from_prim_func(te.create_prim_func([a, b, c]), name="matmul")
+
+
+def scheduled_matmul(workload: Workload, tile: int = 8) -> IRModule:
+    """A right schedule of ``matmul``: parallel outside, vectorised inside."""
+    sch = Schedule(workload.mod)
+    block = sch.get_sblock("C")
+    i, j, k = sch.get_loops(block)
+    outer, inner = sch.split(i, [None, tile])
+    wide, lanes = sch.split(j, [None, 16])
+    sch.reorder(outer, wide, k, inner, lanes)
+    sch.parallel(outer)
+    sch.vectorize(lanes)
+    sch.decompose_reduction(block, k)
+    return sch.mod
+
+
+def from_body(body: str, signature: str = "") -> IRModule:
+    """A module whose ``main`` takes the matmul's tensors and has ``body`` (indented by nothing)."""
+    tensors = ", ".join(f'{name}: T.Buffer(({N}, {N}), "float32")' for name in "ABC")
+    lines = "\n".join("    " + line for line in body.strip("\n").splitlines())
+    text = (
+        "@T.prim_func(s_tir=True)\n"
+        f"def main({signature or tensors}):\n"
+        '    T.func_attr({"global_symbol": "main", "tirx.noalias": True})\n'
+        f"{lines}\n"
+    )
+    return IRModule({"main": from_source(text, check_well_formed=False)})
+
+
+def matmul_variant(update: str) -> IRModule:
+    """The matmul's loops around another update of ``C``."""
+    return from_body(
+        f"""
+for i, j, k in T.grid({N}, {N}, {N}):
+    with T.sblock("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.float32(0)
+        {update}
+"""
+    )
+
+
+ABORT = "T.evaluate(T.call_extern('int32', 'abort'))"
+SLEEP = "T.evaluate(T.call_extern('int32', 'sleep', 1000))"
+# Leaves a mark in its process, and the other one dies where it finds it.
+MARK = "T.evaluate(T.call_extern('int32', 'umask', 511))"
+DIE_IF_MARKED = """
+if T.call_extern("int32", "umask", 0) == 511:
+    T.evaluate(T.call_extern("int32", "abort"))
+"""
+FORK_AND_SLEEP = "T.evaluate(T.call_extern('int32', 'fork'))\n" + SLEEP
+FLOOD = """
+for i in range(20000):
+    T.evaluate(T.call_extern("int32", "dprintf", 2, "flood\\n"))
+T.evaluate(T.call_extern("int32", "abort"))
+"""
+PRINT = """
+for i in range(100):
+    T.evaluate(T.call_extern("int32", "dprintf", 1, "noise\\n"))
+"""
+# Needs a GPU's thread blocks: TVM refuses it on a CPU.
+UNBUILDABLE = (
+    "T.evaluate(T.tvm_thread_allreduce(T.uint32(1), T.float32(0), True, C.data, 0, dtype='void'))"
+)
+ENDLESS_UNROLL = """
+for i in T.unroll(64):
+    for j in T.unroll(64):
+        for k in T.unroll(64):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C[vi, vj] = C[vi, vj] + T.exp(A[vi, vk] * B[vk, vj])
+"""
+HUGE_BUFFER = """
+with T.sblock("root"):
+    W = T.sblock_alloc_buffer((1 << 28, 4), "float32")
+    for i, j in T.grid(1 << 28, 4):
+        with T.sblock("W"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            W[vi, vj] = A[vi % 64, vj]
+    for i, j in T.grid(64, 64):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = W[vi * vj, vj % 4]
+"""

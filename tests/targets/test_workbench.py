@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from tvm import te, tirx
+from tvm.ir import IRModule
+
+from schedlang.measurement import Status
+from schedlang.targets import Target
+from schedlang.targets.timing import TimingPolicy
+from schedlang.targets.workbench import Fault, Outcome, Workbench
+from schedlang.tvm.program import to_json
+from schedlang.workload import Workload
+from schedlang.workloads import from_prim_func
+from tests.targets.programs import from_body, matmul, matmul_variant, scheduled_matmul
+
+TARGET = Target("cpu")
+QUICK = TimingPolicy(min_sample_seconds=1e-5, min_repeats=1, max_repeats=2)
+
+
+def bench_of(workload: Workload) -> Workbench:
+    return Workbench(
+        to_json(workload.mod), workload.args, TARGET.tvm_target(), TARGET.cpus, 0, reference=True
+    )
+
+
+def outcome(bench: Workbench, mod: IRModule) -> Outcome:
+    bench.build(1, to_json(mod))
+    return bench.run(1, QUICK, None, 1.2)
+
+
+def reason(bench: Workbench, mod: IRModule) -> str:
+    with pytest.raises(Fault) as caught:
+        outcome(bench, mod)
+    assert caught.value.status is Status.WRONG_RESULT
+    assert not caught.value.corrupt
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return matmul()
+
+
+@pytest.fixture(scope="module")
+def bench(workload: Workload) -> Workbench:
+    return bench_of(workload)
+
+
+def test_a_right_schedule_is_timed_and_verified(workload: Workload, bench: Workbench) -> None:
+    mask = os.sched_getaffinity(0)
+    found = outcome(bench, scheduled_matmul(workload))
+    assert found.verified and min(found.samples) > 0
+    assert os.sched_getaffinity(0) == mask
+
+
+def test_a_wrong_product_is_found(bench: Workbench) -> None:
+    text = reason(bench, matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"))
+    assert text.startswith("output 0 (float32)")
+
+
+def test_a_row_that_is_not_written_is_found(workload: Workload, bench: Workbench) -> None:
+    outcome(bench, workload.mod)  # leaves the right numbers behind
+    short = from_body(
+        """
+for i, j, k in T.grid(63, 64, 64):
+    with T.sblock("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.float32(0)
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+    )
+    assert "64 of 4096 elements differ; at [63, 0] got nan" in reason(bench, short)
+
+
+def test_a_changed_input_is_found_and_harms_no_later_program(
+    workload: Workload, bench: Workbench
+) -> None:
+    spoiler = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]\n        A[0, 0] = 7.0")
+    assert "argument 0 is an input" in reason(bench, spoiler)
+    assert outcome(bench, workload.mod).verified
+
+
+def test_nan_never_passes(bench: Workbench) -> None:
+    text = reason(bench, matmul_variant("C[vi, vj] = T.log(T.float32(-1) - B[vk, vj] * B[vk, vj])"))
+    assert "nan" in text
+
+
+def test_what_is_slower_than_the_best_is_not_verified(bench: Workbench) -> None:
+    wrong = to_json(matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk]"))
+    bench.build(1, wrong)
+    assert not bench.run(1, QUICK, 1e-9, 1.2).verified
+    bench.build(2, wrong)
+    with pytest.raises(Fault, match="differ"):
+        bench.run(2, QUICK, 1e9, 1.2)
+    bench.build(3, wrong)
+    assert not bench.run(3, QUICK, None, None).verified
+
+
+IN_PLACE = 'A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")'
+SHIFT = """
+for i in T.serial(512):
+    with T.sblock("A"):
+        vi = T.axis.spatial(512, i)
+        A[vi] = A[vi] {operation} B[vi]
+"""
+
+
+def test_an_in_place_program_starts_from_the_same_values_each_time() -> None:
+    bench = bench_of(from_prim_func(from_body(SHIFT.format(operation="+"), IN_PLACE)["main"]))
+    assert outcome(bench, from_body(SHIFT.format(operation="+"), IN_PLACE)).verified
+    assert "output 0" in reason(bench, from_body(SHIFT.format(operation="-"), IN_PLACE))
+
+
+def test_every_output_is_compared() -> None:
+    signature = (
+        'A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), '
+        'C: T.Buffer((8, 8), "int32")'
+    )
+    text = """
+for i, j in T.grid(8, 8):
+    with T.sblock("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj] * T.float32(3)
+for i, j in T.grid(8, 8):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = vi * 8 + {second}
+"""
+    right, wrong = (from_body(text.format(second=name), signature) for name in ("vj", "vi"))
+    bench = bench_of(from_prim_func(right["main"]))
+    assert outcome(bench, right).verified
+    assert reason(bench, wrong).startswith("output 1 (int32)")
+
+
+def test_elements_that_no_block_writes_must_stay_as_they_were() -> None:
+    text = """
+for i, j in T.grid({rows}, 8):
+    with T.sblock("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj] + T.float32(1)
+"""
+    signature = 'A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")'
+    bench = bench_of(from_prim_func(from_body(text.format(rows=7), signature)["main"]))
+    assert outcome(bench, from_body(text.format(rows=7), signature)).verified
+    assert "leaves as they were" in reason(bench, from_body(text.format(rows=8), signature))
+    assert "got nan" in reason(bench, from_body(text.format(rows=6), signature))
+
+
+def elementwise(dtype: str, scale: int) -> IRModule:
+    a = te.placeholder((16, 32), dtype, name="A")
+    b = te.compute(
+        (16, 32), lambda i, j: a[i, j] * tirx.const(scale, dtype) + tirx.const(1, dtype), name="B"
+    )
+    return IRModule({"main": te.create_prim_func([a, b])})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8", "uint8", "int64"])
+def test_element_types(dtype: str) -> None:
+    bench = bench_of(from_prim_func(elementwise(dtype, 2)["main"]))
+    assert outcome(bench, elementwise(dtype, 2)).verified
+    assert f"output 0 ({dtype})" in reason(bench, elementwise(dtype, 3))
+
+
+def test_indices_stay_within_the_tensors_and_truth_values_are_compared() -> None:
+    table = te.placeholder((100,), "float32", name="T")
+    index = te.placeholder((64,), "int32", name="I")
+    hits = te.compute((64,), lambda i: table[index[i]] > tirx.const(0.0, "float32"), name="H")
+    misses = te.compute((64,), lambda i: table[index[i]] <= tirx.const(0.0, "float32"), name="H")
+    right, wrong = (te.create_prim_func([table, index, out]) for out in (hits, misses))
+    bench = bench_of(from_prim_func(right))
+    assert outcome(bench, IRModule({"main": right})).verified
+    assert "output 0 (bool)" in reason(bench, IRModule({"main": wrong}))
+
+
+def test_a_program_that_wants_positive_numbers_gets_them() -> None:
+    a = te.placeholder((64,), "float32", name="A")
+    roots = te.create_prim_func([a, te.compute((64,), lambda i: te.sqrt(a[i]), name="B")])
+    assert outcome(bench_of(from_prim_func(roots)), IRModule({"main": roots})).verified
+    never = te.create_prim_func([a, te.compute((64,), lambda i: te.log(-a[i] - 2.0), name="B")])
+    with pytest.raises(Fault, match="gives NaN on random inputs"):
+        bench_of(from_prim_func(never))
+
+
+def test_a_program_that_does_not_build_says_why(bench: Workbench) -> None:
+    with pytest.raises(Fault) as caught:
+        bench.build(1, "{not json")
+    assert caught.value.status is Status.BUILD_ERROR
+    assert "\n" not in str(caught.value)
+
+
+def test_damage_to_the_reference_itself_is_noticed(workload: Workload) -> None:
+    bench = bench_of(workload)
+    bench._expected[0][0, 0] += 1
+    bench.build(1, to_json(workload.mod))
+    with pytest.raises(Fault) as caught:
+        bench.run(1, QUICK, None, 1.2)
+    assert caught.value.corrupt

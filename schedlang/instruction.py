@@ -196,6 +196,16 @@ def resolve(arg: Any, values: Values) -> Any:
     return arg
 
 
+def resolve_content(arg: Any, values: Values) -> Any:
+    """Like ``resolve``, but sequences stay tuples, so that what holds no handle stays hashable."""
+    kind = type(arg)
+    if kind is LoopRV or kind is BlockRV or kind is IntRV:
+        return values[arg.index]
+    if kind is tuple:
+        return tuple(resolve_content(item, values) for item in arg) if arg else arg
+    return resolve(arg, values)
+
+
 KINDS: dict[str, InstructionKind] = {}
 
 

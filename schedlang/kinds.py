@@ -17,6 +17,7 @@ from schedlang.instruction import (
     map_handles,
     register,
     resolve,
+    resolve_content,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Sampling(InstructionKind):
         self.results = results
 
     def distribution(self, raw: Any, args: Sequence[Any], values: Values) -> Distribution:
-        return self.make(raw, *[resolve(arg, values) for arg in args])
+        return self.make(raw, *[resolve_content(arg, values) for arg in args])
 
     def result(
         self,
@@ -131,7 +132,9 @@ class Sampling(InstructionKind):
         distribution: Distribution,
         decision: Any,
     ) -> Result:
-        return self.results(raw, distribution, decision, *[resolve(arg, values) for arg in args])
+        return self.results(
+            raw, distribution, decision, *[resolve_content(arg, values) for arg in args]
+        )
 
 
 class UserSampling(Sampling):

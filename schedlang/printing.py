@@ -43,23 +43,24 @@ def _workload_lines(workload: Workload) -> Iterator[str]:
 
 def _definitions(instructions: Sequence[Instruction]) -> Iterator[str]:
     """Imports of the functions that define users' instructions; their source when in a script."""
-    seen: set[str] = set()
-    for instruction in instructions:
-        kind = instruction.kind
-        if kind.is_method or kind.name in seen:
-            continue
-        seen.add(kind.name)
+    imported: dict[str, list[str]] = {}
+    sources: list[str] = []
+    for kind in {i.kind.name: i.kind for i in instructions if not i.kind.is_method}.values():
         function = kind.function
         if function.__module__ != "__main__" and function.__qualname__ == function.__name__:
-            yield f"from {function.__module__} import {function.__name__}"
+            imported.setdefault(function.__module__, []).append(function.__name__)
             continue
         try:
-            yield "\n\n" + textwrap.dedent(inspect.getsource(function)).rstrip() + "\n"
+            source = textwrap.dedent(inspect.getsource(function)).rstrip()
         except OSError:
             raise SpaceError(
                 f"instruction {kind.name} was defined where its source cannot be read; "
                 "put it in a file, or print trace.flattened()"
             ) from None
+        sources.append(f"\n\n{source}\n")
+    for module, names in imported.items():
+        yield f"from {module} import {', '.join(sorted(names))}"
+    yield from sources
 
 
 def print_lines(trace: Trace) -> Iterator[str]:
@@ -110,14 +111,15 @@ def _arguments(instruction: Instruction) -> Iterator[str]:
         if parameter.variadic:
             yield from (literal(item) for item in arg)
             continue
-        if _is_default(parameter.default, arg):
+        if is_default(parameter.default, arg):
             positional = False
             continue
         keyword = parameter.keyword_only or not positional or position > 0
         yield f"{parameter.name}={literal(arg)}" if keyword else literal(arg)
 
 
-def _is_default(default: Any, arg: Any) -> bool:
+def is_default(default: Any, arg: Any) -> bool:
+    """Whether a stored argument is just the parameter's default."""
     if isinstance(arg, (IntExpr, IndexMap, BlockRV, LoopRV)) or default is inspect.Parameter.empty:
         return False
     return type(default) is type(arg) and bool(default == arg)

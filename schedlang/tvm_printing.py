@@ -10,7 +10,7 @@ from schedlang.expressions import IndexMap, IntExpr, IntOp
 from schedlang.flatten import flatten, workload_of
 from schedlang.instruction import Instruction
 from schedlang.kinds import Choice, Primitive, Sampling
-from schedlang.printing import literal, targets
+from schedlang.printing import is_default, literal, targets
 from schedlang.tvm import program
 from schedlang.tvm.analysis import INLINE, ROOT
 from schedlang.workload import Workload
@@ -106,7 +106,10 @@ class _Printer:
                 yield f"sch.{inline}({literal(instruction.args[0])})"
                 return
         shown: list[str] = []
-        for parameter, arg in zip(kind.parameters, instruction.args, strict=True):
+        given = list(zip(kind.parameters, instruction.args, strict=True))
+        while given and is_default(given[-1][0].default, given[-1][1]):
+            given.pop()
+        for parameter, arg in given:
             if parameter.variadic:
                 shown += [_tvm_literal(item) for item in arg]
             elif parameter.keyword_only:

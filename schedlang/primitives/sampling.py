@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from schedlang.arguments import Block, DistributionValue, Literal, Loop
@@ -33,21 +34,37 @@ def _given(sch: TVMSchedule, distribution: Distribution) -> Distribution:
     return distribution
 
 
+# Making a distribution checks and normalises its parameters; a search replays the same ones often.
+_make_categorical = lru_cache(maxsize=1024)(Categorical)
+
+
+@lru_cache(maxsize=4096)
+def _make_perfect_tile(extent: int, n: int, bound: int | None, weights: Any) -> PerfectTile:
+    return PerfectTile(extent, n, bound, _level_weights(weights))
+
+
+@lru_cache(maxsize=4096)
+def _make_partitioned_tile(
+    extent: int, n: int, partition_pos: int, innerpart_factor: int, weights: Any
+) -> PartitionedTile:
+    return PartitionedTile(extent, n, partition_pos, innerpart_factor, _level_weights(weights))
+
+
 def _categorical(sch: TVMSchedule, candidates: Any, probs: Any) -> Categorical:
-    return Categorical(tuple(candidates), None if probs is None else tuple(probs))
+    return _make_categorical(candidates, probs)
 
 
 def _perfect_tile(
     sch: TVMSchedule, loop: Any, n: int, max_innermost_factor: int | None, weights: Any
 ) -> PerfectTile:
-    return PerfectTile(loop_extent(sch, loop), n, max_innermost_factor, _level_weights(weights))
+    return _make_perfect_tile(loop_extent(sch, loop), n, max_innermost_factor, weights)
 
 
 def _partitioned_tile(
     sch: TVMSchedule, loop: Any, n: int, partition_pos: int, innerpart_factor: int, weights: Any
 ) -> PartitionedTile:
     extent = loop_extent(sch, loop)
-    return PartitionedTile(extent, n, partition_pos, innerpart_factor, _level_weights(weights))
+    return _make_partitioned_tile(extent, n, partition_pos, innerpart_factor, weights)
 
 
 def _level_weights(weights: Any) -> Any:

@@ -25,6 +25,7 @@ is_output_block = _ffi_api.IsOutputBlock
 _loop_iter_type = _ffi_api.GetLoopIterType
 _get_sref = _ffi_api.ScheduleGetSRef
 _block_realize = _ffi_api.GetSBlockRealize
+_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
 
 INLINE = -2
 ROOT = -1
@@ -211,7 +212,7 @@ def has_data_reuse(sch: TVMSchedule, block: Any) -> bool:
     for region in stmt.reads:
         used: list[Any] = []
         for dom in region.region:
-            structural_walk(dom.min, (tirx.Var, used.append))
+            used += _undefined_vars(dom.min, [])
         if any(not any(var.same_as(other) for other in used) for var in spatial):
             return True
     return False
@@ -247,6 +248,4 @@ def stores_contiguously(sch: TVMSchedule, block: Any, loop: Any) -> bool:
 
 
 def _mentions(expr: Any, variable: Any) -> bool:
-    used: list[Any] = []
-    structural_walk(expr, (tirx.Var, used.append))
-    return any(variable.same_as(other) for other in used)
+    return any(variable.same_as(other) for other in _undefined_vars(expr, []))

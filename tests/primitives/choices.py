@@ -1,0 +1,67 @@
+"""Structural forks: the host program takes another branch."""
+
+from __future__ import annotations
+
+from schedlang.schedule import Schedule
+from tests.primitives.case import Case, Misuse
+from tests.primitives.programs import elementwise
+
+
+def _choose(sch: Schedule) -> None:
+    i, j = sch.get_loops("B")
+    if sch.choose("order", ("rows first", "columns first"), decision=1) == "columns first":
+        sch.reorder(j, i)
+    if sch.choose("parallel", [True, False], [0.75, 0.25], decision=0):
+        sch.parallel(sch.get_loops("B")[0])
+
+
+def _choose_twice_at_one_name(sch: Schedule) -> None:
+    for loop in sch.get_loops("B"):
+        apply = sch.choose("kind", [sch.unroll, sch.vectorize, None], decision=0)
+        if apply is not None:
+            apply(loop)
+
+
+CASES = [
+    Case("choose", elementwise, _choose, alone=True),
+    Case("choose_between_functions", elementwise, _choose_twice_at_one_name),
+]
+
+MISUSES = [
+    Misuse("choose", elementwise, lambda sch: sch.choose("a", []), "options=[]", ""),
+    Misuse(
+        "choose",
+        elementwise,
+        lambda sch: sch.choose("a", [1, 2], decision=2),
+        "options=[1, 2]",
+        r"option 2 of 'a' is not in 0\.\.1",
+    ),
+    Misuse(
+        "choose",
+        elementwise,
+        lambda sch: sch.choose("a", [1, 2], probs=[1]),
+        "probs=[1]",
+        "",
+    ),
+    Misuse(
+        "choose",
+        elementwise,
+        lambda sch: sch.choose("a", 3),
+        "options=3",
+        "",
+    ),
+    Misuse(
+        "choose",
+        elementwise,
+        lambda sch: sch.choose(["a"], [1, 2]),
+        "",
+        "",
+    ),
+    Misuse(
+        "choose",
+        elementwise,
+        lambda sch: sch.choose("a", [1, 2], probs=["x", 2]),
+        "probs=['x', 2]",
+        "",
+    ),
+]

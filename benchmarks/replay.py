@@ -1,12 +1,12 @@
 """What recording costs: replaying a trace through schedlang against TVM's own ``Trace``.
 
-Both apply the same instructions with the same decisions to the same program, in one process, turn by
-turn; the ratio of a pair of neighbouring turns is what counts on a noisy machine. Targets: at most
-1.15 on C2D and 1.35 on GMM.
+Both apply the same instructions with the same decisions to the same program, in one process, turn
+by turn; the ratio of a pair of neighbouring turns is what counts on a noisy machine. Targets: at
+most 1.15 on C2D and 1.35 on GMM.
 
-Two forms of each trace are timed: ``primitives`` (flattened, the very instructions that TVM replays)
-and ``as recorded`` (with instructions written in Python, which look at the program again at every
-replay: what a search pays).
+Two forms of each trace are timed: ``primitives`` (flattened, the very instructions that TVM
+replays) and ``as recorded`` (with instructions written in Python, which look at the program again
+at every replay: what a search pays).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
     repeats, traces = (7, 3) if arguments.quick else (25, 6)
     space = sl.default_space()
     rows = []
-    print(f"{'workload':8} {'trace':>5} {'steps':>5} {'TVM ms':>7} {'primitives':>10} {'recorded':>9}")
+    print("workload trace steps  TVM ms primitives  recorded")
     for workload in (sl.workloads.C2D(), sl.workloads.GMM()):
         for seed in range(traces):
             trace = space.sample(workload, seed=seed).trace

@@ -24,7 +24,8 @@ MIN_LANES = 4
 
 @instruction
 def parallelize_outer(sch: Schedule, block: BlockRV, max_jobs: int | IntExpr) -> None:
-    """Fuse a block's outer spatial loops until they give ``max_jobs`` iterations; run them in parallel.
+    """Fuse a block's outer spatial loops until they give ``max_jobs`` iterations; run them in
+    parallel.
 
     ::
 
@@ -97,7 +98,8 @@ def decompose_reduction_block(sch: Schedule, block: BlockRV, max_lanes: int) -> 
 
     ::
 
-        for i: for k: for j: {init if k == 0; C += ..}   ->   for i: {for j: init; for k: for j: C += ..}
+        for i: for k: for j: {init if k == 0; C += ..}
+        ->   for i: {for j: init; for k: for j: C += ..}
     """
     if sch.get(block).init is None:
         return

@@ -1,4 +1,6 @@
-"""Multi-level tiling with an optional write cache (MetaSchedule, Figure 4; Ansor, Table 1, rule 4)."""
+"""Multi-level tiling with an optional write cache (MetaSchedule, Figure 4; Ansor, Table 1, rule
+4).
+"""
 
 from __future__ import annotations
 

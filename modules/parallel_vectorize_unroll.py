@@ -29,8 +29,8 @@ def parallel_vectorize_unroll(
 
         for i: for j: for k: C   ->   parallel i: {init; for k: vectorized j: C}  # unroll drawn
 
-    ``cores`` times ``jobs_per_core`` bounds the parallel iterations, ``max_lanes`` the elements of a
-    vectorised loop.
+    ``cores`` times ``jobs_per_core`` bounds the parallel iterations, ``max_lanes`` the elements of
+    a vectorised loop.
     """
     steps = sch.sample_categorical(unroll_steps, name="unroll")
     blocks = [sch.get_block(name) for name in block_names(sch)]

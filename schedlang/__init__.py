@@ -1,6 +1,7 @@
 """schedlang: an embedded probabilistic language for tensor-program schedules, on Apache TVM."""
 
 from schedlang import workloads
+from schedlang.database import Database, open_database
 from schedlang.distributions import (
     Categorical,
     ComputeLocation,
@@ -32,10 +33,11 @@ from schedlang.kinds import instruction, sampling_instruction
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.module import Module, module
 from schedlang.replay import assess, replay, resample
+from schedlang.result import TuneResult
 from schedlang.schedule import Schedule
 from schedlang.space import Sketch, Space, Stochastic
 from schedlang.trace import Trace
-from schedlang.tune import Database, Target, TuneResult, default_space, open_database, tune
+from schedlang.tune import Target, default_space, tune
 from schedlang.workload import Workload
 
 __version__ = "0.1.0"

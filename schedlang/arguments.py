@@ -1,13 +1,15 @@
-"""How instructions read their arguments: each kind of argument checks, and makes content of, a value.
+"""How instructions read their arguments: each kind of argument checks, and makes content of, a
+value.
 
-The content is what a trace stores: handles, plain Python values, expressions, index maps. An argument
-kind is chosen by the parameter's annotation, so an instruction declares its arguments just once.
+The content is what a trace stores: handles, plain Python values, expressions, index maps. An
+argument kind is chosen by the parameter's annotation, so an instruction declares its arguments just
+once.
 """
 
 from __future__ import annotations
 
 import collections.abc
-import inspect
+import functools
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,6 +66,16 @@ def accept_block_or_loop(sch: Schedule, value: Any, earlier: dict[str, Any]) -> 
     if isinstance(value, str):
         return sch.get_block(value)
     raise BadArgument(f"takes a block or a loop, not {_describe(value)}")
+
+
+def accept_loop_or_blocks(
+    sch: Schedule, value: Any, earlier: dict[str, Any]
+) -> LoopRV | tuple[BlockRV, ...]:
+    if isinstance(value, LoopRV):
+        return sch.own(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(accept_block(sch, item, earlier) for item in value)
+    raise BadArgument(f"takes a loop or a list of blocks, not {_describe(value)}")
 
 
 def accept_int(sch: Schedule, value: Any, earlier: dict[str, Any]) -> int | IntExpr:
@@ -165,21 +177,32 @@ def accept_padding(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
         role, index = earlier["buffer"]
         buffer = analysis.buffer_of(sch.raw, sch.raw_value(earlier["block"]), role, index)
         return float(value) if "float" in str(buffer.ty.dtype) else int(value)
-    if not isinstance(value, IndexMap) and callable(value):
-        value = IndexMap.from_function(value, len(earlier["index_map"].outputs))
+    if isinstance(value, str) or not (isinstance(value, IndexMap) or callable(value)):
+        raise BadArgument(f"takes a number or a function of indices, not {_describe(value)}")
+    if not isinstance(value, IndexMap):
+        try:
+            value = IndexMap.from_function(value, len(earlier["index_map"].outputs))
+        except TypeError as error:
+            raise BadArgument(str(error)) from None
     return accept_index_map(sch, value, earlier)
 
 
 def accept_ranges(sch: Schedule, value: Any, earlier: dict[str, Any]) -> IndexMap:
-    """A function of the block's variables that gives an index or a (begin, end) pair a dimension."""
+    """A function of the block's variables that gives an index or a (begin, end) pair a
+    dimension.
+    """
     if isinstance(value, IndexMap):
+        if len(value.outputs) % 2:
+            raise BadArgument(f"takes a begin and an end for each dimension, not {value}")
         return accept_index_map(sch, value, earlier)
     if not callable(value):
         raise BadArgument(f"takes a function of the block's variables, not {_describe(value)}")
 
+    @functools.wraps(value)  # its variables keep their names
     def flattened(*indices: Any) -> tuple[Any, ...]:
         flat: list[Any] = []
-        for item in value(*indices):
+        given = value(*indices)
+        for item in given if isinstance(given, (tuple, list)) else (given,):
             if isinstance(item, (tuple, list)):
                 if len(item) != 2:
                     raise TypeError(f"a range is a (begin, end) pair, got {item!r}")
@@ -188,12 +211,11 @@ def accept_ranges(sch: Schedule, value: Any, earlier: dict[str, Any]) -> IndexMa
                 flat += [item, item + 1]
         return tuple(flat)
 
-    names = inspect.signature(value).parameters
     try:
-        traced = IndexMap.from_function(flattened, len(names))
+        traced = IndexMap.from_function(flattened, _map_dimensions(sch, earlier))
     except TypeError as error:
         raise BadArgument(str(error)) from None
-    return accept_index_map(sch, IndexMap(tuple(names), traced.outputs), earlier)
+    return accept_index_map(sch, traced, earlier)
 
 
 def accept_buffer(role: str | None) -> Accept:
@@ -212,6 +234,10 @@ def accept_buffer(role: str | None) -> Accept:
             and value[0] in ("read", "write")
             and type(value[1]) is int
         ):
+            try:
+                analysis.buffer_of(raw, raw_block, *value)
+            except IndexError as error:
+                raise BadArgument(str(error)) from None
             return (value[0], value[1])
         raise BadArgument(
             f'takes a buffer name or ("read" or "write", index), not {_describe(value)}'
@@ -239,7 +265,9 @@ def accept_distribution(sch: Schedule, value: Any, earlier: dict[str, Any]) -> D
 
 
 def accept_literal(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
-    """Anything a trace can store: numbers, strings, handles, expressions, lists and dicts of them."""
+    """Anything a trace can store: numbers, strings, handles, expressions, lists and dicts of
+    them.
+    """
     if value is None or isinstance(value, (bool, int, float, str, Distribution)):
         return value
     if isinstance(value, (BlockRV, LoopRV)):
@@ -261,6 +289,9 @@ def accept_literal(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
 Block = Annotated[BlockRV | str, Argument("block", accept_block)]
 Loop = Annotated[LoopRV, Argument("loop", accept_loop)]
 BlockOrLoop = Annotated[BlockRV | LoopRV | str, Argument("block or loop", accept_block_or_loop)]
+LoopOrBlocks = Annotated[
+    LoopRV | Sequence[BlockRV | str], Argument("loop or blocks", accept_loop_or_blocks)
+]
 Loops = Annotated[Sequence[LoopRV], Argument("loops", sequence_of(accept_loop, "loops"))]
 Blocks = Annotated[Sequence[BlockRV | str], Argument("blocks", sequence_of(accept_block, "blocks"))]
 Integer = Annotated[int | IntExpr, Argument("integer", accept_int)]

@@ -14,7 +14,9 @@ class SchedlangError(Exception):
 
 
 class NotApplicable(SchedlangError):
-    """A module does not apply at this location; raise it before or after transforming, it is undone."""
+    """A module does not apply at this location; raise it before or after transforming, it is
+    undone.
+    """
 
 
 class InstructionError(SchedlangError):
@@ -81,7 +83,9 @@ class InvalidTrace(SchedlangError):
 
 
 class TraceFormatError(SchedlangError):
-    """A stored trace cannot be read; ``where`` is the place, such as ``instructions[3].args.loop``."""
+    """A stored trace cannot be read; ``where`` is the place, such as
+    ``instructions[3].args.loop``.
+    """
 
     def __init__(self, where: str, problem: str) -> None:
         self.where = where

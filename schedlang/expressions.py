@@ -11,7 +11,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -27,8 +27,8 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 class IntExpr:
     """An integer that is computed again at every replay; in the host program it acts as its value.
 
-    Comparing, ``int()``, ``bool()`` and using it as an index read the value of this one run: control
-    flow on it is not recorded (MetaSchedule, Figure 6).
+    Comparing, ``int()``, ``bool()`` and using it as an index read the value of this one run:
+    control flow on it is not recorded (MetaSchedule, Figure 6).
     """
 
     __slots__ = ()
@@ -234,7 +234,9 @@ class IndexMap:
 
     @staticmethod
     def from_function(function: Callable[..., Any], ndim: int | None = None) -> IndexMap:
-        """Trace a Python function once; ``*args`` functions need ``ndim``. TypeError if not a map."""
+        """Trace a Python function once; ``*args`` functions need ``ndim``. TypeError if not a
+        map.
+        """
         names: list[str] = []
         for parameter in inspect.signature(function).parameters.values():
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:

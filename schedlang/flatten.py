@@ -109,8 +109,8 @@ def _paired(taken: Sequence[Any], args: Sequence[Any], handles: list[Handle]) ->
 def to_tvm_trace(trace: Trace, workload: Workload | Any = None) -> Any:
     """A TVM trace of the flattened instructions.
 
-    Draws that TVM has (perfect and partitioned tiles, categorical, compute location) stay draws with
-    their decisions, so TVM's own mutators work on it; others become their values.
+    Draws that TVM has (perfect and partitioned tiles, categorical, compute location) stay draws
+    with their decisions, so TVM's own mutators work on it; others become their values.
     """
     workload = workload_of(trace, workload)
     flat = flatten(trace, workload)

@@ -38,7 +38,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What applying gave: TVM's values, the kind of each (b, l or v), and whether it is one value."""
+    """What applying gave: TVM's values, the kind of each (b, l or v), and whether it is one
+    value.
+    """
 
     values: list[Any]
     prefixes: str
@@ -210,7 +212,9 @@ KINDS: dict[str, InstructionKind] = {}
 
 
 def register(kind: InstructionKind) -> None:
-    """Add a kind; defining the same function again replaces it, another one of that name does not."""
+    """Add a kind; defining the same function again replaces it, another one of that name does
+    not.
+    """
     known = KINDS.get(kind.name)
     if known is not None:
         ours = (known.function.__module__, known.function.__qualname__)

@@ -225,8 +225,9 @@ def instruction(
 
         vectorize_inner(sch, block, 16)
 
-    The body may look at the program and use other instructions, but draws nothing: pass drawn values
-    in. It returns None, a handle, or a list of handles. Parameters are checked by their annotations.
+    The body may look at the program and use other instructions, but draws nothing: pass drawn
+    values in. It returns None, a handle, or a list of handles. Parameters are checked by their
+    annotations.
     """
     kind = Macro(cast(Callable[..., Any], function), pure=False)
     register(kind)
@@ -240,7 +241,8 @@ def instruction(
 
 
 def sampling_instruction(function: Callable[..., Distribution]) -> Callable[..., Any]:
-    """Make a sampling instruction of a function that looks at the program and returns a Distribution.
+    """Make a sampling instruction of a function that looks at the program and returns a
+    Distribution.
 
     The call takes also ``name=`` (the site) and ``decision=``; it returns an ``IntRV`` or a list.
     """

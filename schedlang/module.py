@@ -55,8 +55,8 @@ class Module:
             positional.append(parameter.name)
         if len(positional) != needed:
             raise SpaceError(
-                f"module {self.name!r} takes ({', '.join(positional)}); a module at {self.at} takes "
-                f"{takes}, and its options by keyword only (after a *)"
+                f"module {self.name!r} takes ({', '.join(positional)}); a module at {self.at} "
+                f"takes {takes}, and its options by keyword only (after a *)"
             )
         known = self._option_names()
         for option in self.options:

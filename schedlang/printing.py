@@ -115,7 +115,8 @@ def _arguments(instruction: Instruction) -> Iterator[str]:
             positional = False
             continue
         keyword = parameter.keyword_only or not positional or position > 0
-        yield f"{parameter.name}={literal(arg)}" if keyword else literal(arg)
+        shown = ranges(arg) if parameter.argument.name == "ranges" else literal(arg)
+        yield f"{parameter.name}={shown}" if keyword else shown
 
 
 def is_default(default: Any, arg: Any) -> bool:
@@ -147,6 +148,13 @@ def literal(arg: Any, render_map: Callable[[IndexMap], str] = str) -> str:
             f'float("{arg}")' if arg != arg or arg in (float("inf"), -float("inf")) else repr(arg)
         )
     return repr(arg)
+
+
+def ranges(index_map: IndexMap) -> str:
+    """A function from a block's variables to one (begin, end) pair a dimension."""
+    ends = iter(index_map.outputs)
+    pairs = ", ".join(f"({begin}, {end})" for begin, end in zip(ends, ends, strict=True))
+    return f"lambda {', '.join(index_map.inputs)}: ({pairs},)"
 
 
 def _json_literal(distribution: Distribution) -> str:

@@ -57,7 +57,10 @@ class ProgressBar:
 
 
 def describe_latency(seconds: float, flops: float) -> str:
-    """A latency with its unit, and the rate when the program computes: ``1.25 ms, 214.7 GFLOPS``."""
+    """A latency with its unit, and the rate when the program computes.
+
+    ``1.25 ms, 214.7 GFLOPS``
+    """
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * scale >= 1 or unit == "us":
             text = f"{seconds * scale:.3g} {unit}"

@@ -1,8 +1,8 @@
 """Replaying a trace: the interpreter that searches run most.
 
 Each interpreter of a trace is a small function of its own: ``replay`` here (with its three policies
-for decisions that no longer fit), ``sample`` and ``assess`` over it, ``flatten`` and the printers in
-their files, recording in ``Schedule``, enumeration in ``Space``.
+for decisions that no longer fit), ``sample`` and ``assess`` over it, ``flatten`` and the printers
+in their files, recording in ``Schedule``, enumeration in ``Space``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def replay(
         nearest one.
 
     Returns the schedule; its trace holds the decisions and distributions as used, and its
-    ``changes`` say which decisions are not the recorded ones. Raises ``InvalidTrace`` when an instruction does not apply.
+    ``changes`` say which decisions are not the recorded ones. Raises ``InvalidTrace`` when an
+    instruction does not apply.
     """
     changes: list[Change] = []
     rng = random.Random(seed)
@@ -72,7 +73,8 @@ def replay(
             return recorded
         if misfit == "reject":
             raise InvalidTrace(
-                f"decision {recorded} of {instruction.site!r} is not in the support of {distribution}",
+                f"decision {recorded} of {instruction.site!r} is not in the support of "
+                f"{distribution}",
                 reason="decision",
                 site=instruction.site,
                 value=recorded,
@@ -96,7 +98,8 @@ def resample(trace: Trace, workload: Workload | Any = None, *, seed: int | None 
 
 
 def assess(trace: Trace, workload: Workload | Any = None) -> float:
-    """log P(tau) of a trace on a workload, with the distributions found there; -inf if it is invalid.
+    """log P(tau) of a trace on a workload, with the distributions found there; -inf if it is
+    invalid.
 
     ``Trace.log_prob`` is the cheap twin: it uses the distributions of the recording.
     """
@@ -126,7 +129,8 @@ def _interpret(trace: Trace, workload: Workload | Any, decide: Decide) -> Schedu
                 made = kind.run(raw, instruction.args, values)
                 if len(made) != len(instruction.outputs):
                     raise ValueError(
-                        f"it returned {len(instruction.outputs)} handles when recorded, now {len(made)}"
+                        f"it returned {len(instruction.outputs)} handles when recorded, "
+                        f"now {len(made)}"
                     )
                 values += made
         except InvalidTrace:

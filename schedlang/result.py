@@ -50,7 +50,9 @@ class Best:
         return self.trace.replay()
 
     def build(self) -> Any:
-        """Compile it: a callable on numpy arrays or TVM tensors, which writes the outputs in place."""
+        """Compile it: a callable on numpy arrays or TVM tensors, which writes the outputs in
+        place.
+        """
         return self._build(self.schedule.mod)
 
     def export_library(self, path: str | Path) -> Path:

@@ -93,7 +93,9 @@ class Schedule(
 
     @classmethod
     def inside(cls, raw: Any, *, recording: bool) -> Schedule:
-        """The schedule that an instruction written in Python works on: same program, own handles."""
+        """The schedule that an instruction written in Python works on: same program, own
+        handles.
+        """
         inner = cls.__new__(cls)
         inner._workload = None
         inner._decider = _REFUSE
@@ -140,7 +142,9 @@ class Schedule(
         return Trace(tuple(self._instructions), self._workload)
 
     def get(self, handle: BlockRV | LoopRV) -> Any:
-        """The TVM statement (``SBlock`` or ``For``) of a block or loop; for analysis, not recorded."""
+        """The TVM statement (``SBlock`` or ``For``) of a block or loop; for analysis, not
+        recorded.
+        """
         return tvm_schedule.get_statement(self.raw, self.raw_value(self.own(handle)))
 
     def extent(self, loop: LoopRV) -> int:

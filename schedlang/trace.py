@@ -51,7 +51,8 @@ class Trace:
         return {i.site: i.args[0][i.decision] for i in self._choices()}
 
     def log_prob(self) -> float:
-        """log P(tau) of MetaSchedule's eq. 1: of all draws and choices, with the recorded distributions.
+        """log P(tau) of MetaSchedule's eq. 1: of all draws and choices, with the recorded
+        distributions.
 
         After ``with_decisions`` replay first where later draws depend on the changed ones
         (``schedlang.replay.assess`` does both).
@@ -156,7 +157,9 @@ class Trace:
         return Trace(renumbered(kept), self.workload)
 
     def diff(self, other: Trace) -> str:
-        """What differs, readable: changed decisions by site, then instructions as a unified diff."""
+        """What differs, readable: changed decisions by site, then instructions as a unified
+        diff.
+        """
         from schedlang.printing import diff_traces
 
         return diff_traces(self, other)

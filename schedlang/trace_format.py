@@ -1,7 +1,7 @@
 """Traces as JSON, and back.
 
-Reading trusts nothing: sizes and depths are bounded, every type is checked, unknown instructions and
-distributions are refused, and nothing is evaluated. ``TraceFormatError.where`` names the place.
+Reading trusts nothing: sizes and depths are bounded, every type is checked, unknown instructions
+and distributions are refused, and nothing is evaluated. ``TraceFormatError.where`` names the place.
 """
 
 from __future__ import annotations
@@ -367,6 +367,7 @@ _EXPECTED: dict[str, tuple[type, ...]] = {
     "block": (BlockRV,),
     "loop": (LoopRV,),
     "block or loop": (BlockRV, LoopRV),
+    "loop or blocks": (LoopRV, tuple),
     "integer": (int, IntExpr),
     "bool": (bool,),
     "string": (str,),

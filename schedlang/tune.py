@@ -24,6 +24,8 @@ from schedlang.tvm.program import to_json
 from schedlang.workload import Workload
 from schedlang.workloads.construct import as_workload
 
+__all__ = ["BATCH", "SEARCHES", "Target", "default_space", "tune"]
+
 BATCH = 32
 SEARCHES = ("random",)
 

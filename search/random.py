@@ -64,7 +64,8 @@ class Random(Strategy):
             return None
         key = structural_key(schedule.mod)
         if key in self._seen:
-            self._rejections.append(Rejection("duplicate", "", "the same program as an earlier one"))
+            message = "the same program as an earlier one"
+            self._rejections.append(Rejection("duplicate", "", message))
             return None
         self._seen.add(key)
         return schedule

@@ -36,14 +36,20 @@ class BufferPrimitives(InstructionGroup):
 
     @primitive(ffi("ScheduleRollingBuffer"))
     def rolling_buffer(self, block: Block, write_buffer_index: int) -> None:
-        """Keep a sliding window only: ``for i: B[i..i+3]  ->  for i: B[i % 4]`` reusing what overlaps."""
+        """Keep a sliding window only.
+
+        ``for i: B[i..i+3]  ->  for i: B[i % 4]`` reusing what overlaps.
+        """
         self._run("rolling_buffer", block, write_buffer_index)
 
     @primitive(ffi("ScheduleUnsafeHideBufferAccess"), tvm_name="unsafe_hide_buffer_access")
     def hide_buffer_access(
         self, block: Block, buf_type: str, buf_index_array: Sequence[int]
     ) -> None:
-        """Leave accesses out of a block's signature: ``reads(A, B)  ->  reads(A)``. Unsafe, says TVM."""
+        """Leave accesses out of a block's signature.
+
+        ``reads(A, B)  ->  reads(A)``. Unsafe, says TVM.
+        """
         self._run("hide_buffer_access", block, buf_type, buf_index_array)
 
     @primitive(tvm_primitives.annotate_buffer_access)

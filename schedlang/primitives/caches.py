@@ -48,7 +48,10 @@ class CachePrimitives(InstructionGroup):
     def reindex_cache_read(
         self, block: Block, read_buffer_index: ReadBuffer, storage_scope: str, index_map: Map
     ) -> BlockRV:
-        """A read cache in a layout of the block's variables: ``C reads A[i, k]  ->  A_cache[map(i, j, k)]``."""
+        """A read cache in a layout of the block's variables.
+
+        ``C reads A[i, k]  ->  A_cache[map(i, j, k)]``
+        """
         result: BlockRV = self._run(
             "reindex_cache_read", block, read_buffer_index, storage_scope, index_map
         )
@@ -58,7 +61,10 @@ class CachePrimitives(InstructionGroup):
     def reindex_cache_write(
         self, block: Block, write_buffer_index: WriteBuffer, storage_scope: str, index_map: Map
     ) -> BlockRV:
-        """A write cache in a layout of the block's variables: ``C[i, j] = ...  ->  C_cache[map(i, j)] = ...``."""
+        """A write cache in a layout of the block's variables.
+
+        ``C[i, j] = ...  ->  C_cache[map(i, j)] = ...``
+        """
         result: BlockRV = self._run(
             "reindex_cache_write", block, write_buffer_index, storage_scope, index_map
         )
@@ -83,25 +89,33 @@ class CachePrimitives(InstructionGroup):
 
     @primitive(tvm_primitives.reindex, returns="block")
     def reindex(self, block: Block, buffer: AnyBuffer) -> BlockRV:
-        """A cache indexed by the block's variables: ``C reads A[i + k]  ->  A_re[i, k] = A[i + k]``.
+        """A cache indexed by the block's variables.
+
+        ``C reads A[i + k]  ->  A_re[i, k] = A[i + k]``.
 
         ``buffer`` is a name or ``("read" | "write", index)``.
         """
         result: BlockRV = self._run("reindex", block, buffer)
         return result
 
-    @primitive(ffi("ScheduleReadAt"), returns="block")
+    @primitive(tvm_primitives.read_at, returns="block")
     def read_at(
         self, loop: Loop, block: Block, read_buffer_index: int, storage_scope: str
     ) -> BlockRV:
-        """Copy at a loop what is read below it: ``for i: C reads A  ->  for i: {A_s = A[i..]; C reads A_s}``."""
+        """Copy at a loop what is read below it.
+
+        ``for i: C reads A  ->  for i: {A_s = A[i..]; C reads A_s}``
+        """
         result: BlockRV = self._run("read_at", loop, block, read_buffer_index, storage_scope)
         return result
 
-    @primitive(ffi("ScheduleWriteAt"), returns="block")
+    @primitive(tvm_primitives.write_at, returns="block")
     def write_at(
         self, loop: Loop, block: Block, write_buffer_index: int, storage_scope: str
     ) -> BlockRV:
-        """Copy out at a loop what is written below it: ``for i: C = ..  ->  for i: {C_s = ..; C[i..] = C_s}``."""
+        """Copy out at a loop what is written below it.
+
+        ``for i: C = ..  ->  for i: {C_s = ..; C[i..] = C_s}``
+        """
         result: BlockRV = self._run("write_at", loop, block, write_buffer_index, storage_scope)
         return result

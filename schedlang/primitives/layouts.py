@@ -34,12 +34,18 @@ class LayoutPrimitives(InstructionGroup):
 
     @primitive(tvm_primitives.transform_block_layout)
     def transform_block_layout(self, block: Block, index_map: Map) -> None:
-        """Iterate a block over mapped variables: ``for i, j: C(vi, vj)  ->  for ij: C(vij // n, vij % n)``."""
+        """Iterate a block over mapped variables.
+
+        ``for i, j: C(vi, vj)  ->  for ij: C(vij // n, vij % n)``
+        """
         self._run("transform_block_layout", block, index_map)
 
     @primitive(ffi("SchedulePadEinsum"))
     def pad_einsum(self, block: Block, padding: Integers) -> None:
-        """Pad an einsum's extents to multiples: ``C[127, 127]  ->  C_pad[128, 128]`` for [16, 16, 16]."""
+        """Pad an einsum's extents to multiples.
+
+        ``C[127, 127]  ->  C_pad[128, 128]`` for [16, 16, 16].
+        """
         self._run("pad_einsum", block, padding)
 
     @primitive(ffi("ScheduleDecomposePadding"), returns="block")

@@ -8,13 +8,14 @@ from schedlang.arguments import Block, BlockOrLoop
 from schedlang.handles import BlockRV, LoopRV
 from schedlang.kinds import primitive
 from schedlang.primitives.group import InstructionGroup
+from schedlang.tvm import primitives as tvm_primitives
 from schedlang.tvm.schedule import primitive as ffi
 
 
 class LookupPrimitives(InstructionGroup):
     """Blocks and loops by name and by relation."""
 
-    @primitive(ffi("ScheduleGetSBlock"), returns="block", pure=True, tvm_name="get_sblock")
+    @primitive(tvm_primitives.get_block, returns="block", pure=True, tvm_name="get_sblock")
     def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
         """The block called ``name``: ``with block("C")  ->  b0``."""
         result: BlockRV = self._run("get_block", name, func_name)

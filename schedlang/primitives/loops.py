@@ -8,6 +8,7 @@ from schedlang.arguments import Block, BlockOrLoop, Factors, Loop
 from schedlang.handles import LoopRV
 from schedlang.kinds import primitive
 from schedlang.primitives.group import InstructionGroup
+from schedlang.tvm import primitives as tvm_primitives
 from schedlang.tvm.schedule import TVMSchedule
 from schedlang.tvm.schedule import primitive as ffi
 
@@ -47,7 +48,9 @@ class LoopPrimitives(InstructionGroup):
 
     @primitive(ffi("ScheduleMerge"), returns="loop")
     def merge(self, *loops: Loop) -> LoopRV:
-        """Make one loop of parallel ones with equal extents: ``{for i: A; for j: B}  ->  for k: {A; B}``.
+        """Make one loop of parallel ones with equal extents.
+
+        ``{for i: A; for j: B}  ->  for k: {A; B}``.
 
         All need the same parent and the same nesting below it.
         """
@@ -58,7 +61,10 @@ class LoopPrimitives(InstructionGroup):
     def loop_partition(
         self, loop: Loop, factors: Factors, preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
-        """Cut a loop's range into consecutive loops: ``for i in 10  ->  for i in 0..4; for i in 4..10``."""
+        """Cut a loop's range into consecutive loops.
+
+        ``for i in 10  ->  for i in 0..4; for i in 4..10``
+        """
         result: list[LoopRV] = self._run("loop_partition", loop, factors, preserve_unit_iters)
         return result
 
@@ -88,7 +94,7 @@ class LoopPrimitives(InstructionGroup):
         """Run the iterations in vector lanes: ``for i in 16  ->  vectorized i in 16``."""
         self._run("vectorize", loop)
 
-    @primitive(ffi("ScheduleBind"))
+    @primitive(tvm_primitives.bind)
     def bind(self, loop: Loop, thread_axis: str) -> None:
         """Run the iterations on GPU threads: ``for i  ->  i = threadIdx.x``."""
         self._run("bind", loop, thread_axis)

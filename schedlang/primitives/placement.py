@@ -18,7 +18,8 @@ class PlacementPrimitives(InstructionGroup):
     ) -> None:
         """Move a producer under a loop of its consumer: ``A; for i: B  ->  for i: {A[i]; B}``.
 
-        ``index`` places it among the statements below the loop: -1 last possible, -2 first possible.
+        ``index`` places it among the statements below the loop: -1 last possible, -2 first
+        possible.
         """
         self._run("compute_at", block, loop, preserve_unit_loops, index)
 
@@ -36,5 +37,8 @@ class PlacementPrimitives(InstructionGroup):
 
     @primitive(ffi("ScheduleReverseComputeInline"))
     def reverse_compute_inline(self, block: Block) -> None:
-        """Put a block into its only producer: ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``, from C."""
+        """Put a block into its only producer.
+
+        ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``, from C.
+        """
         self._run("reverse_compute_inline", block)

@@ -68,7 +68,9 @@ def _partitioned_tile(
 
 
 def _level_weights(weights: Any) -> Any:
-    """Weights as a trace stores them, [[level, [[factor, weight], ...]], ...], for a distribution."""
+    """Weights as a trace stores them, [[level, [[factor, weight], ...]], ...], for a
+    distribution.
+    """
     if weights is None:
         return None
     return {level: {factor: weight for factor, weight in table} for level, table in weights}
@@ -104,7 +106,9 @@ def _subset(sch: TVMSchedule, items: Any, min_size: int, max_size: int | None) -
 
 
 class SamplingPrimitives(InstructionGroup):
-    """Each takes ``name`` (the site's name in the trace) and ``decision`` (a value to use, not draw)."""
+    """Each takes ``name`` (the site's name in the trace) and ``decision`` (a value to use, not
+    draw).
+    """
 
     @sampling(_given)
     def sample(

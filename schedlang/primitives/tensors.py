@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from schedlang.arguments import BlockOrLoop, Literal
-from schedlang.handles import BlockRV, LoopRV
+from schedlang.arguments import BlockOrLoop, Literal, LoopOrBlocks
+from schedlang.handles import BlockRV
 from schedlang.kinds import primitive
 from schedlang.primitives.group import InstructionGroup
+from schedlang.tvm import primitives as tvm_primitives
 from schedlang.tvm.schedule import primitive as ffi
 
 
@@ -15,18 +14,22 @@ class TensorPrimitives(InstructionGroup):
     """Blockize, tensorize, annotate."""
 
     @primitive(ffi("ScheduleBlockize"), returns="block")
-    def blockize(
-        self, target: Literal | LoopRV | Sequence[BlockRV], preserve_unit_iters: bool = True
-    ) -> BlockRV:
-        """Make one block of what is below a loop, or of some blocks: ``for i, j: C  ->  for i: block(for j: C)``."""
+    def blockize(self, target: LoopOrBlocks, preserve_unit_iters: bool = True) -> BlockRV:
+        """Make one block of what is below a loop, or of some blocks.
+
+        ``for i, j: C  ->  for i: block(for j: C)``
+        """
         result: BlockRV = self._run("blockize", target, preserve_unit_iters)
         return result
 
-    @primitive(ffi("ScheduleTensorize"))
+    @primitive(tvm_primitives.tensorize)
     def tensorize(
         self, block_or_loop: BlockOrLoop, tensor_intrin: str, preserve_unit_iters: bool = True
     ) -> None:
-        """Replace what is below by a hardware intrinsic: ``for i, j, k in 16: C += ..  ->  wmma_sync(C, A, B)``."""
+        """Replace what is below by a hardware intrinsic.
+
+        ``for i, j, k in 16: C += ..  ->  wmma_sync(C, A, B)``
+        """
         self._run("tensorize", block_or_loop, tensor_intrin, preserve_unit_iters)
 
     @primitive(ffi("ScheduleAnnotate"))

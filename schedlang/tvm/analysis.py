@@ -106,7 +106,9 @@ def block_names(mod: IRModule, function: str = "main") -> list[str]:
 
 
 def buffer_index(sch: TVMSchedule, block: Any, name: str, role: str) -> int:
-    """Position of the buffer called ``name`` among a block's reads or writes; ValueError if absent."""
+    """Position of the buffer called ``name`` among a block's reads or writes; ValueError if
+    absent.
+    """
     stmt = get_statement(sch, block)
     regions = stmt.reads if role == "read" else stmt.writes
     names = [str(region.source.name) for region in regions]
@@ -136,11 +138,12 @@ def buffer_of(sch: TVMSchedule, block: Any, role: str, index: int) -> Any:
 
 
 def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
-    """Where a block may be computed: -2 inlined, -1 where it is, k >= 0 the first consumer's k-th loop.
+    """Where a block may be computed: -2 inlined, -1 where it is, k >= 0 the first consumer's k-th
+    loop.
 
     The rules of TVM's SampleComputeLocation (no unit loops, no spatial loop below a reduction loop,
-    no trailing reduction loop), but without its dry run of every compute-at, which takes most of the
-    time of a replay; a location that TVM then refuses is an invalid trace.
+    no trailing reduction loop), but without its dry run of every compute-at, which takes most of
+    the time of a replay; a location that TVM then refuses is an invalid trace.
     """
     locations = [INLINE, ROOT] if _may_inline(sch, block) else [ROOT]
     consumers = list(get_consumers(sch, block))

@@ -33,7 +33,9 @@ _NODES: dict[type, str] = {
 def to_tvm(
     expr: int | IntExpr, random_variable: Callable[[IntRV], Any], variables: list[Any]
 ) -> Any:
-    """A TVM expression; ``random_variable`` gives the value (or TVM variable) of a random variable."""
+    """A TVM expression; ``random_variable`` gives the value (or TVM variable) of a random
+    variable.
+    """
     if isinstance(expr, IntRV):
         return random_variable(expr)
     if isinstance(expr, IndexVar):

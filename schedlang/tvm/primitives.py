@@ -9,11 +9,60 @@ from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.tirx.function import IndexMap as TVMIndexMap
 
 from schedlang.expressions import IndexMap
-from schedlang.tvm.analysis import INLINE, ROOT, buffer_of, index_dtype
+from schedlang.tvm import schedule as _schedule
+from schedlang.tvm.analysis import INLINE, ROOT, block_names, buffer_of, index_dtype
 from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index_map_to_tvm
-from schedlang.tvm.schedule import TVMSchedule, get_statement
+from schedlang.tvm.intrinsics import require_intrinsic
+from schedlang.tvm.schedule import TVMSchedule, get_loops, get_module, get_statement
 
 _ROLES = {"read": 0, "write": 1}
+_MAX_NAMES = 20
+_THREAD_AXES = {f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"}
+_THREAD_AXES |= {"vthread", "cthread"}
+
+
+def get_block(sch: TVMSchedule, name: str, func_name: str | None) -> Any:
+    try:
+        return _schedule.get_block(sch, name, func_name)
+    except Exception:
+        mod = get_module(sch)
+        function = func_name or "main"
+        known = block_names(mod, function) if function in mod else [name]
+        if name in known:  # TVM says more: it is ambiguous, or the function is unknown
+            raise
+        listed = ", ".join(known[:_MAX_NAMES]) + (", ..." if len(known) > _MAX_NAMES else "")
+        raise ValueError(f"there is no block {name!r}; the program has {listed}") from None
+
+
+def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
+    if thread_axis not in _THREAD_AXES:  # TVM takes any letter, and code generation fails
+        raise ValueError(
+            f"thread_axis is blockIdx, threadIdx or vthread with .x, .y or .z, not {thread_axis!r}"
+        )
+    _ffi.ScheduleBind(sch, loop, thread_axis)
+
+
+def tensorize(sch: TVMSchedule, target: Any, tensor_intrin: str, preserve_unit_iters: bool) -> None:
+    require_intrinsic(tensor_intrin)
+    _ffi.ScheduleTensorize(sch, target, tensor_intrin, preserve_unit_iters)
+
+
+def read_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:
+    _require_below(sch, loop, block)
+    return _ffi.ScheduleReadAt(sch, loop, block, index, scope)
+
+
+def write_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:
+    _require_below(sch, loop, block)
+    return _ffi.ScheduleWriteAt(sch, loop, block, index, scope)
+
+
+def _require_below(sch: TVMSchedule, loop: Any, block: Any) -> None:
+    wanted = _ffi.ScheduleGetSRef(sch, loop)
+    if not any(wanted.same_as(_ffi.ScheduleGetSRef(sch, other)) for other in get_loops(sch, block)):
+        name = get_statement(sch, block).name_hint
+        variable = get_statement(sch, loop).loop_var.name
+        raise ValueError(f"block {name} is not below loop {variable}")
 
 
 class Location:
@@ -43,6 +92,17 @@ compute_at = _at(_ffi.ScheduleComputeAt, _ffi.ScheduleComputeInline)
 reverse_compute_at = _at(_ffi.ScheduleReverseComputeAt, _ffi.ScheduleReverseComputeInline)
 
 
+def _lowered_over_block(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TVMIndexMap:
+    stmt = get_statement(sch, block)
+    if len(index_map.inputs) != len(stmt.iter_vars):
+        names = ", ".join(str(iter_var.var.name) for iter_var in stmt.iter_vars)
+        raise ValueError(
+            f"index_map takes {len(index_map.inputs)} indices, but block {stmt.name_hint} has "
+            f"{len(stmt.iter_vars)} variables: {names}"
+        )
+    return _lowered(sch, block, index_map)
+
+
 def _lowered(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TVMIndexMap:
     return index_map_to_tvm(index_map, lambda v: v.value, index_dtype(sch, block))
 
@@ -55,13 +115,17 @@ def reindex(sch: TVMSchedule, block: Any, buffer: list[Any]) -> Any:
 def reindex_cache_read(
     sch: TVMSchedule, block: Any, index: int, scope: str, index_map: IndexMap
 ) -> Any:
-    return _ffi.ScheduleReindexCacheRead(sch, block, index, scope, _lowered(sch, block, index_map))
+    return _ffi.ScheduleReindexCacheRead(
+        sch, block, index, scope, _lowered_over_block(sch, block, index_map)
+    )
 
 
 def reindex_cache_write(
     sch: TVMSchedule, block: Any, index: int, scope: str, index_map: IndexMap
 ) -> Any:
-    return _ffi.ScheduleReindexCacheWrite(sch, block, index, scope, _lowered(sch, block, index_map))
+    return _ffi.ScheduleReindexCacheWrite(
+        sch, block, index, scope, _lowered_over_block(sch, block, index_map)
+    )
 
 
 def transform_layout(
@@ -74,10 +138,16 @@ def transform_layout(
 ) -> None:
     role, index = buffer
     padding = pad_value
+    target = buffer_of(sch, block, role, index)
+    if len(index_map.inputs) != len(target.ty.shape):
+        raise ValueError(
+            f"index_map takes {len(index_map.inputs)} indices, but buffer {target.name} has "
+            f"{len(target.ty.shape)} dimensions"
+        )
     if isinstance(pad_value, IndexMap):
         padding = _lowered(sch, block, pad_value)
     elif pad_value is not None:
-        dtype = str(buffer_of(sch, block, role, index).ty.dtype)
+        dtype = str(target.ty.dtype)
         ndim = len(index_map.outputs)
         padding = constant_map_to_tvm(pad_value, ndim, dtype, index_dtype(sch, block))
     lowered = _lowered(sch, block, index_map)
@@ -87,7 +157,7 @@ def transform_layout(
 
 
 def transform_block_layout(sch: TVMSchedule, block: Any, index_map: IndexMap) -> None:
-    _ffi.ScheduleTransformBlockLayout(sch, block, _lowered(sch, block, index_map))
+    _ffi.ScheduleTransformBlockLayout(sch, block, _lowered_over_block(sch, block, index_map))
 
 
 def annotate_buffer_access(

@@ -21,7 +21,9 @@ _UNBOUNDED = -1
 
 
 def draw(sch: Any, instruction: Instruction, values: list[Any]) -> list[Any] | None:
-    """Record the draw in a traced TVM schedule; its random variables, or None if TVM has no such draw."""
+    """Record the draw in a traced TVM schedule; its random variables, or None if TVM has no
+    such draw.
+    """
     distribution, decision = instruction.distribution, instruction.decision
     name = instruction.kind.name
     if name == "sample_perfect_tile" and isinstance(distribution, PerfectTile):

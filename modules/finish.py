@@ -59,6 +59,10 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
     slowly. Loops of extent 1 further in do not count.
     """
     for loop in reversed(sch.get_loops(block)):
+        # Several blocks below a vectorised loop are miscompiled (TVM 0.27): what one hands to the
+        # next is kept for one lane only.
+        if not is_single_child(sch, loop):
+            return
         extent = constant_extent(sch, loop)
         if extent == 1:
             continue
@@ -68,7 +72,7 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
             return
         if not stores_contiguously(sch, block, loop):
             return
-        lanes = max(d for d in range(1, max_lanes + 1) if extent % d == 0)
+        lanes = max(d for d in range(1, min(max_lanes, extent) + 1) if extent % d == 0)
         if lanes == extent:
             sch.vectorize(loop)
         elif lanes >= MIN_LANES:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import collections.abc
 import functools
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from schedlang.distributions import Distribution
+from schedlang.errors import SchedlangError
 from schedlang.expressions import IndexMap, IntExpr
 from schedlang.handles import BlockRV, LoopRV
 from schedlang.tvm import analysis
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 Accept = Callable[["Schedule", Any, dict[str, Any]], Any]
 
 
-class BadArgument(Exception):
-    """Raised inside an argument kind; the instruction turns it into an InstructionError."""
+class BadArgument(SchedlangError):
+    """A value that is no such argument; an instruction turns it into an InstructionError."""
 
 
 def _describe(value: Any) -> str:
@@ -258,6 +259,27 @@ def _buffer_by_name(raw: Any, block: Any, name: str, role: str | None) -> Any:
     raise BadArgument("; ".join(reasons))
 
 
+def accept_weights(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
+    """{level: {factor: weight}} as a trace stores it: ((level, ((factor, weight), ...)), ...)."""
+    if value is None:
+        return None
+    try:
+        tables = sorted(value.items()) if isinstance(value, Mapping) else list(value)
+        stored = tuple((level, _weight_table(table)) for level, table in tables)
+        for level, table in stored:
+            accept_plain_int(sch, level, earlier)
+            for factor, weight in table:
+                accept_plain_int(sch, factor, earlier)
+                accept_number(sch, weight, earlier)
+    except (BadArgument, TypeError, ValueError):
+        raise BadArgument(f"takes {{level: {{factor: weight}}}}, not {_describe(value)}") from None
+    return stored
+
+
+def _weight_table(table: Any) -> tuple[tuple[int, float], ...]:
+    return tuple(sorted(table.items()) if isinstance(table, Mapping) else map(tuple, table))
+
+
 def accept_distribution(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Distribution:
     if isinstance(value, Distribution):
         return value
@@ -309,6 +331,9 @@ Map = Annotated[IndexMap | Callable[..., Any], Argument("index map", accept_inde
 Ranges = Annotated[IndexMap | Callable[..., Any], Argument("ranges", accept_ranges)]
 Padding = Annotated[
     int | float | IndexMap | Callable[..., Any] | None, Argument("padding", accept_padding)
+]
+LevelWeights = Annotated[
+    Mapping[int, Mapping[int, float]] | Sequence[Any] | None, Argument("weights", accept_weights)
 ]
 Literal = Annotated[Any, Argument("literal", accept_literal)]
 DistributionValue = Annotated[Distribution, Argument("distribution", accept_distribution)]

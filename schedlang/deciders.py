@@ -110,3 +110,12 @@ def option_label(option: Any) -> str:
     if option is None or isinstance(option, (bool, int, float, str)):
         return str(option)
     return str(getattr(option, "name", None) or getattr(option, "__name__", None) or option)
+
+
+def plain_decision(decision: Any) -> Any:
+    """A decision as plain ints and tuples: lists, numpy integers and IntRVs are taken too."""
+    if isinstance(decision, (list, tuple)):
+        return tuple(plain_decision(item) for item in decision)
+    if isinstance(decision, bool) or not hasattr(decision, "__index__"):
+        return decision
+    return decision.__index__()

@@ -8,9 +8,12 @@ read back without running code.
 from __future__ import annotations
 
 import inspect
+import keyword
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -61,6 +64,11 @@ class IntExpr:
 
     def __rfloordiv__(self, other: int | IntExpr) -> IntExpr:
         return _combine("//", other, self)
+
+    def __truediv__(self, other: object) -> NoReturn:
+        raise TypeError(f"{self} / {other}: these are integers; divide with //")
+
+    __rtruediv__ = __truediv__
 
     def __mod__(self, other: int | IntExpr) -> IntExpr:
         return _combine("%", self, other)
@@ -221,6 +229,15 @@ def random_variables(expr: Any) -> Iterable[IntRV]:
         yield from random_variables(expr.right)
 
 
+def is_plain_name(name: str) -> bool:
+    """Whether an index variable of this name can be printed: it hides no handle and no module."""
+    return (
+        name.isidentifier()
+        and not keyword.iskeyword(name)
+        and re.fullmatch(r"[blv][0-9]+|sl|sch|tvm", name) is None
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class IndexMap:
     """A map from ``inputs`` index variables to ``outputs`` expressions over them.
@@ -261,6 +278,18 @@ class IndexMap:
             if isinstance(item, bool) or not isinstance(item, (int, IntExpr)):
                 raise TypeError(f"an index map returns integer expressions, got {item!r}")
         return IndexMap(tuple(names), tuple(result))
+
+    def with_plain_names(self) -> IndexMap:
+        """The same map; its variables are called i0, i1, ... where a name cannot be printed."""
+        if all(map(is_plain_name, self.inputs)) and len(set(self.inputs)) == len(self.inputs):
+            return self
+        names = tuple(f"i{k}" for k in range(len(self.inputs)))
+        rename = partial(
+            transform,
+            random_variable=lambda v: v,
+            index_variable=lambda v: IndexVar(v.position, names[v.position]),
+        )
+        return IndexMap(names, tuple(map(rename, self.outputs)))
 
     def substitute(self, random_variable: Callable[[IntRV], Any]) -> IndexMap:
         """The same map with its random variables replaced."""

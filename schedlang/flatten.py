@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import SpaceError
+from schedlang.expressions import IndexMap, IntRV
 from schedlang.handles import Handle, numbered
 from schedlang.instruction import Instruction, map_handles
 from schedlang.kinds import Choice, Macro, Primitive, Sampling
+from schedlang.replay import replay
 from schedlang.tvm import sampling as tvm_sampling
 from schedlang.tvm.schedule import get_trace, new_schedule, new_traced_schedule
 from schedlang.workload import Workload
@@ -30,10 +32,14 @@ def workload_of(trace: Trace, workload: Workload | Any) -> Workload:
 
 
 def flatten(trace: Trace, workload: Workload | Any = None) -> Trace:
-    """The same program with primitives, draws and choices only; macros are run to see theirs."""
+    """The same program with primitives, draws and choices only; macros are run to see theirs.
+
+    InvalidTrace when the trace does not replay on the workload.
+    """
     from schedlang.trace import Trace
 
     workload = workload_of(trace, workload)
+    trace = replay(trace, workload).trace
     flattener = _Flattener(new_schedule(workload.mod, detail=False))
     for instruction in trace.instructions:
         flattener.add(instruction)
@@ -110,15 +116,19 @@ def to_tvm_trace(trace: Trace, workload: Workload | Any = None) -> Any:
     """A TVM trace of the flattened instructions.
 
     Draws that TVM has (perfect and partitioned tiles, categorical, compute location) stay draws
-    with their decisions, so TVM's own mutators work on it; others become their values.
+    with their decisions, so TVM's own mutators work on it; others become their values, and so do
+    all draws inside index maps, which TVM's traces store as they are. SpaceError for an annotation
+    that is a dict: TVM's traces cannot be applied with one.
     """
     workload = workload_of(trace, workload)
     flat = flatten(trace, workload)
     raw = new_traced_schedule(workload.mod)
     values: list[Any] = []
+    numbers: dict[int, int] = {}
     for instruction in flat.instructions:
         kind = instruction.kind
         if isinstance(kind, Sampling):
+            numbers.update(_drawn_numbers(instruction))
             drawn = tvm_sampling.draw(raw, instruction, values)
             if drawn is None:
                 assert instruction.distribution is not None
@@ -130,5 +140,23 @@ def to_tvm_trace(trace: Trace, workload: Workload | Any = None) -> Any:
             continue
         else:
             assert isinstance(kind, Primitive)
-            values += kind.run(raw, instruction.args, values)
+            if any(isinstance(arg, dict) for arg in instruction.args):
+                raise SpaceError(f"{instruction}: a TVM trace cannot hold a dict")
+            args = [
+                arg.substitute(lambda v: numbers[v.index]) if isinstance(arg, IndexMap) else arg
+                for arg in instruction.args
+            ]
+            values += kind.run(raw, args, values)
     return get_trace(raw)
+
+
+def _drawn_numbers(instruction: Instruction) -> dict[int, int]:
+    """What was drawn, by the index of the handle; nothing where loops were drawn."""
+    assert instruction.distribution is not None
+    outputs = instruction.distribution.outputs(instruction.decision)
+    numbers = outputs if isinstance(outputs, tuple) else (outputs,)
+    return {
+        handle.index: number
+        for handle, number in zip(instruction.outputs, numbers, strict=True)
+        if isinstance(handle, IntRV)
+    }

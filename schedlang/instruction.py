@@ -145,6 +145,8 @@ def describe(arg: Any) -> str:
     """An argument as text for messages."""
     if isinstance(arg, tuple):
         return "[" + ", ".join(describe(a) for a in arg) + "]"
+    if inspect.isfunction(arg):
+        return arg.__name__
     return repr(arg) if isinstance(arg, (str, Distribution)) else str(arg)
 
 

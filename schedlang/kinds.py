@@ -58,6 +58,20 @@ class Primitive(InstructionKind):
         return result[:] if self.prefix else []
 
 
+def _call(kind: InstructionKind, sch: Schedule, args: Sequence[Any]) -> Any:
+    """Call the function that a user's kind was made of with stored arguments."""
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for parameter, value in zip(kind.parameters, args, strict=True):
+        if parameter.keyword_only:
+            named[parameter.name] = value
+        elif parameter.variadic:
+            positional += value
+        else:
+            positional.append(value)
+    return kind.function(sch, *positional, **named)
+
+
 class Macro(InstructionKind):
     """A Python function over other instructions, run again at every replay (design, section 3)."""
 
@@ -91,16 +105,7 @@ class Macro(InstructionKind):
 
     def call(self, sch: Schedule, args: Sequence[Any]) -> Any:
         """Call the Python function with stored arguments."""
-        positional: list[Any] = []
-        named: dict[str, Any] = {}
-        for parameter, value in zip(self.parameters, args, strict=True):
-            if parameter.keyword_only:
-                named[parameter.name] = value
-            elif parameter.variadic:
-                positional += value
-            else:
-                positional.append(value)
-        return self.function(sch, *positional, **named)
+        return _call(self, sch, args)
 
     def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
         inner, _, handles, _ = self.expand(raw, args, values)
@@ -116,10 +121,12 @@ class Sampling(InstructionKind):
         function: Callable[..., Any],
         make: Callable[..., Distribution],
         results: Callable[..., Result],
+        prefix: str = "v",
     ) -> None:
         super().__init__(name, function, pure=True)
         self.make = make
         self.results = results
+        self.prefix = prefix
 
     def distribution(self, raw: Any, args: Sequence[Any], values: Values) -> Distribution:
         return self.make(raw, *[resolve_content(arg, values) for arg in args])
@@ -149,7 +156,7 @@ class UserSampling(Sampling):
 
         inner = Schedule.inside(raw, recording=False)
         taken = [map_handles(arg, lambda h: inner.adopt(h, values[h.index])) for arg in args]
-        made = self.function(inner, *taken)
+        made = _call(self, inner, taken)
         if not isinstance(made, Distribution):
             raise TypeError(f"{self.name} must return a Distribution, not {type(made).__name__}")
         return made
@@ -191,13 +198,13 @@ def primitive(
 
 
 def sampling(
-    make: Callable[..., Distribution], results: Callable[..., Result] = integers
+    make: Callable[..., Distribution], results: Callable[..., Result] = integers, prefix: str = "v"
 ) -> Callable[[F], F]:
-    """Register a method of ``Schedule`` as a sampling instruction."""
+    """Register a method of ``Schedule`` as a sampling instruction; ``prefix`` is its handles'."""
 
     def decorate(function: F) -> F:
         function.__sampling__ = True  # type: ignore[attr-defined]
-        register(Sampling(function.__name__, function, make, results))
+        register(Sampling(function.__name__, function, make, results, prefix))
         return function
 
     return decorate

@@ -43,7 +43,8 @@ class Measurement:
     ----------
     id: the candidate's id.
     status: how it ended.
-    samples: raw latencies in seconds, one a repeat; empty unless ``status`` is OK.
+    samples: raw latencies in seconds, one a repeat, when ``status`` is OK. When it is
+        SUSPICIOUS_TIME they are evidence, and no latency; otherwise there are none.
     message: one line that says why, when it is not OK.
     stderr: the tail of what the worker wrote to stderr, when it is not OK.
     verified: the outputs were compared with the unscheduled program's and agree.
@@ -67,7 +68,7 @@ class Measurement:
     @property
     def latency(self) -> float:
         """Median of the samples, in seconds; ValueError when the status is not OK."""
-        if not self.samples:
+        if not self.ok or not self.samples:
             raise ValueError(f"measurement {self.id} has no latency: it ended as {self.status}")
         return statistics.median(self.samples)
 

@@ -69,8 +69,13 @@ def print_lines(trace: Trace) -> Iterator[str]:
     for instruction in trace.instructions:
         if instruction.module != module:
             module = instruction.module
-            yield f"# {module or 'outside modules'}"
+            yield comment(module or "outside modules")
         yield statement(instruction)
+
+
+def comment(text: str) -> str:
+    """A comment of one line, whatever the text: it must not end the line and go on as a program."""
+    return f"# {text if text.isprintable() else repr(text)}"
 
 
 def statement(instruction: Instruction, *, with_decision: bool = True) -> str:
@@ -126,7 +131,7 @@ def is_default(default: Any, arg: Any) -> bool:
     return type(default) is type(arg) and bool(default == arg)
 
 
-def literal(arg: Any, render_map: Callable[[IndexMap], str] = str) -> str:
+def literal(arg: Any, render_map: Callable[[IndexMap], str] | None = None) -> str:
     """A stored argument as Python source."""
     if isinstance(arg, (BlockRV, LoopRV)):
         return handle_name(arg)
@@ -138,9 +143,9 @@ def literal(arg: Any, render_map: Callable[[IndexMap], str] = str) -> str:
         items = (f"{key!r}: {literal(item, render_map)}" for key, item in arg.items())
         return "{" + ", ".join(items) + "}"
     if isinstance(arg, IndexMap):
-        return render_map(arg)
+        return render_map(arg) if render_map else _expression(arg)
     if isinstance(arg, IntExpr):
-        return str(arg)
+        return _expression(arg)
     if isinstance(arg, Distribution):
         return f"sl.distribution_from_json({_json_literal(arg)})"
     if isinstance(arg, float):
@@ -150,11 +155,17 @@ def literal(arg: Any, render_map: Callable[[IndexMap], str] = str) -> str:
     return repr(arg)
 
 
-def ranges(index_map: IndexMap) -> str:
+def _expression(expr: int | IntExpr | IndexMap) -> str:
+    # Python's own min and max would compare the values, and index variables have none.
+    text = re.sub(r"\bmin\(", "sl.expressions.minimum(", str(expr))
+    return re.sub(r"\bmax\(", "sl.expressions.maximum(", text)
+
+
+def ranges(index_map: IndexMap, render: Callable[[int | IntExpr], str] = _expression) -> str:
     """A function from a block's variables to one (begin, end) pair a dimension."""
     ends = iter(index_map.outputs)
-    pairs = ", ".join(f"({begin}, {end})" for begin, end in zip(ends, ends, strict=True))
-    return f"lambda {', '.join(index_map.inputs)}: ({pairs},)"
+    pairs = [f"({render(begin)}, {render(end)})" for begin, end in zip(ends, ends, strict=True)]
+    return f"lambda {', '.join(index_map.inputs)}: ({', '.join(pairs)},)"
 
 
 def _json_literal(distribution: Distribution) -> str:

@@ -17,7 +17,8 @@ class ProgressBar:
 
     def __init__(self, title: str, trials: int, flops: float, show: bool | None = None) -> None:
         console = Console(stderr=True)
-        visible = console.is_terminal if show is None else show
+        # Not rich's own view, which FORCE_COLOR turns: a log file wants no moving bar.
+        visible = console.file.isatty() if show is None else show
         self._flops = flops
         self._best: float | None = None
         self._counts: Counter[Status] = Counter()

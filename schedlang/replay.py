@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from schedlang.distributions import Distribution
 from schedlang.errors import InvalidTrace, SchedlangError, SpaceError
 from schedlang.expressions import IntRV
-from schedlang.handles import make_handle
+from schedlang.handles import Handle, make_handle
 from schedlang.instruction import Instruction
 from schedlang.kinds import Sampling
 from schedlang.tvm import errors
@@ -152,13 +152,22 @@ def _draw(
             f"it drew {len(instruction.outputs)} values when recorded, now {len(result.values)}"
         )
     values += result.values
-    if decision == instruction.decision and distribution == instruction.distribution:
+    same = decision == instruction.decision and distribution == instruction.distribution
+    if same and _show(instruction.outputs, result.values):
         return instruction
     outputs = tuple(
         make_handle("v", old.index, new) if isinstance(old, IntRV) else old
         for old, new in zip(instruction.outputs, result.values, strict=True)
     )
     return replace(instruction, outputs=outputs, decision=decision, distribution=distribution)
+
+
+def _show(outputs: Sequence[Handle], values: Sequence[Any]) -> bool:
+    """Whether the handles show these values: after an edit, or read from a file, they do not."""
+    for handle, value in zip(outputs, values, strict=True):
+        if isinstance(handle, IntRV) and handle.value != value:
+            return False
+    return True
 
 
 def _invalid(instruction: Instruction, error: Exception) -> InvalidTrace:

@@ -89,7 +89,8 @@ class TuneResult:
         """The fastest verified candidate; SchedlangError says why when there is none."""
         if self._best is None:
             raise SchedlangError(
-                f"no candidate of {self.workload.name} succeeded: {self.describe_rejections()}"
+                f"no candidate of {self.workload.name} succeeded: {self.describe_rejections()}; "
+                f"the search ended: {self.finished}"
             )
         return self._best
 

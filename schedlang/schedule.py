@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlang._frames import user_location
 from schedlang.arguments import BadArgument
-from schedlang.deciders import Decider, Draw, Refuse, option_label
+from schedlang.deciders import Decider, Draw, Refuse, option_label, plain_decision
 from schedlang.distributions import Distribution
 from schedlang.errors import (
     DistributionError,
@@ -205,7 +205,11 @@ class Schedule(
         if isinstance(kind, Macro):
             if self._workload is None:  # inside another one: it is simply part of that one's body
                 return kind.call(self, content)
-            inner, _, handles, single = kind.expand(self.raw, content, self._values)
+            try:
+                inner, _, handles, single = kind.expand(self.raw, content, self._values)
+            except Exception:
+                self._restore()  # what it did before it failed is in no trace
+                raise
             prefixes = "".join(h.prefix for h in handles)
             result = Result([inner.raw_value(h) for h in handles], prefixes, single)
         elif isinstance(kind, Primitive):
@@ -230,10 +234,12 @@ class Schedule(
             distribution = kind.distribution(self.raw, content, self._values)
         except (DistributionError, ValueError) as error:
             raise self._refused(kind, content, error) from None
+        if site is not None and not isinstance(site, str):
+            raise self._refused(kind, content, ValueError(f"name is a string, not {site!r}"))
         unique = self._claim_site(site or f"{kind.name}")
-        if decision is None:
+        if decision is None or self._workload is None:
             decision = self._decider.decide(unique, distribution)
-        decision = _plain(decision)
+        decision = plain_decision(decision)
         if not distribution.permits(decision):
             raise self._refused(
                 kind,
@@ -248,7 +254,11 @@ class Schedule(
     def _choose(self, name: str, options: Any, probs: Any, decision: int | None) -> Any:
         kind = KINDS["choose"]
         assert isinstance(kind, Choice)
-        options = list(options)
+        shown = {"name": describe(name), "options": describe(options)}
+        if not isinstance(name, str):
+            raise self._unreadable(kind, f"argument 'name' takes a string, not {name!r}", shown)
+        if isinstance(options, str) or not isinstance(options, Sequence):
+            raise self._unreadable(kind, f"argument 'options' takes a list, not {options!r}", shown)
         labels = [option_label(option) for option in options]
         stored = [o if isinstance(o, (bool, int, str, float)) else option_label(o) for o in options]
         content = self._accept(kind, (stored, None if probs is None else list(probs)))
@@ -263,13 +273,13 @@ class Schedule(
                 f"{self._module() or '(none)'}: a loop of choices that does not end?"
             )
         site = self._claim_site(name)
-        number = self._decider.choose(site, distribution, labels) if decision is None else decision
+        number = decision
+        if decision is None or self._workload is None:
+            number = self._decider.choose(site, distribution, labels)
         if not distribution.permits(number):
-            raise self._refused(
-                kind,
-                content,
-                ValueError(f"option {number} of {site!r} is not in 0..{len(options) - 1}"),
-            )
+            known = number in range(len(options))
+            why = "has probability 0" if known else f"is not in 0..{len(options) - 1}"
+            raise self._refused(kind, content, ValueError(f"option {number} of {site!r} {why}"))
         self._record(kind, content, Result([], "", False), site, number, distribution)
         return options[number]
 
@@ -280,13 +290,16 @@ class Schedule(
                 named[parameter.name] = parameter.argument.accept(self, value, named)
             except BadArgument as error:
                 shown = {p.name: describe(a) for p, a in zip(kind.parameters, args, strict=True)}
-                raise InstructionError(
-                    kind.name,
-                    f"argument {parameter.name!r} {error}",
-                    arguments=shown,
-                    location=user_location(),
-                ) from None
+                between = " " if str(error).startswith(("takes", "cannot")) else ": "
+                why = f"argument {parameter.name!r}{between}{error}"
+                raise self._unreadable(kind, why, shown) from None
         return tuple(named.values())
+
+    @staticmethod
+    def _unreadable(
+        kind: InstructionKind, why: str, shown: dict[str, str] | None = None
+    ) -> InstructionError:
+        return InstructionError(kind.name, why, arguments=shown, location=user_location())
 
     def _record(
         self,
@@ -385,8 +398,6 @@ class Schedule(
 
     def rollback(self, mark: tuple[int, dict[str, int], int]) -> None:
         """Undo everything recorded since ``mark``; handles from before stay valid."""
-        from schedlang.replay import reapply
-
         count, self._sites, self._choices = mark
         undone = self._instructions[count:]
         del self._instructions[count:]
@@ -395,14 +406,11 @@ class Schedule(
         if all(i.kind.pure for i in undone):
             del self._values[kept:]
             return
+        self._restore()
+
+    def _restore(self) -> None:
+        """Make the program again from what is recorded."""
+        from schedlang.replay import reapply
+
         self.raw = tvm_schedule.new_schedule(self.workload.mod, detail=True)
         self._values = reapply(self.raw, self._instructions)
-
-
-def _plain(decision: Any) -> Any:
-    """A decision as plain ints and tuples: lists, numpy integers and IntRVs are taken too."""
-    if isinstance(decision, (list, tuple)):
-        return tuple(_plain(d) for d in decision)
-    if isinstance(decision, bool) or not hasattr(decision, "__index__"):
-        return decision
-    return decision.__index__()

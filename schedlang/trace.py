@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from schedlang import trace_format
+from schedlang.deciders import plain_decision
 from schedlang.distributions import Distribution
 from schedlang.errors import SpaceError
 from schedlang.handles import Handle, handle_name, numbered
@@ -97,8 +98,6 @@ class Trace:
         SpaceError for an unknown site, or a choice point: another choice is another program, so run
         the space again with ``choices=``.
         """
-        from schedlang.schedule import _plain
-
         wanted = dict(decisions)
         edited: list[Instruction] = []
         for instruction in self.instructions:
@@ -108,7 +107,7 @@ class Trace:
                         f"{instruction.site!r} is a choice point, not a draw: run the space again "
                         f"with choices={{{instruction.site!r}: ...}}"
                     )
-                instruction = replace(instruction, decision=_plain(wanted.pop(instruction.site)))
+                instruction = replace(instruction, decision=plain_decision(wanted.pop(instruction.site)))
             edited.append(instruction)
         if wanted:
             raise SpaceError(

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlang.distributions import (
+    Categorical,
     Distribution,
     distribution_from_json,
     distribution_to_json,
 )
 from schedlang.errors import DistributionError, TraceFormatError
-from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV
+from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV, is_plain_name
 from schedlang.handles import BlockRV, Handle, LoopRV, handle_name, make_handle
 from schedlang.instruction import KINDS, Instruction
 from schedlang.kinds import Choice, Sampling
@@ -141,6 +142,8 @@ def _bounded(value: Any, where: str, depth: int) -> None:
         raise TraceFormatError(_short(where, 80), f"nested deeper than {MAX_DEPTH}")
     if isinstance(value, str) and len(value) > MAX_TEXT:
         raise TraceFormatError(where, f"a string of {len(value)} characters; at most {MAX_TEXT}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TraceFormatError(where, "a number beyond 64 bits")
     if isinstance(value, int) and not -_INT64 <= value < _INT64:
         raise TraceFormatError(where, "an integer beyond 64 bits")
     if isinstance(value, (list, dict)):
@@ -170,7 +173,7 @@ def _short(value: Any, limit: int = 60) -> str:
 def _want(value: Any, kind: type, where: str) -> None:
     if type(value) is not kind:
         names = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
-        raise TraceFormatError(where, f"must be {names[kind]}, not {_short(value)}")
+        raise TraceFormatError(where, f"must be {names[kind]}, not {_short(repr(value))}")
 
 
 def _only(value: dict[str, Any], allowed: set[str], where: str) -> None:
@@ -208,7 +211,7 @@ class _Reader:
         if draws:
             site, decision, distribution = self._draw(stored, where)
             if isinstance(kind, Choice):
-                self._check_option(args, decision, where)
+                _check_option(args, decision, distribution, where)
         elif {"site", "decision", "distribution"} & set(stored):
             raise TraceFormatError(
                 where, f"{name} draws nothing, so it has no site and no decision"
@@ -245,13 +248,6 @@ class _Reader:
             _want(decision, int, f"{where}.decision")
         return site, decision, _distribution(stored.get("distribution"), f"{where}.distribution")
 
-    def _check_option(self, args: tuple[Any, ...], decision: Any, where: str) -> None:
-        options = args[0]
-        if not isinstance(options, tuple) or not options:
-            raise TraceFormatError(f"{where}.args.options", "must be a list of options")
-        if not isinstance(decision, int) or not 0 <= decision < len(options):
-            raise TraceFormatError(f"{where}.decision", f"there are {len(options)} options")
-
     def _outputs(
         self, kind: Any, stored: Any, distribution: Distribution | None, where: str
     ) -> tuple[tuple[Handle, ...], bool]:
@@ -273,7 +269,9 @@ class _Reader:
             handle = make_handle(name[0], expected)
             outputs.append(handle)
             self.handles.append(handle)
-        if prefix is not None and (kind.single != single and (outputs or kind.single)):
+        if isinstance(kind, Sampling):
+            _check_drawn(distribution, outputs, single, where)
+        elif prefix is not None and (kind.single != single and (outputs or kind.single)):
             raise TraceFormatError(where, f"{kind.name} returns another number of handles")
         if isinstance(kind, Choice) and outputs:
             raise TraceFormatError(where, "a choice defines no handles")
@@ -338,13 +336,39 @@ class _Reader:
         _want(stored["out"], list, f"{where}.out")
         names = stored["in"]
         for k, name in enumerate(names):
-            if not isinstance(name, str) or not name.isidentifier():
-                raise TraceFormatError(f"{where}.in[{k}]", f"not a name: {_short(name)}")
+            if not isinstance(name, str) or not is_plain_name(name) or name in names[:k]:
+                raise TraceFormatError(f"{where}.in[{k}]", f"no name to use: {_short(repr(name))}")
         outputs = []
         for k, item in enumerate(stored["out"]):
             expr = self._expr(item, f"{where}.out[{k}]", len(names))
             outputs.append(_with_names(expr, names))
         return IndexMap(tuple(names), tuple(outputs))
+
+
+def _check_option(
+    args: tuple[Any, ...], decision: Any, distribution: Distribution | None, where: str
+) -> None:
+    options = args[0]
+    if not isinstance(options, tuple) or not options:
+        raise TraceFormatError(f"{where}.args.options", "must be a list of options")
+    if not isinstance(decision, int) or not 0 <= decision < len(options):
+        raise TraceFormatError(f"{where}.decision", f"there are {len(options)} options")
+    numbers = tuple(range(len(options)))
+    if not isinstance(distribution, Categorical) or distribution.candidates != numbers:
+        raise TraceFormatError(f"{where}.distribution", "must be over the numbers of the options")
+
+
+def _check_drawn(
+    distribution: Distribution | None, outputs: Sequence[Handle], single: bool, where: str
+) -> None:
+    assert distribution is not None
+    try:
+        expected = distribution.n_outputs
+    except Exception as error:  # a user's distribution, made of anything
+        raise TraceFormatError(where, f"{type(distribution).__name__}: {error!r}") from None
+    if single != (expected is None) or not (single or len(outputs) == expected):
+        count = "one handle, not a list" if expected is None else f"a list of {expected} handles"
+        raise TraceFormatError(where, f"drawing gives {count}")
 
 
 def _with_names(expr: Any, names: Sequence[str]) -> Any:
@@ -400,7 +424,7 @@ def _check_handle_kind(argument: str, arg: Any, where: str) -> None:
         return
     wrong_bool = isinstance(arg, bool) and bool not in expected
     if wrong_bool or not isinstance(arg, expected):
-        raise TraceFormatError(where, f"must be a {argument}, not {_short(arg)}")
+        raise TraceFormatError(where, f"must be of kind {argument}, not {_short(repr(arg))}")
     items: tuple[Any, ...] = arg if argument in _ITEMS else ()
     for position, item in enumerate(items):
         if isinstance(item, bool) or not isinstance(item, _ITEMS[argument]):

@@ -64,25 +64,34 @@ def tune(
 
     Returns the records and the best candidate. A bad candidate never raises: it becomes a record
     with its status. An interruption (Ctrl-C) stops the workers and keeps the records made so far.
+    An exception of a module itself, other than ``NotApplicable``, is the user's to see: it ends the
+    run, as do wrong arguments (``ValueError``, ``SpaceError``, ``WorkloadError``, ``TargetError``)
+    and a database that cannot be opened (``DatabaseError``).
     """
     started = time.monotonic()
     workload = as_workload(workload)
     target = as_target(target)
-    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 1:
-        raise ValueError(f"trials={trials!r}; give a whole number of candidates, 1 or more")
+    _check_whole("trials", trials, least=1)
+    _check_whole("seed", seed, least=0)
     space = _as_space(space, target)
     strategy = _as_strategy(search, space, workload, seed)
-    opened = open_database(database)
-    try:
-        with LocalCPU(workload, target, verify=verify, seed=seed) as measurer:
+    # The database comes second: a target that is not this machine leaves no file behind.
+    with LocalCPU(workload, target, verify=verify, seed=seed) as measurer:
+        opened = open_database(database)
+        try:
             run = _Run(workload, target, strategy, seed, opened)
             with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
                 finished = run.search(measurer, trials, bar)
-            reference = measurer.reference_latency
-    finally:
-        if opened is not database:
-            opened.close()
+        finally:
+            if opened is not database:
+                opened.close()
+        reference = measurer.reference_latency
     return run.result(reference, time.monotonic() - started, finished)
+
+
+def _check_whole(name: str, value: int, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name}={value!r}; give a whole number, {least} or more")
 
 
 def _as_space(space: Space | Module | None, target: Target) -> Space:

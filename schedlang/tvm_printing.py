@@ -10,7 +10,7 @@ from schedlang.expressions import IndexMap, IntExpr, IntOp
 from schedlang.flatten import flatten, workload_of
 from schedlang.instruction import Instruction
 from schedlang.kinds import Choice, Primitive, Sampling
-from schedlang.printing import is_default, literal, targets
+from schedlang.printing import comment, is_default, literal, ranges, targets
 from schedlang.tvm import program
 from schedlang.tvm.analysis import INLINE, ROOT
 from schedlang.workload import Workload
@@ -58,7 +58,7 @@ class _Printer:
         kind = instruction.kind
         if isinstance(kind, Choice):
             taken = instruction.args[0][instruction.decision]
-            yield f"# {instruction.site}: {taken}"
+            yield comment(f"{instruction.site}: {taken}")
         elif isinstance(kind, Sampling):
             yield from self._draw(instruction)
         else:
@@ -112,6 +112,8 @@ class _Printer:
         for parameter, arg in given:
             if parameter.variadic:
                 shown += [_tvm_literal(item) for item in arg]
+            elif parameter.argument.name == "ranges":
+                shown.append(ranges(arg, _tvm_expr))
             elif parameter.keyword_only:
                 shown.append(f"{parameter.name}={_tvm_literal(arg)}")
             else:

@@ -38,6 +38,7 @@ class Random(Strategy):
         self._seen: set[str] = set()
         self._rejections: list[Rejection] = []
         self._next_id = 0
+        self._pending: set[int] = set()
         self._barren = 0
 
     def ask(self, n: int) -> list[Proposal]:
@@ -49,6 +50,7 @@ class Random(Strategy):
                 continue
             self._barren = 0
             proposals.append(Proposal(self._next_id, schedule))
+            self._pending.add(self._next_id)
             self._next_id += 1
         return proposals
 
@@ -71,7 +73,15 @@ class Random(Strategy):
         return schedule
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """Nothing to learn: draws are independent."""
+        """Nothing to learn, draws are independent; but an outcome of no proposal is a mistake."""
+        pending = set(self._pending)
+        for outcome in outcomes:
+            if outcome.id not in pending:
+                raise ValueError(
+                    f"no proposal {outcome.id} is pending: it was told before, or never made"
+                )
+            pending.remove(outcome.id)
+        self._pending = pending
 
     @property
     def finished(self) -> str | None:
@@ -80,7 +90,7 @@ class Random(Strategy):
         if not self._seen:
             last = self._rejections[-1].message if self._rejections else "nothing was drawn"
             return f"no valid program in {self._barren} draws; the last one: {last}"
-        return f"no new program in {self._barren} draws after {len(self._seen)} different ones"
+        return f"no new program in {self._barren} draws; {len(self._seen)} found before them"
 
     @property
     def rejections(self) -> Sequence[Rejection]:

@@ -52,22 +52,30 @@ class Strategy(ABC):
     """A search over the traces of one space on one workload.
 
     Outcomes come in any order and in any number at a time, while other proposals are pending.
+    The same seed and the same outcomes give the same proposals in every process.
+    ``schedlang.testing.strategy`` has the contract as a test suite.
     """
 
     name: str
 
     @abstractmethod
     def ask(self, n: int) -> list[Proposal]:
-        """Up to ``n`` new proposals; fewer, or none, when the strategy has no more to propose."""
+        """Up to ``n`` new proposals, with ids that grow from one to the next.
+
+        Fewer, or none, when the strategy has no more to propose or waits for pending outcomes.
+        """
 
     @abstractmethod
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """Learn from outcomes of earlier proposals."""
+        """Learn from outcomes of earlier proposals, each told once.
+
+        ValueError for an id that is not pending; nothing is learned from that call then.
+        """
 
     @property
     @abstractmethod
     def finished(self) -> str | None:
-        """Why there is nothing left to propose, or None while there is."""
+        """Why there is nothing left to propose, in one line, or None while there is."""
 
     @property
     @abstractmethod

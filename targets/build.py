@@ -11,7 +11,7 @@ import numpy as np
 
 from schedlang.errors import SchedlangError
 from schedlang.targets.target import Target, as_target
-from schedlang.targets.workbench import describe
+from schedlang.targets.fault import describe
 from schedlang.tvm import codegen, program, runtime
 
 if TYPE_CHECKING:

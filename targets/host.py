@@ -46,6 +46,33 @@ def cache_bytes(cpu: int, level: int, root: Path = CPU_ROOT) -> int | None:
     return None
 
 
+def shares_cache(cpu: int, level: int, root: Path = CPU_ROOT) -> str | None:
+    """Which CPUs use one cache of ``level`` with ``cpu``, as Linux lists them; None if unknown."""
+    for index in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
+        if _text(index / "level") == str(level) and _text(index / "type") != "Instruction":
+            return _text(index / "shared_cpu_list")
+    return None
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that new processes may fill before the system runs out, or the control group's limit
+    is reached; None if unknown.
+    """
+    found = []
+    meminfo = _text(root / "proc/meminfo") or ""
+    if match := re.search(r"^MemAvailable:\s*(\d+) kB$", meminfo, re.MULTILINE):
+        found.append(int(match[1]) * 1024)
+    group = root / "sys/fs/cgroup"
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        most, now = _text(group / limit), _text(group / used)
+        if most is not None and now is not None and most.isdigit() and now.isdigit():
+            found.append(max(int(most) - int(now), 0))
+    return min(found, default=None)
+
+
 def _text(path: Path) -> str | None:
     try:
         return path.read_text().strip()

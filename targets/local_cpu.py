@@ -6,14 +6,18 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.targets import host
 from schedlang.targets.pool import Reply, Request, Slot, WorkerPool, idle_slots
+from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target, as_target
 from schedlang.targets.timing import TimingPolicy
+from schedlang.targets.turns import Turns
+from schedlang.targets.work import Requests, Work
 from schedlang.tvm.program import to_json
 
 if TYPE_CHECKING:
@@ -27,22 +31,7 @@ _VERIFY_FACTOR = 1.2
 _ALWAYS_VERIFIED = 4
 _CANDIDATES_A_WORKER = 8
 _START_TIMEOUT = 300.0
-_SETTLE_TIMEOUT = 10.0
 _REFERENCE_POLICY = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1)
-
-
-@dataclass(slots=True, eq=False)
-class _Work:
-    """A candidate on its way.
-
-    ``serial`` is its name inside the workers; ``suspect`` once a worker was lost with it that an
-    earlier candidate may have damaged: it gets a second chance, in a fresh worker.
-    """
-
-    candidate: Candidate
-    serial: int
-    suspect: bool = False
-    build_seconds: float = 0.0
 
 
 class LocalCPU:
@@ -93,10 +82,8 @@ class LocalCPU:
         self.target = as_target(target)
         self.target.check_present()
         self.best_so_far: float | None = None
-        self._build_timeout = build_timeout
-        self._run_timeout = run_timeout
         self._verify: Verify = verify
-        self._timing = timing or TimingPolicy()
+        self._requests = Requests(timing or TimingPolicy(), build_timeout, run_timeout)
         self._recycle_after = recycle_after
         self._measured = 0
         self._serials = itertools.count()
@@ -113,7 +100,7 @@ class LocalCPU:
 
         Nothing runs while the consumer has control, and an abandoned iteration leaves none behind.
         """
-        pending = deque(_Work(candidate, next(self._serials)) for candidate in candidates)
+        pending = deque(Work(candidate, next(self._serials)) for candidate in candidates)
         try:
             while pending:
                 failed, built = self._build_some(pending)
@@ -122,20 +109,34 @@ class LocalCPU:
         finally:
             self._abandon()
 
+    def remeasure(
+        self,
+        candidates: Sequence[Candidate],
+        rounds: int = 30,
+        budget_seconds: float = 10.0,
+    ) -> list[Measurement]:
+        """Time a few candidates against each other, with one sample of each in turn.
+
+        Returns one measurement for each, in the same order: those that are ok have equally many
+        samples, ``rounds`` or what was done in ``budget_seconds``, and were verified once more
+        unless ``verify`` is False.
+        """
+        turns = Turns(self._pool, self._requests, verify=self._verify is not False)
+        works = [Work(candidate, next(self._serials)) for candidate in candidates]
+        try:
+            return turns.measure(works, rounds, budget_seconds)
+        finally:
+            self._abandon()
+
     @property
     def reference_latency(self) -> float:
         """Median latency of the unscheduled program in seconds; measured when first asked for."""
         if self._reference_latency is None:
-            self._pool.populate(1)
-            while not idle_slots(self._pool.slots):
-                self._pool.wait()
-            header = {"request": "time_reference", "policy": asdict(_REFERENCE_POLICY)}
-            reply = self._pool.ask(
-                idle_slots(self._pool.slots)[0], Request(header, timeout=_START_TIMEOUT)
-            )
+            header = {"request": "time_unscheduled", "policy": asdict(_REFERENCE_POLICY)}
+            reply = self._pool.ask(self._pool.ready(), Request(header, timeout=_START_TIMEOUT))
             if not reply.ok:
                 raise TargetError(
-                    f"the unscheduled program cannot be timed: {_message(reply, _START_TIMEOUT)}"
+                    f"the unscheduled program cannot be timed: {reply.message(_START_TIMEOUT)}"
                 )
             self._reference_latency = Measurement(
                 -1, Status.OK, tuple(reply.header["samples"])
@@ -166,6 +167,7 @@ class LocalCPU:
             "mcpu": self.target.mcpu,
             "seed": seed,
             "reference": self._verify is not False,
+            "shortest_time": shortest_time(self.workload, self.target),
             "args": [
                 {"name": arg.name, "shape": list(arg.shape), "dtype": arg.dtype, "role": arg.role}
                 for arg in self.workload.args
@@ -183,19 +185,19 @@ class LocalCPU:
             )
 
     def _build_some(
-        self, pending: deque[_Work]
-    ) -> tuple[list[Measurement], list[tuple[Slot, _Work]]]:
+        self, pending: deque[Work]
+    ) -> tuple[list[Measurement], list[tuple[Slot, Work]]]:
         """Build as many as one round takes; returns the failures and what now waits to run."""
         pool = self._pool
         for slot in pool.slots:
             if slot.requests >= self._recycle_after:
                 pool.drop(slot)
-        queue = deque[_Work]()
+        queue = deque[Work]()
         while pending and len(queue) < _CANDIDATES_A_WORKER * pool.size:
             queue.append(pending.popleft())
         failed: list[Measurement] = []
-        built: list[tuple[Slot, _Work]] = []
-        building: dict[int, _Work] = {}
+        built: list[tuple[Slot, Work]] = []
+        building: dict[int, Work] = {}
         # What an earlier, abandoned call left in a worker goes with its first build.
         emptied: set[int] = set()
         while queue or building or pool.starting:
@@ -205,7 +207,7 @@ class LocalCPU:
                 work = _next_for(slot, queue)
                 if work is None:
                     continue
-                request = self._build_request(work, discard=slot.serial not in emptied)
+                request = self._requests.build(work, discard=slot.serial not in emptied)
                 if isinstance(request, Measurement):
                     failed.append(request)
                     continue
@@ -225,25 +227,11 @@ class LocalCPU:
                     work.suspect = True
                     queue.appendleft(work)
                 else:
-                    failed.append(self._failure(work, reply, building=True))
+                    failed.append(self._requests.failure(work, reply, building=True))
         return failed, built
 
-    def _build_request(self, work: _Work, *, discard: bool) -> Request | Measurement:
-        candidate = work.candidate
-        header = {"request": "build", "id": work.serial, "discard": discard}
-        try:
-            program = to_json(candidate.module).encode()
-        except Exception as error:
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            return Measurement(
-                candidate.id,
-                Status.BUILD_ERROR,
-                message=f"it cannot be written as JSON: {reason[0]}",
-            )
-        return Request(header, (program,), self._build_timeout)
-
     def _run_built(
-        self, built: list[tuple[Slot, _Work]], pending: deque[_Work]
+        self, built: list[tuple[Slot, Work]], pending: deque[Work]
     ) -> Iterator[Measurement]:
         # Suspects first: nothing else has run in their worker.
         left = deque(sorted(built, key=lambda entry: (entry[0].serial, not entry[1].suspect)))
@@ -255,7 +243,7 @@ class LocalCPU:
                 pending.appendleft(work)
                 continue
             if previous is not None and previous is not slot and previous.idle:
-                self._pool.ask(previous, Request({"request": "settle"}, timeout=_SETTLE_TIMEOUT))
+                self._pool.settle(previous)
             previous = slot
             reply = self._pool.ask(slot, self._run_request(work))
             if reply.retry and not work.suspect:
@@ -264,24 +252,17 @@ class LocalCPU:
                 continue
             yield self._result(work, reply)
 
-    def _run_request(self, work: _Work) -> Request:
+    def _run_request(self, work: Work) -> Request:
         factor: float | None = _VERIFY_FACTOR
         if self._verify is False:
             factor = None
         elif self._verify == "all" or self._measured < _ALWAYS_VERIFIED:
             factor = math.inf
-        header = {
-            "request": "run",
-            "id": work.serial,
-            "policy": asdict(self._timing),
-            "best": self.best_so_far,
-            "verify_factor": factor,
-        }
-        return Request(header, timeout=self._run_timeout, executes=True)
+        return self._requests.run(work, self.best_so_far, factor)
 
-    def _result(self, work: _Work, reply: Reply) -> Measurement:
+    def _result(self, work: Work, reply: Reply) -> Measurement:
         if not reply.ok:
-            return self._failure(work, reply, building=False)
+            return self._requests.failure(work, reply, building=False)
         measurement = Measurement(
             work.candidate.id,
             Status.OK,
@@ -295,31 +276,13 @@ class LocalCPU:
             self.best_so_far = measurement.latency
         return measurement
 
-    def _failure(self, work: _Work, reply: Reply, *, building: bool) -> Measurement:
-        timeout = self._build_timeout if building else self._run_timeout
-        late = Status.BUILD_TIMEOUT if building else Status.RUN_TIMEOUT
-        return Measurement(
-            work.candidate.id,
-            reply.status if reply.header["status"] else late,
-            message=_message(reply, timeout),
-            stderr=reply.stderr,
-            build_seconds=reply.seconds if building else work.build_seconds,
-            run_seconds=0.0 if building else reply.seconds,
-        )
-
     def _abandon(self) -> None:
         for slot in self._pool.slots:
             if slot.request is not None and not slot.starting:
                 self._pool.drop(slot)
 
 
-def _message(reply: Reply, timeout: float) -> str:
-    if not reply.header["status"]:
-        return f"not done within {timeout:g} s"
-    return str(reply.header["message"])
-
-
-def _next_for(slot: Slot, queue: deque[_Work]) -> _Work | None:
+def _next_for(slot: Slot, queue: deque[Work]) -> Work | None:
     """Take the first of ``queue`` that this worker may build: suspects want one that is fresh."""
     for work in queue:
         if not work.suspect or not slot.used:

@@ -12,6 +12,8 @@ from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Status
 from schedlang.targets.worker_process import WorkerProcess, wait_any
 
+_SETTLE_TIMEOUT = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -51,9 +53,18 @@ class Reply:
         return bool(self.header["ok"])
 
     @property
+    def timed_out(self) -> bool:
+        """Whether there was no answer within the request's time."""
+        return not self.ok and not self.header["status"]
+
+    @property
     def status(self) -> Status:
-        """How it failed."""
+        """How it failed, unless it timed out."""
         return Status(self.header["status"])
+
+    def message(self, timeout: float) -> str:
+        """Why it failed, in one line; ``timeout`` is what the request was given, in seconds."""
+        return f"not done within {timeout:g} s" if self.timed_out else str(self.header["message"])
 
 
 @dataclass(slots=True, eq=False)
@@ -132,10 +143,11 @@ class WorkerPool:
         wait_any([_process(slot) for slot in busy], min(map(_deadline, busy)))
         ended = []
         for slot in busy:
+            starting = slot.starting  # collecting the reply of a lost worker empties its slot
             reply = self._collect(slot)
             if reply is None:
                 continue
-            starting, slot.starting, slot.request = slot.starting, False, None
+            slot.starting, slot.request = False, None
             if starting:
                 self._check_start(slot, reply)
             else:
@@ -149,6 +161,17 @@ class WorkerPool:
             for found, reply in self.wait():
                 if found is slot:
                     return reply
+
+    def ready(self) -> Slot:
+        """An idle worker, after waiting for one to start if need be; none may be at work."""
+        self.populate(1)
+        while not idle_slots(self.slots):
+            self.wait()
+        return idle_slots(self.slots)[0]
+
+    def settle(self, slot: Slot) -> None:
+        """Wait until the threads of an idle worker sleep."""
+        self.ask(slot, Request({"request": "settle"}, timeout=_SETTLE_TIMEOUT))
 
     @property
     def starting(self) -> bool:
@@ -199,9 +222,9 @@ class WorkerPool:
             return
         self.close()
         tail = f"\nworker's standard error:\n{reply.stderr}" if reply.stderr.strip() else ""
-        if not reply.header["status"]:
-            raise TargetError(f"a worker was not ready within {self.start.timeout:g} s{tail}")
-        message = reply.header["message"]
+        message = reply.message(self.start.timeout)
+        if reply.timed_out:
+            raise TargetError(f"a worker was not ready: {message}{tail}")
         if reply.lost:
             raise TargetError(f"a worker did not start: {message}{tail}")
         raise WorkloadError(f"the unscheduled program cannot be the reference: {message}{tail}")

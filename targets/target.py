@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 NAMES = ("cpu",)
 
+# For peak_flops. No CPU runs faster than this many cycles a second, or has more units for fused
+# multiply-adds in a core: two where vectors are wide, four where they are of 128 bits.
+_CYCLES = 6.5e9
+_WIDE_UNITS, _NARROW_UNITS = 2, 4
+_NARROW_BITS = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -30,16 +36,22 @@ class Target:
     cores: real cores that the process may use; hardware threads of one core count once.
     mcpu: LLVM's name of the CPU.
     vector_bits: width of its vector registers, in bits.
+    peak_flops: an upper bound on its arithmetic, in operations on 32-bit elements a second. It is
+        not measured: cores x elements a vector x 2 for a multiply-add x units a core x a clock of
+        6.5 GHz, which no CPU reaches. Programs that are far above it did not do their work (see
+        ``schedlang.targets.roofline``); give ``math.inf`` to believe any time.
     l1_bytes, l2_bytes, l3_bytes: data caches as one core sees them; None if unknown.
     cpus: the logical CPUs that threads are bound to, one a core.
 
-    Raises ``TargetError`` for a name that is not in ``NAMES``, and for fewer than one core.
+    Raises ``TargetError`` for a name that is not in ``NAMES``, and for fewer than one core or a
+    negative peak.
     """
 
     name: str = "cpu"
     cores: int = 0
     mcpu: str = ""
     vector_bits: int = 0
+    peak_flops: float = field(default=0.0, compare=False, repr=False)
     kind: str = field(init=False, default="cpu")
     l1_bytes: int | None = field(init=False, compare=False, repr=False)
     l2_bytes: int | None = field(init=False, compare=False, repr=False)
@@ -51,11 +63,14 @@ class Target:
             raise TargetError(f"unknown target {self.name!r}; known: {', '.join(NAMES)}")
         if self.cores < 0:
             raise TargetError(f"target {self.name!r}: cores={self.cores}; give 1 or more")
+        if not self.peak_flops >= 0:
+            raise TargetError(f"target {self.name!r}: peak_flops={self.peak_flops}; give 0 or more")
         cpus = host.one_cpu_per_core(host.usable_cpus())
         mcpu = self.mcpu or codegen.host_cpu()
         cores = self.cores or len(cpus)
         bits = self.vector_bits or codegen.vector_bits(codegen.llvm_target(mcpu, cores))
         values = {"mcpu": mcpu, "cores": cores, "vector_bits": bits, "cpus": cpus[:cores]}
+        values["peak_flops"] = self.peak_flops or _peak_flops(cores, bits)
         for level in (1, 2, 3):
             values[f"l{level}_bytes"] = host.cache_bytes(cpus[0], level)
         for name, value in values.items():
@@ -87,6 +102,11 @@ class Target:
                 f"target {self.key!r} wants {self.cores} cores, and this process may use "
                 f"{len(self.cpus)}: widen its affinity mask or ask for fewer"
             )
+
+
+def _peak_flops(cores: int, vector_bits: int) -> float:
+    units = _WIDE_UNITS if vector_bits > _NARROW_BITS else _NARROW_UNITS
+    return cores * (vector_bits / 32) * 2 * units * _CYCLES
 
 
 def toolchain_key() -> str:

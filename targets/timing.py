@@ -13,6 +13,8 @@ from dataclasses import dataclass
 _COLD_SECONDS = 0.010
 _JITTER_SECONDS = 0.0002
 _CALIBRATIONS = 4
+# A call is timed on its own if it lasts this many ticks of the clock: the error is then about 1%.
+_TICKS = 100
 _NORMAL_95 = 1.96
 # From the median absolute deviation to the standard deviation, and from that to the median's error,
 # for normal samples. Unlike the mean, both ignore the few calls that were interrupted.
@@ -33,6 +35,9 @@ class TimingPolicy:
         of the median.
     slow_factor: a program that is this much slower than the best is given up after its first runs.
     margin: one with every sample this much slower is given up after ``min_repeats // 2 + 1``.
+    flush_cache: empty the caches before each call, as in a model where the data come from far away.
+        Calls are then timed one by one, which the clock can do for programs of some microseconds
+        only: shorter ones end as SUSPICIOUS_TIME.
     """
 
     min_sample_seconds: float = 5e-4
@@ -42,6 +47,7 @@ class TimingPolicy:
     relative_width: float = 0.02
     slow_factor: float = 3.0
     margin: float = 1.25
+    flush_cache: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_repeats <= self.max_repeats:
@@ -77,16 +83,26 @@ def collect(
     warm = run(1)
     if min(cold, warm) > hopeless + _JITTER_SECONDS:
         return Timing((warm,), gave_up=True)
-    calls = 1 if warm >= policy.min_sample_seconds else 2
-    samples = [warm] if calls == 1 else []
-    if calls > 1:
+    calls, first = 1, warm
+    if warm < policy.min_sample_seconds and not policy.flush_cache:
         calls, first = _calibrate(run, warm, policy.min_sample_seconds)
-        samples.append(first)
+    samples = [first]
     while not _enough(samples, policy) and clock() - start < policy.budget_seconds:
         if best is not None and _surely_slower(samples, best, policy):
             return Timing(tuple(samples), gave_up=True)
         samples.append(run(calls))
     return Timing(tuple(samples))
+
+
+def shortest_call(clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds that a single call must last for the clock to time it well."""
+    steps = []
+    for _ in range(200):
+        start = now = clock()
+        while now <= start:
+            now = clock()
+        steps.append(now - start)
+    return _TICKS * statistics.median(steps)
 
 
 def _calibrate(

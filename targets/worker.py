@@ -11,13 +11,15 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from schedlang.measurement import Status
+from schedlang.targets.fault import Fault, describe
 from schedlang.targets.protocol import Message, encode, read_message
 from schedlang.targets.timing import TimingPolicy
-from schedlang.targets.workbench import Fault, Workbench, describe
+from schedlang.targets.workbench import Workbench
 from schedlang.tvm import codegen, runtime
 from schedlang.workload import Argument
 
@@ -38,7 +40,7 @@ class Worker:
         try:
             reply: dict[str, Any] = {"ok": True, **handler(request)}
         except Fault as fault:
-            reply = _refusal(fault.status, str(fault), corrupt=fault.corrupt)
+            reply = _refusal(fault.status, str(fault), fault.samples, corrupt=fault.corrupt)
         except MemoryError as error:
             reply = _refusal(Status.OUT_OF_MEMORY, describe(error))
         except Exception as error:
@@ -61,6 +63,7 @@ class Worker:
             header["cpus"],
             header["seed"],
             reference=header["reference"],
+            shortest_time=header["shortest_time"],
         )
         return {"threads": threads}
 
@@ -72,13 +75,23 @@ class Worker:
 
     def _on_run(self, request: Message) -> dict[str, Any]:
         header = request.header
-        policy = TimingPolicy(**header["policy"])
-        outcome = self._workbench.run(header["id"], policy, header["best"], header["verify_factor"])
+        outcome = self._workbench.run(
+            header["id"],
+            TimingPolicy(**header["policy"]),
+            header["best"],
+            header["verify_factor"],
+            keep=header["keep"],
+        )
         return {"samples": list(outcome.samples), "verified": outcome.verified}
 
-    def _on_time_reference(self, request: Message) -> dict[str, Any]:
+    def _on_sample(self, request: Message) -> dict[str, Any]:
+        header = request.header
+        policy = TimingPolicy(**header["policy"])
+        return {"seconds_per_call": self._workbench.sample(header["id"], header["calls"], policy)}
+
+    def _on_time_unscheduled(self, request: Message) -> dict[str, Any]:
         policy = TimingPolicy(**request.header["policy"])
-        return {"samples": list(self._workbench.time_reference(policy))}
+        return {"samples": list(self._workbench.time_unscheduled(policy))}
 
     def _on_settle(self, request: Message) -> dict[str, Any]:
         """Wait until TVM's threads sleep: after a parallel loop they spin for a while."""
@@ -94,14 +107,30 @@ class Worker:
         return self._bench
 
 
-def _refusal(status: Status, message: str, *, corrupt: bool = False) -> dict[str, Any]:
-    return {"ok": False, "status": str(status), "message": message, "corrupt": corrupt}
+def _refusal(
+    status: Status, message: str, samples: Sequence[float] = (), *, corrupt: bool = False
+) -> dict[str, Any]:
+    return {
+        "ok": False,
+        "status": str(status),
+        "message": message,
+        "samples": list(samples),
+        "corrupt": corrupt,
+    }
 
 
 def _limit_memory(limit: int) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _be_killed_first() -> None:
+    """When the system runs out of memory, it shall end this process, not the one that tunes."""
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    except OSError:
+        pass
 
 
 def _other_threads_run() -> bool:
@@ -130,6 +159,7 @@ def _die_with_parent() -> None:
 def main() -> None:
     """Answer requests until standard input ends."""
     _die_with_parent()
+    _be_killed_first()
     if sys.platform != "win32":
         import resource
 

@@ -5,6 +5,7 @@ folder                              may import at run time
 ==================================  ======================================================
 ``schedlang/`` (the core)           the core
 ``schedlang/tune.py, cli, main``    everything of ours
+``schedlang/testing/``              everything of ours: it tests all extension points
 ``schedlang/__init__.py``           the core and ``schedlang.tune``
 ``modules/``                        itself, the core
 ``search/``                         itself, the core
@@ -56,7 +57,7 @@ def layer_of(module: str) -> str:
         return "package"
     if parts[1] in PARTS:
         return parts[1]
-    return "front" if parts[1] in ("tune", "cli", "__main__") else "core"
+    return "front" if parts[1] in ("tune", "cli", "testing", "__main__") else "core"
 
 
 def module_name(path: Path) -> str:
@@ -149,6 +150,7 @@ KNOWN = {"schedlang.trace", "schedlang.tune", "schedlang.modules.tiling", "sched
         ("schedlang/trace.py", "import schedlang as sl", "core may not import schedlang "),
         ("schedlang/trace.py", "from schedlang import Schedule", "core may not import schedlang "),
         ("schedlang/trace.py", "from schedlang.cli import main", "core may not import"),
+        ("schedlang/trace.py", "from schedlang.testing import x", "core may not import"),
         ("schedlang/__init__.py", "from schedlang.search import x", "package may not import"),
         ("schedlang/__init__.py", "from schedlang.cli import x", "may not import schedlang.cli"),
         ("modules/tiling.py", "from schedlang.search import x", "modules may not import"),
@@ -194,6 +196,7 @@ def test_a_violation_is_caught(path: str, text: str, problem: str) -> None:
         ("modules/tiling.py", "from schedlang.modules.other import x\nimport schedlang.trace"),
         ("targets/cpu.py", "from schedlang.modules.tiling import x\nimport schedlang.trace"),
         ("search/random.py", "from schedlang.search.x import y\nimport schedlang.trace"),
+        ("schedlang/testing/x.py", "from schedlang.search import y\nimport schedlang.trace"),
     ],
 )
 def test_what_the_table_allows_passes(path: str, text: str) -> None:

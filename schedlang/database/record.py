@@ -19,7 +19,8 @@ class Record:
     target_key: of the machine; toolchain_key: of the compiler and its versions.
     trace_json: the trace as JSON text; a database never interprets it.
     status: how the measurement ended.
-    samples: raw latencies in seconds, one a repeat; at least one when ``status`` is OK.
+    samples: raw latencies in seconds, one a repeat; at least one when ``status`` is OK. With
+        SUSPICIOUS_TIME they are evidence, and no latency.
     message, stderr: one line, and the tail of the worker's output, when it is not OK.
     verified: the outputs were compared with the unscheduled program's and agree.
     search: what proposed the trace, such as ``"evolutionary"``.

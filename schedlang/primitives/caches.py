@@ -70,7 +70,7 @@ class CachePrimitives(InstructionGroup):
         )
         return result
 
-    @primitive(ffi("ScheduleCacheInplace"), returns="blocks")
+    @primitive(tvm_primitives.cache_inplace, returns="blocks")
     def cache_inplace(
         self, block: Block, read_buffer_index: ReadBuffer, storage_scope: str
     ) -> list[BlockRV]:

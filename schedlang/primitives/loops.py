@@ -8,6 +8,7 @@ from schedlang.arguments import Block, BlockOrLoop, Factors, Loop
 from schedlang.handles import LoopRV
 from schedlang.kinds import primitive
 from schedlang.primitives.group import InstructionGroup
+from schedlang.tvm import guarded
 from schedlang.tvm import primitives as tvm_primitives
 from schedlang.tvm.schedule import TVMSchedule
 from schedlang.tvm.schedule import primitive as ffi
@@ -46,7 +47,7 @@ class LoopPrimitives(InstructionGroup):
         result: LoopRV = self._run("fuse", loops, preserve_unit_iters)
         return result
 
-    @primitive(ffi("ScheduleMerge"), returns="loop")
+    @primitive(guarded.merge, returns="loop")
     def merge(self, *loops: Loop) -> LoopRV:
         """Make one loop of parallel ones with equal extents.
 
@@ -57,7 +58,7 @@ class LoopPrimitives(InstructionGroup):
         result: LoopRV = self._run("merge", loops)
         return result
 
-    @primitive(ffi("ScheduleLoopPartition"), returns="loops")
+    @primitive(guarded.loop_partition, returns="loops")
     def loop_partition(
         self, loop: Loop, factors: Factors, preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
@@ -73,7 +74,7 @@ class LoopPrimitives(InstructionGroup):
         """Put nested loops in another order: ``reorder(j, i): for i: for j  ->  for j: for i``."""
         self._run("reorder", loops)
 
-    @primitive(ffi("ScheduleReorderBlockIterVar"))
+    @primitive(guarded.reorder_block_iter_var)
     def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
         """Put a block's own variables in another order: ``C(vi, vj)  ->  C(vj, vi)`` for [1, 0]."""
         self._run("reorder_block_iter_var", block, new_order)

@@ -34,6 +34,7 @@ class ReductionPrimitives(InstructionGroup):
     def fuse_reduction_epilogue(self, reduction_block: Block, epilogue_block: Block) -> None:
         """Start a reduction from what is added after it.
 
-        ``C = sum(..); D = C + B  ->  D = B + sum(..)``
+        ``C = sum(..); D = C + B  ->  D = B + sum(..)``. TVM also takes a maximum or a clipping
+        after it, and then applies that at every step: the results differ.
         """
         self._run("fuse_reduction_epilogue", reduction_block, epilogue_block)

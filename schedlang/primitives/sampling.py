@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from schedlang.arguments import Block, DistributionValue, Literal, Loop
+from schedlang.arguments import Block, DistributionValue, LevelWeights, Loop
 from schedlang.distributions import (
     Categorical,
     ComputeLocation,
@@ -27,7 +27,6 @@ from schedlang.tvm.primitives import AT_ROOT, INLINED
 from schedlang.tvm.schedule import TVMSchedule, get_consumers, get_loops, loop_extent
 
 T = TypeVar("T")
-Weights = Mapping[int, Mapping[int, float]]
 
 
 def _given(sch: TVMSchedule, distribution: Distribution) -> Distribution:
@@ -137,15 +136,14 @@ class SamplingPrimitives(InstructionGroup):
         max_innermost_factor: int | None = 16,
         decision: Sequence[int] | None = None,
         *,
-        weights: Literal | Weights | None = None,
+        weights: LevelWeights = None,
         name: str | None = None,
     ) -> list[IntRV]:
         """``n`` factors whose product is the loop's extent: ``for i in 128, n=2  ->  [8, 16]``.
 
         ``weights`` is a prior: {level: {factor: weight}}, levels from 0 or from -1 inwards.
         """
-        stored = _stored_weights(weights)
-        args = [loop, n, max_innermost_factor, stored]
+        args = [loop, n, max_innermost_factor, weights]
         result: list[IntRV] = self._draw("sample_perfect_tile", args, name, decision)
         return result
 
@@ -158,15 +156,15 @@ class SamplingPrimitives(InstructionGroup):
         innerpart_factor: int = 1,
         decision: Sequence[int] | None = None,
         *,
-        weights: Literal | Weights | None = None,
+        weights: LevelWeights = None,
         name: str | None = None,
     ) -> list[IntRV]:
         """Factors whose product from ``partition_pos`` on is a multiple of ``innerpart_factor``."""
-        args = [loop, n, partition_pos, innerpart_factor, _stored_weights(weights)]
+        args = [loop, n, partition_pos, innerpart_factor, weights]
         result: list[IntRV] = self._draw("sample_partitioned_tile", args, name, decision)
         return result
 
-    @sampling(_compute_location, _place)
+    @sampling(_compute_location, _place, prefix="l")
     def sample_compute_location(
         self, block: Block, decision: int | None = None, name: str | None = None
     ) -> LoopRV:
@@ -177,7 +175,7 @@ class SamplingPrimitives(InstructionGroup):
         result: LoopRV = self._draw("sample_compute_location", [block], name, decision)
         return result
 
-    @sampling(_loop_order, _ordered)
+    @sampling(_loop_order, _ordered, prefix="l")
     def sample_loop_order(
         self,
         loops: Sequence[LoopRV],
@@ -210,16 +208,13 @@ class SamplingPrimitives(InstructionGroup):
         decision: Sequence[int] | None = None,
         name: str | None = None,
     ) -> list[IntRV]:
-        """Some of the items, as one 0 or 1 an item: ``[3, 5, 7]  ->  [1, 0, 1]`` for {3, 7}."""
+        """Some of the items, as one 0 or 1 an item: ``[3, 5, 7]  ->  [1, 0, 1]``.
+
+        The decision is the items themselves, here ``[3, 7]``.
+        """
         args = [items, min_size, max_size]
         result: list[IntRV] = self._draw("sample_subset", args, name, decision)
         return result
-
-
-def _stored_weights(weights: Any) -> Any:
-    if not isinstance(weights, Mapping):
-        return weights
-    return [[level, sorted(table.items())] for level, table in sorted(weights.items())]
 
 
 class ChoicePrimitives(InstructionGroup):

@@ -78,6 +78,16 @@ def write_library(executable: Executable, path: Path) -> None:
     executable.export_library(str(path))
 
 
+def accessed_types(mod: IRModule) -> tuple[frozenset[str], frozenset[str]]:
+    """Element types of the buffers that the program's blocks read, and of those that they write."""
+    read: set[str] = set()
+    written: set[str] = set()
+    for node in block_realizes(mod[MAIN]):
+        read |= {str(region.source.ty.dtype) for region in node.block.reads}
+        written |= {str(region.source.ty.dtype) for region in node.block.writes}
+    return frozenset(read), frozenset(written)
+
+
 def reduction_length(mod: IRModule) -> int:
     """How many terms may be added up on the way to one element of an output; at least 1.
 

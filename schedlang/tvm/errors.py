@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _PROGRAM_LINES = 12
-_LABEL = re.compile(r"\b(?:s_tir|tirx)\.(SBlock|For)(#\d+)")
+_LABEL = re.compile(r" (?:s_tir|tirx|ir)\.\w+#\d+")
 
 
 def reason_of(error: BaseException) -> str:
@@ -15,6 +15,7 @@ def reason_of(error: BaseException) -> str:
     if found:
         text = found.group(1)
     text = re.sub(r"^(ScheduleError|\w+Error):\s*", "", text)
+    text = re.sub(r"^Check failed: .*?(?<!:):(?!:)\s*(?=\S)", "", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -28,9 +29,8 @@ def reason_of(error: BaseException) -> str:
             break
         reason += " " + line
     names = _names_of_labels(str(error))
-    reason = _LABEL.sub(lambda m: names.get(m[0], m[1] + m[2]), reason)
-    reason = re.sub(r" ir\.Var#\d+", "", reason)  # a buffer whose name TVM does not render
-    return _with_condition(reason, lines)[:400]
+    reason = _LABEL.sub(lambda m: f" {names[m[0]]}" if m[0] in names else "", reason)
+    return _with_detail(reason, lines)[:400]
 
 
 def _names_of_labels(text: str) -> dict[str, str]:
@@ -38,11 +38,13 @@ def _names_of_labels(text: str) -> dict[str, str]:
     found = re.finditer(
         r"^\s*# (\w+\.\w+#\d+)\n\s*(?:for (\w+) in|with T\.sblock\(\"(.*?)\")", text, re.MULTILINE
     )
-    return {match[1]: match[2] or match[3] for match in found}
+    return {f" {match[1]}": match[2] or match[3] for match in found}
 
 
-def _with_condition(reason: str, lines: list[str]) -> str:
-    """``it violates condition #1``, and what condition 1 of the list below says."""
+def _with_detail(reason: str, lines: list[str]) -> str:
+    """The reason with the detail that TVM gives further down."""
+    if re.search(r"match the tensor intrin\b", lines[0]):
+        return f"{reason.split(' The pattern')[0]}: {lines[-1]}"
     number = re.search(r"violates condition #(\d+)\.?$", reason)
     for line in lines if number else ():
         if number and line.startswith(f"{number[1]})"):

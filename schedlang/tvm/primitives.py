@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvm import tirx
 from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.tirx.function import IndexMap as TVMIndexMap
+from tvm_ffi import structural_walk
 
 from schedlang.expressions import IndexMap
 from schedlang.tvm import schedule as _schedule
@@ -45,6 +47,29 @@ def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
 def tensorize(sch: TVMSchedule, target: Any, tensor_intrin: str, preserve_unit_iters: bool) -> None:
     require_intrinsic(tensor_intrin)
     _ffi.ScheduleTensorize(sch, target, tensor_intrin, preserve_unit_iters)
+
+
+def cache_inplace(sch: TVMSchedule, block: Any, index: int, scope: str) -> Any:
+    _require_fixed_region(get_statement(sch, block), index)
+    return _ffi.ScheduleCacheInplace(sch, block, index, scope)
+
+
+def _require_fixed_region(stmt: Any, index: int) -> None:
+    # TVM 0.27 would copy the region where the block's variables are not defined.
+    if not 0 <= index < len(stmt.reads):
+        return
+    buffer = stmt.reads[index].source
+    if not any(buffer.same_as(written.source) for written in stmt.writes):
+        return
+    for dom in stmt.reads[index].region:
+        used: list[Any] = []
+        structural_walk(dom.min, (tirx.Var, used.append))
+        for iter_var in stmt.iter_vars:
+            if any(iter_var.var.same_as(var) for var in used):
+                raise ValueError(
+                    f"block {stmt.name_hint} reads a region of {buffer.name} "
+                    f"that depends on {iter_var.var.name}; only a fixed region can be cached"
+                )
 
 
 def read_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 
@@ -44,6 +45,19 @@ def _affinity() -> set[int] | None:
 def empty_tensor(shape: Sequence[int], dtype: str) -> Tensor:
     """An uninitialised tensor in main memory, aligned as generated code expects."""
     return tvm.runtime.empty(tuple(shape), dtype)
+
+
+def guarded_tensor(shape: Sequence[int], dtype: str, guard_bytes: int) -> tuple[Tensor, Any, Any]:
+    """A tensor like ``empty_tensor``'s, and the bytes right before and after it, as numpy arrays.
+
+    ``guard_bytes`` is a multiple of the alignment that generated code expects.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.from_dlpack(tvm.runtime.empty((size + 2 * guard_bytes,), "uint8"))
+    end = guard_bytes + size
+    # TVM's own view would count its offset in a field that generated code does not read.
+    middle = tvm.runtime.from_dlpack(memory[guard_bytes:end])
+    return middle._create_view(tuple(shape), dtype), memory[:guard_bytes], memory[end:]
 
 
 def is_tensor(value: object) -> bool:

@@ -30,7 +30,7 @@ def _reindex_cache_write(sch: Schedule) -> None:
 
 
 CASES = [
-    Case("cache_read", matmul, lambda sch: sch.cache_read("C", "A", "global"), alone=True),
+    Case("cache_read", matmul, lambda sch: sch.cache_read("C", "A", "global")),
     Case("cache_read_for_one_reader", siblings, _cache_read_for_one_reader),
     Case("cache_write", matmul, lambda sch: sch.cache_write("C", 0, "local")),
     Case("reindex_cache_read", matmul, _reindex_cache_read),
@@ -64,7 +64,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.cache_write("B", 0, "fast"),
         "storage_scope='fast'",
-        "fast",
+        'storage scope "fast" is invalid',
     ),
     Misuse(
         "cache_write",
@@ -77,14 +77,14 @@ MISUSES = [
         "reindex_cache_read",
         matmul,
         lambda sch: sch.reindex_cache_read("C", "A", "local", lambda i, j: (i, j)),
-        "index_map=",
-        "variables",
+        "index_map=lambda i, j: (i, j)",
+        "takes 2 indices, but block C has 3 variables: vi, vj, vk",
     ),
     Misuse(
         "reindex_cache_write",
         matmul,
         lambda sch: sch.reindex_cache_write("C", "C", "local", "ji"),
-        "index_map=ji",
+        "index_map='ji'",
         "takes a function of indices or an IndexMap, not str 'ji'",
     ),
     Misuse(
@@ -92,14 +92,23 @@ MISUSES = [
         matmul,
         lambda sch: sch.reindex_cache_write("C", "C", "local", lambda i, j, k: (i,)),
         "index_map=lambda i, j, k: (i,)",
-        "",
+        "block itervar vj appears in .*, but not in",
+        "T.writes(C[vi, vj])",
     ),
     Misuse(
         "cache_inplace",
         elementwise,
         lambda sch: sch.cache_inplace("B", 0, "local"),
         "read_buffer_index=0",
-        "",
+        "block B does not both read & write target buffer",
+        "T.writes(B[vi, vj])",
+    ),
+    Misuse(
+        "cache_inplace",
+        in_place,
+        lambda sch: sch.cache_inplace("B", "B", "local"),
+        "read_buffer_index=0",
+        "block B reads a region of B that depends on vi",
     ),
     Misuse(
         "cache_index",
@@ -107,13 +116,6 @@ MISUSES = [
         lambda sch: sch.cache_index("B", "global", "often"),
         "cse_thresh='often'",
         "takes an integer .*, not str 'often'",
-    ),
-    Misuse(
-        "cache_index",
-        resize,
-        lambda sch: sch.cache_index("B", "fast"),
-        "storage_scope='fast'",
-        "fast",
     ),
     Misuse(
         "reindex",
@@ -127,7 +129,7 @@ MISUSES = [
         resize,
         lambda sch: sch.reindex("B", ("read", 1)),
         "buffer=['read', 1]",
-        "",
+        "argument 'buffer': block B has 1 read buffers, there is no number 1",
     ),
     Misuse(
         "reindex",
@@ -141,20 +143,22 @@ MISUSES = [
         chain,
         lambda sch: sch.read_at(sch.get_loops("B")[0], "C", 0, "local"),
         "block=b3 (C)",
-        "",
+        "block C is not below loop i",
     ),
     Misuse(
         "read_at",
         chain,
         lambda sch: sch.read_at(sch.get_loops("B")[0], "B", 4, "local"),
         "read_buffer_index=4",
-        "",
+        "block B has 1 read regions",
+        "T.reads(A[vi, vj])",
     ),
     Misuse(
         "write_at",
         elementwise,
         lambda sch: sch.write_at(sch.get_loops("B")[0], "B", 1, "local"),
         "write_buffer_index=1",
-        "",
+        "block B has 1 write regions",
+        "T.writes(B[vi, vj])",
     ),
 ]

@@ -21,14 +21,14 @@ class Case:
     workload: makes the program.
     apply: uses the instructions on a schedule of it.
     not_run: why its numbers are not compared on the CPU; empty when they are.
-    alone: its TVM program is run in a process that never imports schedlang.
+    no_tvm_trace: what is said when a trace of TVM cannot hold it; empty when it can.
     """
 
     name: str
     workload: Callable[[], Workload]
     apply: Apply
     not_run: str = ""
-    alone: bool = False
+    no_tvm_trace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,18 @@ def _choose_twice_at_one_name(sch: Schedule) -> None:
 
 
 CASES = [
-    Case("choose", elementwise, _choose, alone=True),
+    Case("choose", elementwise, _choose),
     Case("choose_between_functions", elementwise, _choose_twice_at_one_name),
 ]
 
 MISUSES = [
-    Misuse("choose", elementwise, lambda sch: sch.choose("a", []), "options=[]", ""),
+    Misuse(
+        "choose",
+        elementwise,
+        lambda sch: sch.choose("a", []),
+        "options=[]",
+        "must hold at least one value",
+    ),
     Misuse(
         "choose",
         elementwise,
@@ -41,27 +47,27 @@ MISUSES = [
         elementwise,
         lambda sch: sch.choose("a", [1, 2], probs=[1]),
         "probs=[1]",
-        "",
+        "must hold 2 weights, one a candidate",
     ),
     Misuse(
         "choose",
         elementwise,
         lambda sch: sch.choose("a", 3),
         "options=3",
-        "",
+        "argument 'options' takes a list, not 3",
     ),
     Misuse(
         "choose",
         elementwise,
         lambda sch: sch.choose(["a"], [1, 2]),
-        "",
-        "",
+        "name=['a']",
+        r"argument 'name' takes a string, not \['a'\]",
     ),
     Misuse(
         "choose",
         elementwise,
         lambda sch: sch.choose("a", [1, 2], probs=["x", 2]),
         "probs=['x', 2]",
-        "",
+        "a weight must be a number",
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.expressions import maximum, minimum
 from schedlang.schedule import Schedule
 from tests.primitives.case import Case, Misuse
 from tests.primitives.programs import chain, elementwise, matmul, row_sum, siblings
@@ -18,6 +19,12 @@ def _split_by_a_drawn_factor(sch: Schedule) -> None:
     i, _ = sch.get_loops("B")
     outer, inner = sch.sample_perfect_tile(i, 2, decision=[2, 8])
     sch.split(i, [outer * 2, inner // 2])
+
+
+def _split_by_an_expression(sch: Schedule) -> None:
+    i, _ = sch.get_loops("B")
+    outer, inner = sch.sample_perfect_tile(i, 2, decision=[2, 8])
+    sch.split(i, [maximum(outer, inner - 4), minimum(inner, 4)])
 
 
 def _merge(sch: Schedule) -> None:
@@ -40,10 +47,10 @@ CASES = [
         "split",
         elementwise,
         lambda sch: sch.split(sch.get_loops("B")[0], [4, None]),
-        alone=True,
     ),
     Case("split_unevenly", elementwise, _split_unevenly),
     Case("split_by_a_drawn_factor", elementwise, _split_by_a_drawn_factor),
+    Case("split_by_an_expression", elementwise, _split_by_an_expression),
     Case("fuse", elementwise, lambda sch: sch.fuse(*sch.get_loops("B"))),
     Case("merge", siblings, _merge),
     Case(
@@ -111,15 +118,14 @@ MISUSES = [
         elementwise,
         lambda sch: sch.split(sch.get_loops("B")[0], [None, None]),
         "factors=[None, None]",
-        "at most one",
-        "for i in range(16):",
+        "Only one factor can be specified as -1 or none",
     ),
     Misuse(
         "fuse",
         siblings,
         lambda sch: sch.fuse(sch.get_loops("B")[0], sch.get_loops("C")[0]),
         "loops=[l1 (i in 16), l4 (i in 16)]",
-        "parent",
+        "outer loop i is not the parent of the inner loop i",
         "for i in range(16):",
     ),
     Misuse(
@@ -127,14 +133,14 @@ MISUSES = [
         matmul,
         lambda sch: sch.merge(*sch.get_loops("C")[:2]),
         "loops=[l1 (i in 16), l2 (j in 16)]",
-        "depth",
+        "nesting depth must be same",
     ),
     Misuse(
         "loop_partition",
         elementwise,
         lambda sch: sch.loop_partition(sch.get_loops("B")[0], [10, 10]),
         "factors=[10, 10]",
-        "larger",
+        "sum of factors is larger than or equal to the extent of loop i",
         "for i in range(16):",
     ),
     Misuse(
@@ -150,7 +156,7 @@ MISUSES = [
         matmul,
         lambda sch: sch.reorder_block_iter_var("C", [0, 1]),
         "new_order=[0, 1]",
-        "permutation",
+        r"index order \(0, 1\) is not a valid permutation of .* in block C",
         "vk = T.axis.reduce(16, k)",
     ),
     Misuse(
@@ -181,7 +187,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.bind(sch.get_loops("B")[0], "threadIdx.w"),
         "thread_axis='threadIdx.w'",
-        "threadIdx.w",
+        "thread_axis is blockIdx, threadIdx or vthread with .x, .y or .z",
     ),
     Misuse(
         "unroll",
@@ -195,7 +201,7 @@ MISUSES = [
         chain,
         lambda sch: sch.unroll(_gone(sch)),
         "loop=l1",
-        "",
+        "The loop no longer exists in the IRModule",
     ),
 ]
 

@@ -45,6 +45,24 @@ for i, j in T.grid(16, 16):
 
 
 @functools.cache
+def integer_chain() -> Workload:
+    """B = A * 2, then C = B + 1, in integers."""
+    body = """
+B = T.sblock_alloc_buffer((16, 16), 'int32')
+for i, j in T.grid(16, 16):
+    with T.sblock("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj] * 2
+for i, j in T.grid(16, 16):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi, vj] + 1
+"""
+    matrix = "T.Buffer((16, 16), 'int32')"
+    return _program("integer_chain", f"A: {matrix}, C: {matrix}", body)
+
+
+@functools.cache
 def siblings() -> Workload:
     """B = A * 2 and C = A + 1: neither reads the other."""
     body = """
@@ -157,17 +175,23 @@ for i in range(16):
 
 @functools.cache
 def in_place() -> Workload:
-    """A = A + 1, a block for each row."""
+    """A = A + 1 in one block, then B = B + 1 in a block for each row."""
     body = """
-for i in range(16):
+for i in range(1):
     with T.sblock("A"):
+        T.reads(A[0:16, 0:16])
+        T.writes(A[0:16, 0:16])
+        for j, k in T.grid(16, 16):
+            A[j, k] = A[j, k] + T.float32(1)
+for i in range(16):
+    with T.sblock("B"):
         vi = T.axis.spatial(16, i)
-        T.reads(A[vi, 0:16])
-        T.writes(A[vi, 0:16])
+        T.reads(B[vi, 0:16])
+        T.writes(B[vi, 0:16])
         for j in range(16):
-            A[vi, j] = A[vi, j] + T.float32(1)
+            B[vi, j] = B[vi, j] + T.float32(1)
 """
-    return _program("in_place", f"A: {_MATRIX}", body)
+    return _program("in_place", f"A: {_MATRIX}, B: {_MATRIX}", body)
 
 
 @functools.cache
@@ -193,5 +217,7 @@ for i, k in T.grid(16, 4):
             C[vi] = 0
         C[vi] = C[vi] + T.cast(A[vk], 'int32') * T.cast(B[vi, vk], 'int32')
 """
-    signature = "A: T.Buffer((4,), 'uint8'), B: T.Buffer((16, 4), 'int8'), C: T.Buffer((16,), 'int32')"
+    signature = (
+        "A: T.Buffer((4,), 'uint8'), B: T.Buffer((16, 4), 'int8'), C: T.Buffer((16,), 'int32')"
+    )
     return _program("byte_dot", signature, body)

@@ -19,7 +19,7 @@ def _rfactor(sch: Schedule) -> None:
 
 
 CASES = [
-    Case("decompose_reduction", matmul, _decompose_reduction, alone=True),
+    Case("decompose_reduction", matmul, _decompose_reduction),
     Case("rfactor", row_sum, _rfactor),
     Case(
         "fuse_reduction_epilogue",
@@ -33,16 +33,16 @@ MISUSES = [
         "decompose_reduction",
         elementwise,
         lambda sch: sch.decompose_reduction("B", sch.get_loops("B")[0]),
-        "block=b0 (B)",
-        "",
+        "block=b3 (B)",
+        "block B is not a reduction block .* condition #1: The block has the `init` statement",
         'with T.sblock("B"):',
     ),
     Misuse(
         "decompose_reduction",
         biased_matmul,
         lambda sch: sch.decompose_reduction("C", sch.get_loops("D")[0]),
-        "loop=l2 (i in 16)",
-        "",
+        "loop=l1 (i in 16)",
+        "loop i of decompose_reduction is required to be an ancestor of block C",
         'with T.sblock("C"):',
     ),
     Misuse(
@@ -50,7 +50,7 @@ MISUSES = [
         row_sum,
         lambda sch: sch.rfactor(sch.get_loops("B")[0], 0),
         "loop=l1 (i in 16)",
-        "",
+        "loop to be applied rfactor is i.*block's data parallel block iters touch this loop",
         "for i in range(16):",
     ),
     Misuse(
@@ -58,14 +58,14 @@ MISUSES = [
         row_sum,
         lambda sch: sch.rfactor(sch.get_loops("B")[1], 7),
         "factor_axis=7",
-        "7",
+        r"required to be in \[-2, 1\] for rfactor",
     ),
     Misuse(
         "fuse_reduction_epilogue",
         chain,
         lambda sch: sch.fuse_reduction_epilogue("B", "C"),
         "reduction_block=b0 (B)",
-        "",
+        "block B is not a reduction block",
         'with T.sblock("B"):',
     ),
     Misuse(

@@ -52,8 +52,8 @@ def _sample_int_range(sch: Schedule) -> None:
 
 
 def _sample_subset(sch: Schedule) -> None:
-    first, _, third = sch.sample_subset([3, 5, 7], min_size=1, decision=[1, 0, 1])
-    sch.annotate("B", "subset", [first, third])
+    first, second, third = sch.sample_subset([3, 5, 7], min_size=1, decision=[3, 7])
+    sch.annotate("B", "taken", [first, second, third])
 
 
 def _draw_without_a_decision(sch: Schedule) -> None:
@@ -64,7 +64,7 @@ def _draw_without_a_decision(sch: Schedule) -> None:
 CASES = [
     Case("sample", elementwise, _sample),
     Case("sample_categorical", elementwise, _sample_categorical),
-    Case("sample_perfect_tile", elementwise, _sample_perfect_tile, alone=True),
+    Case("sample_perfect_tile", elementwise, _sample_perfect_tile),
     Case("sample_partitioned_tile", elementwise, _sample_partitioned_tile),
     Case("sample_compute_location", chain, _sample_compute_location),
     Case("sample_loop_order", matmul, _sample_loop_order),
@@ -93,7 +93,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.sample_categorical([2, 4], [0.5]),
         "probs=[0.5]",
-        "",
+        "must hold 2 weights, one a candidate",
     ),
     Misuse(
         "sample_categorical",
@@ -121,42 +121,42 @@ MISUSES = [
         elementwise,
         lambda sch: sch.sample_perfect_tile(sch.get_loops("B")[0], 0),
         "n=0",
-        "",
+        "n=0.: must be an int from 1 to 16",
     ),
     Misuse(
         "sample_perfect_tile",
         elementwise,
         lambda sch: sch.sample_perfect_tile(sch.get_loops("B")[0], 2, weights={5: {1: 1.0}}),
-        "weights=",
-        "",
+        "weights=[[5, [[1, 1.0]]]]",
+        "a level must be an int from -2 to 1",
     ),
     Misuse(
         "sample_perfect_tile",
         elementwise,
         lambda sch: sch.sample_perfect_tile(sch.get_loops("B")[0], 2, weights=3),
         "weights=3",
-        "",
+        "takes {level: {factor: weight}}, not int 3",
     ),
     Misuse(
         "sample_perfect_tile",
         elementwise,
         lambda sch: sch.sample_perfect_tile(sch.get_loops("B")[0], 2, weights={"inner": 3}),
-        "weights=",
-        "",
+        "weights={'inner': 3}",
+        "takes {level: {factor: weight}}, not dict",
     ),
     Misuse(
         "sample_partitioned_tile",
         elementwise,
         lambda sch: sch.sample_partitioned_tile(sch.get_loops("B")[0], 2, 1, 5),
         "innerpart_factor=5",
-        "",
+        "must divide the extent 16; pad the loop or choose another factor",
     ),
     Misuse(
         "sample_compute_location",
         matmul,
         lambda sch: sch.sample_compute_location("C", decision=4),
         "block=b0 (C)",
-        "",
+        "decision 4 of 'sample_compute_location' is not in the support",
     ),
     Misuse(
         "sample_loop_order",
@@ -170,69 +170,62 @@ MISUSES = [
         elementwise,
         lambda sch: sch.sample_loop_order([]),
         "loops=[]",
-        "",
+        "must be an int from 1 to",
     ),
     Misuse(
         "sample_loop_order",
         elementwise,
         lambda sch: sch.sample_loop_order(sch.get_loops("B"), decision=[0, 0]),
         "loops=[l1 (i in 16), l2 (j in 16)]",
-        "",
+        r"decision \(0, 0\) of 'sample_loop_order' is not in the support",
     ),
     Misuse(
         "sample_int_range",
         elementwise,
         lambda sch: sch.sample_int_range(8, 1),
         "stop=1",
-        "",
+        r"range\(8, 1, 1\) is empty",
     ),
     Misuse(
         "sample_int_range",
         elementwise,
         lambda sch: sch.sample_int_range(1, 8, 2, decision=2),
         "step=2",
-        "",
+        "decision 2 of 'sample_int_range' is not in the support",
     ),
     Misuse(
         "sample_subset",
         elementwise,
         lambda sch: sch.sample_subset([1, 2], min_size=3),
         "min_size=3",
-        "",
-    ),
-    Misuse(
-        "sample_subset",
-        elementwise,
-        lambda sch: sch.sample_subset([1, 2], decision=[1]),
-        "items=[1, 2]",
-        "",
+        "must be an int from 0 to 2",
     ),
     Misuse(
         "sample_subset",
         elementwise,
         lambda sch: sch.sample_subset([1, 1]),
         "items=[1, 1]",
-        "",
+        "must be distinct, but 1 comes twice",
     ),
     Misuse(
         "sample_subset",
         elementwise,
         lambda sch: sch.sample_subset("ab"),
         "items='ab'",
-        "",
+        "takes a list of integers, not str 'ab'",
     ),
     Misuse(
         "sample_subset",
         elementwise,
         lambda sch: sch.sample_subset([1, 2], name=3),
-        "items='ab'",
-        "",
+        "items=[1, 2]",
+        "name is a string, not 3",
     ),
     Misuse(
         "sample_subset",
         elementwise,
-        lambda sch: sch.sample_subset([1, 2], decision="ab"),
-        "items='ab'",
-        "",
+        lambda sch: sch.sample_subset([1, 2], decision=[0, 1]),
+        "items=[1, 2]",
+        r"decision \(0, 1\) of 'sample_subset' is not in the support",
     ),
 ]

@@ -8,6 +8,7 @@ from tvm.s_tir import TensorIntrin
 from tvm.script import from_source
 
 from schedlang.schedule import Schedule
+from schedlang.tvm.intrinsics import register_all
 from tests.primitives.case import Case, Misuse
 from tests.primitives.programs import byte_dot, chain, elementwise, matmul
 
@@ -49,6 +50,7 @@ def _tensorize(sch: Schedule) -> None:
 
 
 def _tensorize_with_tvms_own(sch: Schedule) -> None:
+    register_all()  # the program for TVM alone imports them all, which takes 17 s without this
     i, _ = sch.get_loops("C")
     sch.decompose_reduction("C", i)
     i, _ = sch.get_loops("C_update")
@@ -70,7 +72,11 @@ def _annotate(sch: Schedule) -> None:
     i, j = sch.get_loops("B")
     sch.annotate(i, "pragma_unroll_explicit", 1)
     sch.annotate(j, "note", "a text")
-    sch.annotate("B", "nested", {"numbers": [1, 2], "text": "b"})
+    sch.annotate("B", "numbers", [1, 2])
+
+
+def _annotate_with_a_dict(sch: Schedule) -> None:
+    sch.annotate("B", "note", {"numbers": [1, 2], "text": "b"})
 
 
 def _annotate_with_a_draw(sch: Schedule) -> None:
@@ -94,9 +100,14 @@ CASES = [
         byte_dot,
         _tensorize_with_tvms_own,
         not_run="needs AVX-512 VNNI",
-        alone=True,
     ),
     Case("annotate", elementwise, _annotate),
+    Case(
+        "annotate_with_a_dict",
+        elementwise,
+        _annotate_with_a_dict,
+        no_tvm_trace="annotate.* a TVM trace cannot hold a dict",
+    ),
     Case("annotate_with_a_draw", elementwise, _annotate_with_a_draw),
     Case("unannotate", elementwise, _unannotate),
 ]
@@ -107,28 +118,35 @@ MISUSES = [
         elementwise,
         lambda sch: sch.blockize("B"),
         "target='B'",
-        "",
+        "takes a loop or a list of blocks, not str 'B'",
     ),
     Misuse(
         "blockize",
         chain,
-        lambda sch: sch.blockize([sch.get_block("B"), sch.get_block("C")]),
-        "target=[b0 (B), b1 (C)]",
-        "",
+        lambda sch: sch.blockize(sch.get_loops("C")[0:1]),
+        "target=[l1]",
+        "takes a block .*, not LoopRV l1",
+    ),
+    Misuse(
+        "blockize",
+        chain,
+        lambda sch: sch.blockize([]),
+        "target=[]",
+        "required to have at least one",
     ),
     Misuse(
         "tensorize",
         elementwise,
         lambda sch: sch.tensorize("B", "dot_4x4"),
         "tensor_intrin='dot_4x4'",
-        "",
+        "no tensor intrinsic 'dot_4x4' is registered",
     ),
     Misuse(
         "tensorize",
         byte_dot,
         lambda sch: sch.tensorize(sch.get_loops("C")[0], "dot_16x4_vnni"),
         "tensor_intrin='dot_16x4_vnni'",
-        "",
+        "stmt doesn't match the tensor intrin: .* read buffers regions do not match",
     ),
     Misuse(
         "annotate",
@@ -149,6 +167,6 @@ MISUSES = [
         elementwise,
         lambda sch: sch.unannotate("B", "note"),
         "ann_key='note'",
-        "",
+        "Cannot find annotation key: note",
     ),
 ]

@@ -276,3 +276,15 @@ def test_wrong_settings_are_refused(workload: Workload) -> None:
         LocalCPU(workload, verify="some")  # type: ignore[arg-type]
     with pytest.raises(TargetError, match="unknown target 'tpu'"):
         LocalCPU(workload, "tpu")
+
+
+def test_a_worker_that_does_not_start_is_an_error(
+    workload: Workload, good: IRModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalCPU(workload, workers=1, seed=-1) as measurer:  # refused by the random generator
+        with pytest.raises(TargetError, match="did not start: worker: ValueError: .*non-negative"):
+            measured(measurer, good)
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with LocalCPU(workload, workers=1) as measurer:
+        with pytest.raises(TargetError, match="did not start: the worker ended with exit status 1"):
+            measured(measurer, good)

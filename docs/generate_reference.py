@@ -1,0 +1,129 @@
+"""Writes docs/reference/instructions.md from the declarations of the instructions.
+
+A test fails when the file is not what this program writes: run it after changing a declaration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import tvm.s_tir
+
+import schedlang.modules
+from schedlang.instruction import KINDS, InstructionKind
+from schedlang.schedule import Schedule
+
+OUTPUT = Path(__file__).parent / "reference" / "instructions.md"
+
+ARGUMENTS = {
+    "Block": "a `BlockRV`, or a block's name",
+    "Loop": "a `LoopRV`",
+    "BlockOrLoop": "a `BlockRV`, a `LoopRV`, or a block's name",
+    "LoopOrBlocks": "a `LoopRV`, or a list of blocks",
+    "Blocks": "a list of blocks",
+    "Integers": "a list of `int`, `IntRV` or expressions of them",
+    "Factors": "a list of `int`, `IntRV` or expressions of them; one may be `None`",
+    "ReadBuffer": "number or name of a buffer that the block reads",
+    "WriteBuffer": "number or name of a buffer that the block writes",
+    "AnyBuffer": '`("read", number)`, `("write", number)`, or a buffer\'s name',
+    "Map": "a function of indices that returns a tuple of indices, or an `IndexMap`",
+    "Ranges": "a function of the block's variables; an index or a `(begin, end)` a dimension",
+    "Padding": "a number, a function of the new indices, or `None`",
+    "DistributionValue": "a `Distribution`",
+    "Literal": "anything that a trace can store: numbers, strings, handles, lists, dicts",
+    "LevelWeights": "`{level: {factor: weight}}`",
+}
+
+HEAD = """\
+# Instructions
+
+Written by `docs/generate_reference.py` from the declarations in `schedlang/primitives/` and
+`modules/`; do not edit. [language.md](../language.md) says how instructions are used.
+
+Methods are written `sch.split(...)`, instructions in Python `vectorize_inner(sch, ...)`. *In TVM*
+is the method of TVM's `s_tir.Schedule` that it stands for; where there is none, a trace that goes
+out to TVM holds what the instruction did (its drawn value, or the primitives that it ran).
+
+Each sampling instruction takes also `name`, the name of its site in the trace, and `decision`, a
+value to use instead of drawing one.
+
+"""
+
+
+def generate() -> str:
+    """The text of the file."""
+    lines = [HEAD + "## Kinds of argument", "", "| in a signature | takes |", "|---|---|"]
+    lines += [f"| `{name}` | {text} |" for name, text in ARGUMENTS.items()]
+    for title, kinds in groups():
+        lines += ["", f"## {title}", ""]
+        lines += ["| instruction | arguments | what it does | before -> after | in TVM |"]
+        lines += ["|---|---|---|---|---|"]
+        lines += [row(kind) for kind in kinds]
+    return "\n".join(lines) + "\n"
+
+
+def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
+    """(title, instructions) of each file of declarations, in the order of Schedule's bases."""
+    files = dict.fromkeys(group.__module__ for group in Schedule.__bases__)
+    by_file: dict[str, list[InstructionKind]] = {file: [] for file in files}
+    macros: list[InstructionKind] = []
+    for kind in KINDS.values():
+        file = kind.function.__module__
+        if file in by_file:
+            by_file[file].append(kind)
+        elif file.startswith(schedlang.modules.__name__ + "."):
+            macros.append(kind)
+    for file, kinds in by_file.items():
+        title = (inspect.getdoc(importlib.import_module(file)) or file).splitlines()[0]
+        yield title.rstrip("."), kinds
+    yield "Instructions of `schedlang.modules`, written in Python", macros
+
+
+def row(kind: InstructionKind) -> str:
+    """One line of a table."""
+    summary, change = split_docstring(kind.function)
+    tvm_name = getattr(kind, "tvm_name", kind.name)
+    in_tvm = f"`{tvm_name}`" if hasattr(tvm.s_tir.Schedule, tvm_name) else ""
+    cells = [f"`{kind.name}`", f"`{signature(kind.function)}`", summary, change, in_tvm]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def signature(function: Callable[..., Any]) -> str:
+    """Parameters and result as declared, without the schedule."""
+    declared = inspect.signature(function)
+    parameters = list(declared.parameters.values())[1:]
+    for parameter in parameters:
+        for name in re.findall(r"\b[A-Z]\w+", str(parameter.annotation)):
+            if name not in ARGUMENTS and name not in KNOWN:
+                raise SystemExit(f"{function.__name__}: say in ARGUMENTS what {name} takes")
+    text = str(declared.replace(parameters=parameters)).replace("'", "")
+    return text.removesuffix(" -> None")
+
+
+KNOWN = {"Any", "BlockRV", "IntExpr", "LoopRV", "None", "Sequence"}
+
+
+def split_docstring(function: Callable[..., Any]) -> tuple[str, str]:
+    """The first sentence, and the paragraph from ``before -> after`` on; "" where there is none."""
+    paragraphs = [" ".join(p.split()) for p in (inspect.getdoc(function) or "").split("\n\n")]
+    literal = next((k for k, p in enumerate(paragraphs) if p == "::"), None)
+    summary, change = paragraphs[0], ""
+    if literal is not None:
+        change = f"`{re.sub(' *-> *', '  ->  ', paragraphs[literal + 1])}`"
+    for position, paragraph in enumerate(paragraphs[:literal]):
+        found = re.search(r"``[^`]+ -> [^`]+``", paragraph)
+        if found and not change:
+            change = paragraph[found.start() :]
+            if position == 0:
+                summary = paragraph[: found.start()].rstrip(" :") + "."
+    return summary.replace("``", "`"), change.replace("``", "`").rstrip(".")
+
+
+if __name__ == "__main__":
+    OUTPUT.parent.mkdir(exist_ok=True)
+    OUTPUT.write_text(generate(), encoding="utf-8")

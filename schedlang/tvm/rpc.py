@@ -1,0 +1,186 @@
+"""TVM's RPC: its tracker, its servers, and one session on a server.
+
+None of it authenticates anybody: whoever reaches a server's port can run any code there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tvm
+from tvm import rpc
+from tvm.error import RPCSessionTimeoutError
+from tvm.rpc import base
+from tvm.rpc.server import PopenRPCServerState
+from tvm.support import cc
+
+from schedlang.errors import SchedlangError
+from schedlang.tvm.program import MAIN
+
+if TYPE_CHECKING:
+    import threading
+
+    from tvm.runtime import Tensor
+
+_PINGS = 3
+_TRACKER_PACKAGE = "tornado"
+
+Address = tuple[str, int]
+
+
+class TrackerError(SchedlangError):
+    """The tracker does not answer, is something else, or gives no server in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A server that the tracker gave to us; ``key`` opens one session on it."""
+
+    host: str
+    port: int
+    key: str
+
+    @property
+    def server(self) -> str:
+        """Its name: ``host:port``."""
+        return f"{self.host}:{self.port}"
+
+
+def registered(tracker: Address, timeout: float) -> dict[str, list[Address]]:
+    """The servers that the tracker knows, free or not, by key; raises TrackerError."""
+    value = _ask(tracker, [base.TrackerCode.SUMMARY], timeout)
+    found: dict[str, list[Address]] = {}
+    for info in value["server_info"]:
+        host, port = info["addr"]
+        found.setdefault(info["key"].removeprefix("server:"), []).append((str(host), int(port)))
+    return found
+
+
+def reserve(tracker: Address, key: str, timeout: float) -> Reservation:
+    """Wait at most ``timeout`` seconds for a free server of ``key``; raises TrackerError."""
+    host, port, match = _ask(tracker, [base.TrackerCode.REQUEST, key, "", 1], timeout)
+    return Reservation(str(host), int(port), str(match))
+
+
+def _ask(tracker: Address, message: list[Any], timeout: float) -> Any:
+    """One question to the tracker. TVM's own client waits for ever, and once a minute retries."""
+    name = f"the tracker at {tracker[0]}:{tracker[1]}"
+    try:
+        with socket.create_connection(tracker, timeout) as connection:
+            # Two small writes in a row would wait for each other's acknowledgement.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
+            if struct.unpack("<i", base.recvall(connection, 4))[0] != base.RPC_TRACKER_MAGIC:
+                raise TrackerError(f"{name} is not a TVM RPC tracker")
+            base.sendjson(connection, message)
+            code, value = base.recvjson(connection)
+    except TimeoutError as error:
+        raise TrackerError(f"{name} gave no answer within {timeout:g} s") from error
+    except (OSError, ValueError, TypeError) as error:
+        raise TrackerError(f"{name} does not answer: {error}") from error
+    if code != base.TrackerCode.SUCCESS:
+        raise TrackerError(f"{name} refuses: {code}")
+    return value
+
+
+class RemoteModule:
+    """A library that was loaded on a server."""
+
+    def __init__(self, module: Any, device: Any) -> None:
+        self._module = module
+        self._device = device
+
+    @property
+    def entry(self) -> Callable[..., Any]:
+        """Its ``main``, which takes tensors of the same session."""
+        entry: Callable[..., Any] = self._module[MAIN]
+        return entry
+
+    def time_evaluator(self, name: str, device: Any, *, number: int, repeat: int) -> Any:
+        """As a local module's; whatever ``device`` says, it runs on the server's."""
+        return self._module.time_evaluator(name, self._device, number=number, repeat=repeat)
+
+
+class RemoteSession:
+    """One session on a server: a process of its own there, which ends with it.
+
+    The server kills it ``timeout`` seconds after it began; what is then asked of it raises an error
+    that ``is_expired`` knows. Every method blocks for as long as the server likes.
+    """
+
+    def __init__(self, reservation: Reservation, timeout: float) -> None:
+        self._session = rpc.connect(
+            reservation.host, reservation.port, reservation.key, session_timeout=timeout
+        )
+        self._device = self._session.cpu()
+        self.round_trip = max(self._ping() for _ in range(_PINGS))
+
+    def threads(self) -> int:
+        """Number of threads that a parallel loop runs on there."""
+        return int(self._session.get_function("runtime.NumThreads")())
+
+    def alive(self) -> bool:
+        """Whether it still answers."""
+        try:
+            self._ping()
+        except Exception:
+            return False
+        return True
+
+    def empty_tensor(self, shape: Sequence[int], dtype: str) -> Tensor:
+        """An uninitialised tensor in the server's memory."""
+        return tvm.runtime.empty(tuple(shape), dtype, self._device)
+
+    def load(self, library: Path) -> RemoteModule:
+        """Upload a library and load it there; the server links a ``.tar`` itself."""
+        self._session.upload(str(library), library.name)
+        return RemoteModule(self._session.load_module(library.name), self._device)
+
+    def _ping(self) -> float:
+        start = time.perf_counter()
+        self._session.get_function("tvm.rpc.server.workpath")
+        return time.perf_counter() - start
+
+
+def is_expired(error: BaseException | None) -> bool:
+    """Whether the server ended the session because its time was over."""
+    return isinstance(error, RPCSessionTimeoutError)
+
+
+def library_suffix() -> str:
+    """``".so"``, or ``".tar"`` of object files where there is no C compiler to link with."""
+    return ".so" if cc.get_cc() else ".tar"
+
+
+def missing_package() -> str | None:
+    """The package that TVM's tracker needs, if it is not there."""
+    return _TRACKER_PACKAGE if importlib.util.find_spec(_TRACKER_PACKAGE) is None else None
+
+
+def run_tracker(host: str, port: int) -> None:
+    """Be TVM's tracker; returns only when it has failed."""
+    from tvm.rpc.tracker import PopenTrackerServerState  # needs tornado
+
+    _join(PopenTrackerServerState(host, port, port + 1, silent=True).thread)
+
+
+def run_server(host: str, port: int, tracker: Address, key: str) -> None:
+    """Be one of TVM's servers; returns only when it has failed.
+
+    That happens after every session that crashes: TVM's server then no longer listens.
+    """
+    server = PopenRPCServerState(
+        host, port, port + 1, tracker_addr=tracker, key=key, custom_addr=None, silent=True
+    )
+    _join(server.thread)
+
+
+def _join(thread: threading.Thread) -> None:
+    thread.join()

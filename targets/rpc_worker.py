@@ -1,0 +1,192 @@
+"""A worker of ``targets.RPC``: builds libraries, and holds one session on a server at a time.
+
+Started as ``python -m schedlang.targets.rpc_worker``, because a call to a server may never return:
+then this process is killed. No generated code runs in it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from schedlang.measurement import Status
+from schedlang.targets.protocol import Message, encode, read_message
+from schedlang.targets.rpc_bench import RemoteBench
+from schedlang.targets.timing import TimingPolicy
+from schedlang.targets.workbench import Fault, describe
+from schedlang.targets.worker import Worker, _die_with_parent
+from schedlang.tvm import codegen, rpc
+from schedlang.tvm.program import from_json
+from schedlang.workload import Argument
+
+# Besides ``Status``: the server is at fault, not the candidate.
+UNREACHABLE = "unreachable"
+LOST = "lost"
+STALE = "stale"
+
+
+class RPCWorker(Worker):
+    """Answers the requests of ``targets.RPC``; raises what ``Worker.answer`` expects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._remote: RemoteBench | None = None
+        self._reservation: rpc.Reservation | None = None
+        self._session: rpc.RemoteSession | None = None
+        self._session_seconds = 0.0
+
+    def _on_start(self, request: Message) -> dict[str, Any]:
+        header = request.header
+        self._tracker: tuple[str, int] = tuple(header["tracker"])
+        self._key: str = header["key"]
+        self._verifies: bool = header["reference"]
+        self._scratch = Path(header["scratch"])
+        self._target = codegen.llvm_target(header["mcpu"], header["cores"])
+        self._remote = RemoteBench(
+            request.blobs[0].decode(),
+            [
+                Argument(arg["name"], tuple(arg["shape"]), arg["dtype"], arg["role"])
+                for arg in header["args"]
+            ],
+            self._target,
+            header["seed"],
+        )
+        return {}
+
+    def _on_build(self, request: Message) -> dict[str, Any]:
+        """Compile a program into a library."""
+        library = self._scratch / (request.header["name"] + rpc.library_suffix())
+        try:
+            executable = codegen.compile_program(
+                from_json(request.blobs[0].decode()), self._target, check_arguments=False
+            )
+            codegen.write_library(executable, library)
+        except MemoryError as error:
+            raise Fault(Status.OUT_OF_MEMORY, f"building ran out of memory: {error}") from error
+        except Exception as error:
+            raise Fault(Status.BUILD_ERROR, describe(error)) from error
+        return {"library": str(library)}
+
+    def _on_reserve(self, request: Message) -> dict[str, Any]:
+        """Wait for a free server."""
+        try:
+            self._reservation = rpc.reserve(self._tracker, self._key, request.header["wait"])
+        except rpc.TrackerError as error:
+            return _refusal_by(UNREACHABLE, str(error))
+        return {"server": self._reservation.server}
+
+    def _on_connect(self, request: Message) -> dict[str, Any]:
+        """Open a session; ``known`` if the server's reference is, or if none is needed."""
+        assert self._reservation is not None
+        known = not self._verifies or self._store.exists()
+        timeouts = request.header["timeouts"]
+        self._session_seconds = timeouts["run" if known else "reference"]
+        try:
+            self._session = rpc.RemoteSession(self._reservation, self._session_seconds)
+            threads = self._session.threads()
+        except Exception as error:
+            self._close()
+            return _refusal_by(UNREACHABLE, f"{self._reservation.server}: {describe(error)}")
+        return {"known": known, "threads": threads}
+
+    def _on_reference(self, request: Message) -> dict[str, Any]:
+        """Run the unscheduled program there, and keep its results for all workers."""
+        library = Path(request.header["library"])
+
+        def learn() -> dict[str, Any]:
+            self._bench_there.learn_reference(library, self._store)
+            return {}
+
+        return self._in_session(learn)
+
+    def _on_run(self, request: Message) -> dict[str, Any]:
+        """Time a library there, compare its results, and end the session."""
+        header = request.header
+
+        def run() -> dict[str, Any]:
+            bench = self._bench_there
+            if self._verifies:
+                bench.recall_reference(self._store)
+            try:
+                bench.load(header["id"], Path(header["library"]))
+            except Exception as error:
+                raise Fault(Status.RUN_ERROR, f"loading it: {describe(error)}") from error
+            policy = TimingPolicy(**header["policy"])
+            outcome = bench.run(header["id"], policy, header["best"], header["verify_factor"])
+            return {"samples": list(outcome.samples), "verified": outcome.verified}
+
+        return self._in_session(run)
+
+    def _in_session(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        assert self._session is not None
+        start = time.perf_counter()
+        try:
+            self._bench_there.attach(self._session)
+            return work()
+        except Exception as error:
+            reply = self._explain(error, time.perf_counter() - start)
+        finally:
+            self._close()
+        return reply
+
+    def _explain(self, error: Exception, seconds: float) -> dict[str, Any]:
+        """Whose fault it was: the candidate's, or the server's."""
+        assert self._session is not None
+        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+        if rpc.is_expired(cause):
+            # Unless the session had to wait for us.
+            late = seconds >= 0.9 * self._session_seconds
+            status: str = Status.RUN_TIMEOUT if late else STALE
+            return _refusal_by(status, f"not done within {self._session_seconds:g} s")
+        if not self._session.alive():
+            return _refusal_by(LOST, describe(cause))
+        if isinstance(error, Fault):
+            return _refusal_by(error.status, str(error))
+        return _refusal_by(Status.RUN_ERROR, describe(error))
+
+    def _close(self) -> None:
+        self._bench_there.detach()
+        self._session = None
+        gc.collect()
+
+    @property
+    def _store(self) -> Path:
+        assert self._reservation is not None
+        name = f"{self._reservation.host}-{self._reservation.port}".replace(os.sep, "-")
+        return self._scratch / f"reference-{name}.npz"
+
+    @property
+    def _bench_there(self) -> RemoteBench:
+        if self._remote is None:
+            raise RuntimeError("the first request must be 'start'")
+        return self._remote
+
+
+def _refusal_by(status: str, message: str) -> dict[str, Any]:
+    return {"ok": False, "status": str(status), "message": message}
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    _die_with_parent()
+    # What TVM and the linker print must not mix with replies.
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.dup(1)
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    worker = RPCWorker()
+    while (request := read_message(requests)) is not None:
+        data = memoryview(encode(worker.answer(request)))
+        while data:
+            data = data[os.write(replies, data) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""What tests of several folders share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="rewrite the golden texts that differ instead of failing",
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compares a text with the golden one in a file; ``--update-golden`` writes it there."""
+
+    def compare(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        known = path.read_text(encoding="utf-8") if path.exists() else ""
+        if text != known:
+            lines = difflib.unified_diff(
+                known.splitlines(), text.splitlines(), f"golden {path.name}", "now", lineterm=""
+            )
+            pytest.fail(
+                "\n".join([*lines, "", "if this is right: pytest --update-golden"]), pytrace=False
+            )
+
+    return compare

@@ -1,0 +1,209 @@
+"""The contract suite itself: each broken strategy fails the test that is about it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from schedlang.errors import SpaceError
+from schedlang.measurement import Status
+from schedlang.search import Outcome, Proposal, Random
+from schedlang.space import Space
+from schedlang.testing import spaces
+from schedlang.testing.strategy import FILE_OF_PROPOSALS, StrategyContract
+from schedlang.workload import Workload
+
+
+class NoName(Random):
+    name = ""
+
+
+class IdsStartAgain(Random):
+    def ask(self, n: int) -> list[Proposal]:
+        return [dataclasses.replace(p, id=k) for k, p in enumerate(super().ask(n))]
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        pass
+
+
+class TooMany(Random):
+    def ask(self, n: int) -> list[Proposal]:
+        return super().ask(n + 1)
+
+
+class OtherProgram(Random):
+    def ask(self, n: int) -> list[Proposal]:
+        proposals = super().ask(n)
+        schedules = [p.schedule for p in proposals]
+        for proposal, schedule in zip(proposals, schedules[::-1], strict=True):
+            proposal.schedule.raw = schedule.copy().raw
+        return proposals
+
+
+class Forgetful(Random):
+    def ask(self, n: int) -> list[Proposal]:
+        self._seen.clear()
+        self._barren = 0
+        return super().ask(n)
+
+
+class WantsAllOutcomes(Random):
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        super().tell(outcomes)
+        if self._pending:
+            raise ValueError(f"{len(self._pending)} outcomes are missing")
+
+
+class WantsLatencies(Random):
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        min(outcome.measurement.latency for outcome in outcomes)
+
+
+class GivesUp(Random):
+    failed = False
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        self.failed |= any(not outcome.measurement.ok for outcome in outcomes)
+
+    @property
+    def finished(self) -> str | None:
+        return "a candidate failed" if self.failed else super().finished
+
+
+class TakesAnything(Random):
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        pass
+
+
+class LearnsHalf(Random):
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            super().tell([outcome])
+
+
+class Unseeded(Random):
+    def __init__(self, space: Space, workload: Workload, seed: int) -> None:
+        super().__init__(space, workload, random.SystemRandom().getrandbits(32))
+
+
+class GloballySeeded(Random):
+    def __init__(self, space: Space, workload: Workload, seed: int) -> None:
+        super().__init__(space, workload, random.getrandbits(32))
+
+
+class IgnoresSeed(Random):
+    def __init__(self, space: Space, workload: Workload, seed: int) -> None:
+        super().__init__(space, workload, 0)
+
+
+class NeverFinished(Random):
+    asking = False
+
+    def ask(self, n: int) -> list[Proposal]:
+        self.asking = True
+        proposals = super().ask(n)
+        self.asking = False
+        return proposals
+
+    @property
+    def finished(self) -> str | None:
+        return super().finished if self.asking else None
+
+
+class AsksAfterTheEnd(Random):
+    last: Proposal | None = None
+
+    def ask(self, n: int) -> list[Proposal]:
+        for self.last in super().ask(n):
+            pass
+        return [self.last] if self.last is not None else []
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        pass
+
+
+class RaisesAtTheEnd(Random):
+    def ask(self, n: int) -> list[Proposal]:
+        proposals = super().ask(n)
+        if self.finished:
+            raise SpaceError(self.finished)
+        return proposals
+
+
+class ForgetsRejections(Random):
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        super().tell(outcomes)
+        self._rejections.clear()
+
+
+class HidesMistakes(Random):
+    def ask(self, n: int) -> list[Proposal]:
+        try:
+            return super().ask(n)
+        except Exception:
+            return []
+
+
+def seeded_by_hash(space: Space, workload: Workload, seed: int) -> Random:
+    return Random(space, workload, hash("differs between processes"))
+
+
+ORDINARY, TINY, FRAGILE = spaces.ORDINARY, spaces.TINY, spaces.FRAGILE
+
+BROKEN: list[tuple[type[Random], str, tuple[Space, ...]]] = [
+    (NoName, "test_it_has_a_name", ()),
+    (IdsStartAgain, "test_ids_grow_and_ask_gives_at_most_n", ()),
+    (TooMany, "test_ids_grow_and_ask_gives_at_most_n", ()),
+    (OtherProgram, "test_proposals_replay", (ORDINARY,)),
+    (Forgetful, "test_no_program_is_proposed_twice", (TINY,)),
+    (WantsAllOutcomes, "test_outcomes_come_in_parts_late_and_in_any_order", ()),
+    (TakesAnything, "test_an_outcome_of_nothing_pending_is_refused", ()),
+    (LearnsHalf, "test_an_outcome_of_nothing_pending_is_refused", ()),
+    (Unseeded, "test_the_same_seed_and_outcomes_give_the_same_proposals", ()),
+    (GloballySeeded, "test_the_same_seed_and_outcomes_give_the_same_proposals", ()),
+    (GloballySeeded, "test_the_global_generators_are_left_alone", ()),
+    (IgnoresSeed, "test_another_seed_gives_other_proposals", ()),
+    (NeverFinished, "test_a_tiny_space_ends_with_a_reason", ()),
+    (AsksAfterTheEnd, "test_a_tiny_space_ends_with_a_reason", ()),
+    (RaisesAtTheEnd, "test_a_space_without_a_valid_program_ends_with_a_reason", ()),
+    (ForgetsRejections, "test_rejections_are_kept_with_their_reasons", ()),
+    (HidesMistakes, "test_a_mistake_in_a_module_is_shown", ()),
+]
+
+FAULTS = (AssertionError, ValueError, SpaceError, pytest.fail.Exception)
+
+
+@pytest.mark.parametrize(
+    ("broken", "test", "given"), BROKEN, ids=[f"{cls.__name__}-{test}" for cls, test, _ in BROKEN]
+)
+def test_a_broken_strategy_fails(broken: type[Random], test: str, given: tuple[Space, ...]) -> None:
+    with pytest.raises(FAULTS):
+        getattr(StrategyContract(), test)(broken, spaces.small_workload(), *given)
+
+
+@pytest.mark.parametrize("broken", [WantsLatencies, GivesUp])
+def test_a_strategy_that_failures_stop_fails(broken: type[Random]) -> None:
+    check = StrategyContract().test_a_run_of_failures_does_not_end_it
+    with pytest.raises(FAULTS):
+        check(broken, spaces.small_workload(), Status.CRASHED)
+
+
+def test_a_strategy_that_another_process_changes_fails(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    # The other process runs this very test, and only writes down its proposals.
+    fails = (
+        nullcontext()
+        if FILE_OF_PROPOSALS in os.environ
+        else pytest.raises(AssertionError, match="At index")
+    )
+    with fails:
+        StrategyContract().test_a_fresh_process_gives_the_same_proposals(
+            seeded_by_hash, spaces.small_workload(), request, tmp_path
+        )

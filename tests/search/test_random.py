@@ -1,0 +1,68 @@
+"""Random search: the contract of every search, and what is its own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from schedlang.measurement import Measurement, Status
+from schedlang.search import Outcome, Random
+from schedlang.testing.spaces import FRAGILE, HOPELESS, TINY, TINY_PROGRAMS, small_workload
+from schedlang.testing.strategy import MakeStrategy, StrategyContract, finish
+from schedlang.workload import Workload
+
+
+class TestRandom(StrategyContract):
+    @pytest.fixture
+    def make_strategy(self) -> MakeStrategy:
+        return Random
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return small_workload()
+
+
+def test_a_tiny_space_is_drawn_out(workload: Workload) -> None:
+    """The last of four programs is missed in 200 draws with a chance of (3/4)^200 < 1e-24."""
+    strategy = Random(TINY, workload, seed=0)
+    assert len(finish(strategy)) == TINY_PROGRAMS
+    assert strategy.finished == "no new program in 200 draws; 4 found before them"
+    reasons = Counter(rejection.reason for rejection in strategy.rejections)
+    assert reasons.keys() == {"duplicate"} and reasons["duplicate"] >= 200
+
+
+def test_patience_is_how_many_draws_in_a_row_may_give_nothing(workload: Workload) -> None:
+    strategy = Random(TINY, workload, seed=0, patience=3)
+    finish(strategy)
+    assert strategy.finished is not None
+    assert strategy.finished.startswith("no new program in 3 draws")
+    assert [rejection.reason for rejection in strategy.rejections[-3:]] == ["duplicate"] * 3
+
+
+def test_rejections_name_the_module_and_the_instruction(workload: Workload) -> None:
+    strategy = Random(FRAGILE, workload, seed=0)
+    assert len(strategy.ask(4)) == 4
+    refused = [r for r in strategy.rejections if r.reason == "instruction"]
+    assert refused and all(r.where == "split_too_short/split" for r in refused)
+    for rejection in refused:
+        assert re.match(r"split\(loop=l2 \(j in 32\), factors=\[8, v\d=[23]\]", rejection.message)
+
+
+def test_without_a_valid_program_it_says_why(workload: Workload) -> None:
+    strategy = Random(HOPELESS, workload, seed=0, patience=20)
+    assert strategy.ask(4) == []
+    assert len(strategy.rejections) == 20
+    last = strategy.rejections[-1]
+    assert last.where == "reorder_twice/reorder"
+    assert strategy.finished == f"no valid program in 20 draws; the last one: {last.message}"
+    assert last.message.startswith("reorder(loops=[l2 (j in 32), l2 (j in 32)]): ")
+
+
+def test_outcomes_do_not_change_what_is_proposed(workload: Workload) -> None:
+    told, silent = Random(TINY, workload, seed=5), Random(TINY, workload, seed=5)
+    (first,) = told.ask(1)
+    told.tell([Outcome(first.id, Measurement(first.id, Status.CRASHED, message="x"))])
+    assert [p.trace for p in (first, *told.ask(3))] == [p.trace for p in silent.ask(4)]

@@ -1,0 +1,5 @@
+"""What the tests of measurement know about scripts and the workers that they start."""
+
+from tests.targets.conftest import environment, survivors, worker_pids
+
+__all__ = ["environment", "survivors", "worker_pids"]

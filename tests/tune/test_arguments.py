@@ -1,0 +1,117 @@
+"""What ``tune`` takes, and how it refuses what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tvm import te
+
+import schedlang as sl
+from schedlang.search import Outcome, Proposal, Random
+
+N = 32
+
+
+def tensors() -> list[te.Tensor]:
+    a = te.placeholder((N, N), name="A")
+    return [a, te.compute((N, N), lambda i, j: a[i, j] + 1.0, name="B")]
+
+
+@sl.module
+def tile_rows(sch: sl.Schedule, block: sl.BlockRV) -> None:
+    i = sch.get_loops(block)[0]
+    sch.split(i, sch.sample_perfect_tile(i, n=2, max_innermost_factor=None, name="rows"))
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (tensors, "B"),
+        (lambda: te.create_prim_func(tensors()), "main"),
+        (lambda: sl.workloads.from_te(tensors(), name="mine").mod, "main"),
+    ],
+    ids=["tensors", "PrimFunc", "IRModule"],
+)
+def test_what_makes_a_workload_is_taken(make: Callable[[], Any], name: str) -> None:
+    result = sl.tune(make(), "cpu", space=sl.Space([tile_rows]), trials=1)
+    assert result.workload == sl.workloads.from_te(tensors())
+    assert result.workload.name == name
+    assert result.best.record.verified
+    assert result.best.trace.decisions.keys() == {"rows"}
+
+
+class Listening(Random):
+    """Random search that remembers what it was told."""
+
+    name = "listening"
+
+    def __init__(self, space: sl.Space, workload: sl.Workload) -> None:
+        super().__init__(space, workload, seed=0)
+        self.proposed: list[Proposal] = []
+        self.told: list[Outcome] = []
+
+    def ask(self, n: int) -> list[Proposal]:
+        asked = super().ask(min(n, 4))
+        self.proposed += asked
+        return asked
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        super().tell(outcomes)
+        self.told += outcomes
+
+
+def test_a_strategy_of_ones_own_is_told_every_outcome() -> None:
+    """``tile_rows`` has six programs: the search ends before the trials are used up."""
+    workload = sl.workloads.from_te(tensors())
+    search = Listening(sl.Space([tile_rows]), workload)
+    result = sl.tune(workload, trials=50, search=search)
+    assert len(search.proposed) == len(result.records) == 6
+    assert sorted(outcome.id for outcome in search.told) == [p.id for p in search.proposed]
+    assert [outcome.measurement.samples for outcome in search.told] == [
+        record.samples for record in result.records
+    ]
+    by_id = {proposal.id: proposal.trace.to_json() for proposal in search.proposed}
+    assert [by_id[outcome.id] for outcome in search.told] == [r.trace_json for r in result.records]
+    assert {record.search for record in result.records} == {"listening"}
+    assert result.finished == search.finished == "no new program in 200 draws; 6 found before them"
+
+
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"workload": "matmul"}, sl.WorkloadError, r"expected a Workload.*from_script\(text\)"),
+    ({"target": "tpu"}, sl.TargetError, "unknown target 'tpu'; known: cpu"),
+    ({"target": 3}, sl.TargetError, r"3 \(int\) is not a target"),
+    ({"space": "cpu"}, sl.SpaceError, "space is a Space or a module, not str"),
+    ({"space": [tile_rows]}, sl.SpaceError, "space is a Space or a module, not list"),
+    ({"trials": 0}, ValueError, "trials=0; give a whole number, 1 or more"),
+    ({"trials": -1}, ValueError, "trials=-1; give a whole number, 1 or more"),
+    ({"trials": True}, ValueError, "trials=True; give a whole number, 1 or more"),
+    ({"trials": 2.5}, ValueError, "trials=2.5; give a whole number, 1 or more"),
+    ({"seed": -1}, ValueError, "seed=-1; give a whole number, 0 or more"),
+    ({"seed": None}, ValueError, "seed=None; give a whole number, 0 or more"),
+    ({"search": "genetic"}, ValueError, "search='genetic'; known: random, or give a Strategy"),
+    ({"search": Random}, ValueError, "or give a Strategy"),
+    ({"verify": "some"}, sl.TargetError, "verify='some'; choose True, False or 'all'"),
+    ({"database": 3}, TypeError, "a database is a path, a Database or None, not a int"),
+    ({"database": "."}, sl.DatabaseError, "."),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"), REFUSED, ids=[str(given) for given, _, _ in REFUSED]
+)
+def test_wrong_arguments_are_refused(
+    given: dict[str, Any],
+    error: type[Exception],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    """At once: nothing is measured, and no file is made."""
+    arguments = {"workload": tensors(), "database": "tune.db", "trials": 1} | given
+    with pytest.raises(error, match=message):
+        sl.tune(**arguments)
+    assert list(tmp_path.iterdir()) == []

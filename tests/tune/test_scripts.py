@@ -1,0 +1,90 @@
+"""Scripts that tune: without a main guard, in silence, and interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import schedlang as sl
+
+TUNE = """
+import schedlang as sl
+result = sl.tune(sl.workloads.matmul(64, 64, 64), trials={trials}, database={database!r})
+print(len(result.records), result.best.record.verified)
+"""
+
+
+def test_a_script_without_a_main_guard_prints_nothing_of_ours(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Nor does it when colours are forced, as some build services do: it is still no terminal."""
+    script = tmp_path / "plain.py"
+    script.write_text(TUNE.format(trials=2, database=None))
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env=environment | {"FORCE_COLOR": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("2 True\n", "")
+    assert done.returncode == 0
+    assert list(tmp_path.iterdir()) == [script]
+
+
+def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
+    tmp_path: Path,
+    environment: dict[str, str],
+    worker_pids: Callable[[int], set[int]],
+    survivors: Callable[[set[int]], set[int]],
+) -> None:
+    path = tmp_path / "tune.db"
+    script = tmp_path / "endless.py"
+    script.write_text(TUNE.format(trials=10**6, database=str(path)))
+    process = subprocess.Popen(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        before = wait_for_records(path, process, 5)
+        workers = worker_pids(process.pid)
+        # A terminal sends it to the whole foreground group.
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert workers and survivors(workers) == set()
+    assert out == ""
+    assert err.splitlines()[-1] == "KeyboardInterrupt"
+    assert process.returncode == -signal.SIGINT
+    workload = sl.workloads.matmul(64, 64, 64)
+    with sl.open_database(path, read_only=True) as database:
+        records = database.query()
+        assert database.workloads() == [(workload.key, "matmul")]
+    assert len(records) >= before >= 5
+    for record in records:
+        sl.Trace.from_json(record.trace_json).replay(workload)
+
+
+def wait_for_records(path: Path, process: subprocess.Popen[str], count: int) -> int:
+    """Until another process has written ``count`` records; how many there are then."""
+    while process.poll() is None:
+        time.sleep(0.1)
+        try:
+            with sl.open_database(path, read_only=True) as database:
+                found = database.count()
+        except sl.DatabaseError:
+            continue  # it is being made
+        if found >= count:
+            return found
+    raise AssertionError(f"the script ended: {process.communicate()}")

@@ -1,0 +1,156 @@
+"""A tuning run with real measurements: its result, its records, its database."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+
+import schedlang as sl
+from schedlang.database import MemoryDatabase
+from schedlang.search import Random
+from schedlang.tvm.program import from_json, structural_key, structurally_equal
+
+N = 64
+TRIALS = 12
+
+
+@pytest.fixture(scope="module")
+def workload() -> sl.Workload:
+    return sl.workloads.matmul(N, N, N)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tuned") / "records.db"
+
+
+@pytest.fixture(scope="module")
+def result(workload: sl.Workload, path: Path) -> sl.TuneResult:
+    """A run with everything at its default but the database."""
+    return sl.tune(workload, trials=TRIALS, seed=3, database=path)
+
+
+def matrices() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, N, N), dtype=np.float32)
+    return a, b, np.full((N, N), np.nan, np.float32)
+
+
+# -- the result ----------------------------------------------------------------------------------
+
+
+def test_best_is_the_fastest_verified_record(result: sl.TuneResult, workload: sl.Workload) -> None:
+    best = result.best
+    fastest = min((r for r in result.records if r.ok), key=lambda r: r.latency)
+    assert best.record is fastest
+    assert best.latency == fastest.latency > 0
+    assert best.record.verified
+    assert sl.Trace.from_json(best.record.trace_json) == best.trace
+    assert math.isfinite(best.trace.log_prob())
+    assert best.schedule.trace == best.trace
+    assert best.schedule.workload == workload
+    assert result.speedup == result.reference_latency / best.latency
+
+
+def test_best_builds_into_a_callable(result: sl.TuneResult) -> None:
+    a, b, c = matrices()
+    result.best.build()(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+@pytest.mark.skipif(
+    not any(map(shutil.which, ("g++", "gcc", "clang", "cc"))), reason="no C compiler to link with"
+)
+def test_best_is_exported_as_a_library(result: sl.TuneResult, tmp_path: Path) -> None:
+    file = result.best.export_library(tmp_path / "matmul.so")
+    assert file == tmp_path / "matmul.so"
+    a, b, c = (tvm.runtime.tensor(matrix) for matrix in matrices())
+    tvm.runtime.load_module(str(file))["main"](a, b, c)
+    np.testing.assert_allclose(c.numpy(), a.numpy() @ b.numpy(), rtol=1e-5)
+
+
+def test_the_result_reads_well(result: sl.TuneResult) -> None:
+    first, unscheduled, best = str(result).splitlines()
+    assert first.startswith(f"matmul: {TRIALS} measured") and first.endswith(" s")
+    assert unscheduled.startswith("  unscheduled ") and unscheduled.endswith(" GFLOPS")
+    assert best.startswith("  best ") and best.endswith("x faster, verified")
+    assert result.finished == f"{TRIALS} trials"
+    assert result.seconds > 0
+
+
+def test_records_say_what_was_measured(result: sl.TuneResult, workload: sl.Workload) -> None:
+    assert len(result.records) == TRIALS
+    assert len({record.trace_json for record in result.records}) == TRIALS
+    for record in result.records:
+        assert record.workload_key == workload.key
+        assert record.workload_name == "matmul"
+        assert record.target_key == sl.Target("cpu").key
+        assert (record.search, record.seed) == ("random", 3)
+        assert record.ok == bool(record.samples) == (not record.message)
+    assert [r.created for r in result.records] == sorted(r.created for r in result.records)
+
+
+def test_rejections_are_counted(result: sl.TuneResult, workload: sl.Workload) -> None:
+    strategy = Random(sl.default_space(), workload, seed=3)
+    strategy.ask(TRIALS)
+    failed = Counter(str(r.status) for r in result.records if not r.ok)
+    assert result.rejected == failed + Counter(r.reason for r in strategy.rejections)
+
+
+def test_a_seed_means_the_same_traces(result: sl.TuneResult, workload: sl.Workload) -> None:
+    measured = {record.trace_json for record in result.records}
+    for seed, same in ((3, True), (4, False)):
+        proposals = Random(sl.default_space(), workload, seed).ask(TRIALS)
+        assert (measured == {p.trace.to_json() for p in proposals}) is same
+
+
+# -- the database --------------------------------------------------------------------------------
+
+
+def test_a_path_holds_records_that_replay(
+    result: sl.TuneResult, path: Path, workload: sl.Workload
+) -> None:
+    with sl.open_database(path, read_only=True) as database:
+        assert database.query() == result.records
+        [best] = database.best(workload.key, sl.Target("cpu").key)
+        assert best == result.best.record
+        stored = database.get_workload(workload.key)
+    assert stored is not None
+    again = sl.workloads.from_module(from_json(stored))
+    assert again == workload
+    programs = set()
+    for record in result.records:
+        schedule = sl.Trace.from_json(record.trace_json).replay(again)
+        assert schedule.trace.to_json() == record.trace_json
+        programs.add(structural_key(schedule.mod))
+    assert len(programs) == TRIALS
+    replayed = sl.Trace.from_json(best.trace_json).replay(again)
+    assert structurally_equal(replayed.mod, result.best.schedule.mod)
+
+
+def test_a_second_run_adds_to_the_file(
+    result: sl.TuneResult, path: Path, workload: sl.Workload, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    second = sl.tune(workload, trials=1, seed=5, database=str(copy))
+    with sl.open_database(copy) as database:
+        assert database.query() == [*result.records, *second.records]
+        assert database.workloads() == [(workload.key, "matmul")]
+
+
+def test_a_database_of_ones_own_stays_open(
+    workload: sl.Workload, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with MemoryDatabase() as database:
+        result = sl.tune(workload, trials=2, database=database, progress=True)
+        assert database.query() == result.records
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "tuning matmul" in shown.err and "2/2" in shown.err and "GFLOPS" in shown.err

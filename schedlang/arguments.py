@@ -138,6 +138,7 @@ def optional(item: Accept) -> Accept:
 def accept_index_map(sch: Schedule, value: Any, earlier: dict[str, Any]) -> IndexMap:
     if not isinstance(value, IndexMap):
         value = _trace_map(sch, value, earlier)
+    value = value.with_plain_names()
     return IndexMap(value.inputs, tuple(accept_index(sch, e) for e in value.outputs))
 
 
@@ -304,7 +305,7 @@ def accept_literal(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise BadArgument(f"takes dicts with string keys, not {_describe(key)}")
-        return {key: accept_literal(sch, v, earlier) for key, v in value.items()}
+        return {key: accept_literal(sch, value[key], earlier) for key in sorted(value)}
     raise BadArgument(f"cannot be stored in a trace: {_describe(value)}")
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from schedlang.definitions import head
 from schedlang.distributions import Distribution
-from schedlang.errors import SpaceError
 from schedlang.expressions import IndexMap, IntExpr
 from schedlang.handles import BlockRV, LoopRV, handle_name
 from schedlang.instruction import Instruction
@@ -26,9 +25,8 @@ def as_python(trace: Trace, workload: Workload | Any = None) -> str:
     from schedlang.flatten import workload_of
 
     workload = workload_of(trace, workload)
-    head = ["import schedlang as sl"]
-    head += list(_definitions(trace.instructions))
-    return "\n".join([*head, "", *_workload_lines(workload), *print_lines(trace)]) + "\n"
+    lines = [*head(trace.instructions), "", *_workload_lines(workload), *print_lines(trace)]
+    return "\n".join(lines) + "\n"
 
 
 def _workload_lines(workload: Workload) -> Iterator[str]:
@@ -39,28 +37,6 @@ def _workload_lines(workload: Workload) -> Iterator[str]:
         yield workload.script().replace("\\", "\\\\").rstrip()
         yield f'""", name={workload.name!r})'
     yield "sch = sl.Schedule(workload)"
-
-
-def _definitions(instructions: Sequence[Instruction]) -> Iterator[str]:
-    """Imports of the functions that define users' instructions; their source when in a script."""
-    imported: dict[str, list[str]] = {}
-    sources: list[str] = []
-    for kind in {i.kind.name: i.kind for i in instructions if not i.kind.is_method}.values():
-        function = kind.function
-        if function.__module__ != "__main__" and function.__qualname__ == function.__name__:
-            imported.setdefault(function.__module__, []).append(function.__name__)
-            continue
-        try:
-            source = textwrap.dedent(inspect.getsource(function)).rstrip()
-        except OSError:
-            raise SpaceError(
-                f"instruction {kind.name} was defined where its source cannot be read; "
-                "put it in a file, or print trace.flattened()"
-            ) from None
-        sources.append(f"\n\n{source}\n")
-    for module, names in imported.items():
-        yield f"from {module} import {', '.join(sorted(names))}"
-    yield from sources
 
 
 def print_lines(trace: Trace) -> Iterator[str]:

@@ -273,15 +273,15 @@ class Schedule(
                 f"{self._module() or '(none)'}: a loop of choices that does not end?"
             )
         site = self._claim_site(name)
-        number = decision
         if decision is None or self._workload is None:
-            number = self._decider.choose(site, distribution, labels)
-        if not distribution.permits(number):
-            known = number in range(len(options))
+            decision = self._decider.choose(site, distribution, labels)
+        decision = plain_decision(decision)
+        if not distribution.permits(decision):
+            known = decision in range(len(options))
             why = "has probability 0" if known else f"is not in 0..{len(options) - 1}"
-            raise self._refused(kind, content, ValueError(f"option {number} of {site!r} {why}"))
-        self._record(kind, content, Result([], "", False), site, number, distribution)
-        return options[number]
+            raise self._refused(kind, content, ValueError(f"option {decision} of {site!r} {why}"))
+        self._record(kind, content, Result([], "", False), site, decision, distribution)
+        return options[decision]
 
     def _accept(self, kind: InstructionKind, args: Sequence[Any]) -> tuple[Any, ...]:
         named: dict[str, Any] = {}

@@ -107,7 +107,9 @@ class Trace:
                         f"{instruction.site!r} is a choice point, not a draw: run the space again "
                         f"with choices={{{instruction.site!r}: ...}}"
                     )
-                instruction = replace(instruction, decision=plain_decision(wanted.pop(instruction.site)))
+                instruction = replace(
+                    instruction, decision=plain_decision(wanted.pop(instruction.site))
+                )
             edited.append(instruction)
         if wanted:
             raise SpaceError(

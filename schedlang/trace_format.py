@@ -296,7 +296,7 @@ class _Reader:
         if tag == "distribution":
             return _distribution(content, where)
         if tag == "dict" and isinstance(content, dict):
-            return {key: self._decode(item, f"{where}.{key}") for key, item in content.items()}
+            return {key: self._decode(content[key], f"{where}.{key}") for key in sorted(content)}
         raise TraceFormatError(where, f"unknown tag {_short(tag)!r}")
 
     def _handle(self, name: Any, where: str) -> Handle:
@@ -419,7 +419,12 @@ _ITEMS: dict[str, tuple[type, ...]] = {
 
 def _check_handle_kind(argument: str, arg: Any, where: str) -> None:
     """The type that the argument's kind stores; what it means is checked when it is applied."""
-    expected = _EXPECTED.get(argument)
+    if argument.startswith("list of ") and isinstance(arg, tuple):
+        for position, item in enumerate(arg):
+            kind = argument.removeprefix("list of ").removesuffix("s")
+            _check_handle_kind(kind, item, f"{where}[{position}]")
+        return
+    expected = (tuple,) if argument.startswith("list of ") else _EXPECTED.get(argument)
     if expected is None:
         return
     wrong_bool = isinstance(arg, bool) and bool not in expected

@@ -94,7 +94,7 @@ class _Printer:
             outputs = distribution.outputs(decision)
             values = ", ".join(map(str, outputs)) if isinstance(outputs, tuple) else str(outputs)
             comma = "," if isinstance(outputs, tuple) and len(outputs) == 1 else ""
-            yield f"{left}{values}{comma}  # drawn from {distribution}"
+            yield f"{left}{values}{comma}  {comment(f'drawn from {distribution}')}"
 
     def _primitive(self, kind: Primitive, instruction: Instruction) -> Iterator[str]:
         if kind.name in ("compute_at", "reverse_compute_at"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.errors import SchedlangError
-from schedlang.targets.target import Target, as_target
 from schedlang.targets.fault import describe
+from schedlang.targets.target import Target, as_target
 from schedlang.tvm import codegen, program, runtime
 
 if TYPE_CHECKING:

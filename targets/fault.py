@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Status
@@ -34,13 +35,21 @@ class Fault(SchedlangError):
         super().__init__(message)
 
 
-def fault_of(error: Exception, otherwise: Status) -> Fault:
-    """The fault that an exception of generated code, or of code generation, stands for."""
-    if isinstance(error, Fault):
-        return error
-    text = str(error)
-    memory = isinstance(error, MemoryError) or "bad_alloc" in text or "ut of memory" in text
-    return Fault(Status.OUT_OF_MEMORY if memory else otherwise, describe(error))
+@contextmanager
+def faults(otherwise: Status) -> Iterator[None]:
+    """Turn what generated code, or code generation, raises into faults of this status.
+
+    Running out of memory has its own.
+    """
+    try:
+        yield
+    except Fault:
+        raise
+    except Exception as error:
+        text = str(error)
+        memory = isinstance(error, MemoryError) or "bad_alloc" in text or "ut of memory" in text
+        status = Status.OUT_OF_MEMORY if memory else otherwise
+        raise Fault(status, describe(error)) from error
 
 
 def describe(error: BaseException) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.targets import host
 from schedlang.targets.pool import Reply, Request, Slot, WorkerPool, idle_slots
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target, as_target
@@ -132,7 +131,7 @@ class LocalCPU:
     def reference_latency(self) -> float:
         """Median latency of the unscheduled program in seconds; measured when first asked for."""
         if self._reference_latency is None:
-            header = {"request": "time_unscheduled", "policy": asdict(_REFERENCE_POLICY)}
+            header = {"request": "time_reference", "policy": asdict(_REFERENCE_POLICY)}
             reply = self._pool.ask(self._pool.ready(), Request(header, timeout=_START_TIMEOUT))
             if not reply.ok:
                 raise TargetError(

@@ -23,6 +23,7 @@ from schedlang.targets.local_cpu import (
     Verify,
 )
 from schedlang.targets.pool import Reply, Request, Slot, idle_slots
+from schedlang.targets.roofline import shortest_time
 from schedlang.targets.rpc_fleet import Tracker, tracker_address
 from schedlang.targets.rpc_pool import SessionPool
 from schedlang.targets.rpc_worker import LOST, STALE
@@ -68,6 +69,7 @@ class _Work:
     server: str = ""
     lost_on: list[str] = field(default_factory=list)
     build_seconds: float = 0.0
+    run_seconds: float = 0.0
 
 
 class RPC:
@@ -212,6 +214,7 @@ class RPC:
             "mcpu": self.target.mcpu,
             "seed": seed,
             "reference": self._verify is not False,
+            "shortest_time": shortest_time(self.workload, self.target),
             "args": [
                 {"name": arg.name, "shape": list(arg.shape), "dtype": arg.dtype, "role": arg.role}
                 for arg in self.workload.args
@@ -222,13 +225,9 @@ class RPC:
     def _build_reference(self) -> None:
         if self._reference_library:
             return
-        self._pool.populate(1)
-        while not idle_slots(self._pool.slots):
-            self._pool.wait()
         header = {"request": _Stage.BUILD, "name": "reference"}
         program = to_json(self.workload.mod).encode()
-        slot = idle_slots(self._pool.slots)[0]
-        reply = self._pool.ask(slot, Request(header, (program,), _START_TIMEOUT))
+        reply = self._pool.ask(self._pool.ready(), Request(header, (program,), _START_TIMEOUT))
         if not reply.ok:
             raise WorkloadError(f"the unscheduled program cannot be built: {_message(reply)}")
         self._reference_library = reply.header["library"]
@@ -324,18 +323,17 @@ class RPC:
             factor = math.inf
         return {"policy": asdict(self._timing), "best": self.best_so_far, "verify_factor": factor}
 
-    def _advance(
-        self, slot: Slot, reply: Reply, built: deque[_Work]
-    ) -> tuple[_Work, Reply] | None:
+    def _advance(self, slot: Slot, reply: Reply, built: deque[_Work]) -> tuple[_Work, Reply] | None:
         """The next stage of what the slot works on; returns it with its last reply."""
         work, stage = self._jobs.pop(slot.serial)
         if stage is _Stage.BUILD:
             work.build_seconds = reply.seconds
             if not reply.ok:
-                return work, _named(reply, Status.BUILD_TIMEOUT, self._build_timeout)
+                return work, reply
             work.library = reply.header["library"]
             built.append(work)
         elif stage is _Stage.RUN:
+            work.run_seconds += reply.seconds
             return self._after_run(work, reply, built)
         elif stage is _Stage.REFERENCE:
             built.appendleft(work)
@@ -344,9 +342,12 @@ class RPC:
             built.appendleft(work)
             self._check_servers(reply)
         elif stage is _Stage.RESERVE:
-            work.server = reply.header["server"]
+            server = reply.header["server"]
+            work = _prefer_other(work, server, built)
+            work.server = server
             self._ask(slot, work, _Stage.CONNECT)
         else:
+            work.run_seconds += reply.seconds
             self._contact = time.monotonic()
             self._check_threads(work, reply)
             self._ask(slot, work, _Stage.RUN if reply.header["known"] else _Stage.REFERENCE)
@@ -404,15 +405,15 @@ class RPC:
     def _result(self, work: _Work, reply: Reply) -> Measurement:
         if work.library:
             Path(work.library).unlink(missing_ok=True)
-        run_seconds = reply.seconds if work.library else 0.0
         if not reply.ok:
             return Measurement(
                 work.id,
-                reply.status,
-                message=_message(reply),
-                stderr=reply.stderr,
+                Status.BUILD_TIMEOUT if reply.timed_out else reply.status,
+                tuple(reply.header.get("samples", ())),
+                reply.message(self._build_timeout),
+                reply.stderr,
                 build_seconds=work.build_seconds,
-                run_seconds=run_seconds,
+                run_seconds=work.run_seconds,
             )
         measurement = Measurement(
             work.id,
@@ -420,7 +421,7 @@ class RPC:
             tuple(reply.header["samples"]),
             verified=reply.header["verified"],
             build_seconds=work.build_seconds,
-            run_seconds=run_seconds,
+            run_seconds=work.run_seconds,
         )
         self._measured += 1
         if self.best_so_far is None or measurement.latency < self.best_so_far:
@@ -450,22 +451,25 @@ def _accept(reply: dict[str, Any]) -> None:
     """Every worker that has started will do."""
 
 
+def _prefer_other(work: _Work, server: str, built: deque[_Work]) -> _Work:
+    """What to run on ``server``: ``work``, unless it was lost there and another one waits."""
+    if server in work.lost_on:
+        for other in built:
+            if server not in other.lost_on and (other.id < 0) == (work.id < 0):
+                built.remove(other)
+                built.appendleft(work)
+                return other
+    return work
+
+
 def _message(reply: Reply) -> str:
-    return str(reply.header.get("message") or "no answer in time")
-
-
-def _named(reply: Reply, late: Status, timeout: float) -> Reply:
-    """The reply, with a status and message if it is that none came."""
-    if reply.header["status"]:
-        return reply
-    header = {"ok": False, "status": late, "message": f"not done within {timeout:g} s"}
-    return Reply(header, reply.lost, reply.retry, reply.stderr, reply.seconds)
+    return "no answer in time" if reply.timed_out else str(reply.header["message"])
 
 
 def _lost_twice(work: _Work, reply: Reply) -> Reply:
     """Two servers in a row were lost with it: that is its own doing."""
     where = " and then on ".join(work.lost_on)
-    hung = not reply.header["status"]
+    hung = reply.timed_out
     status = Status.RUN_TIMEOUT if hung else Status.CRASHED
     what = "the server stopped answering" if hung else "the connection broke"
     message = f"{what} while it ran, on {where}"

@@ -1,159 +1,170 @@
-"""One workload's data on a server, and the libraries that are run on them there."""
+"""Timing and verifying libraries of one workload on servers."""
 
 from __future__ import annotations
 
-import os
+import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from schedlang.measurement import Status
-from schedlang.targets import inputs
+from schedlang.targets.fault import Fault, faults
 from schedlang.targets.inputs import TensorSpec
-from schedlang.targets.verification import Array
-from schedlang.targets.workbench import Fault, Workbench, _Program
-from schedlang.tvm import runtime
-from schedlang.tvm.program import MAIN
-
-if TYPE_CHECKING:
-    from tvm.target import Target as TVMTarget
-
-    from schedlang.tvm.rpc import RemoteSession
+from schedlang.targets.rpc_data import RemoteData, RemoteReference, learn_reference
+from schedlang.targets.timing import TimingPolicy, collect
+from schedlang.targets.workbench import Outcome, _numerics
+from schedlang.tvm.program import from_json
+from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
 
 _TRIES = 3
 # A call this long is timed by our own clock: the way to the server does not count, and TVM's
 # evaluator would run it twice.
 _LONG_SECONDS = 1.0
 _SLACK_SECONDS = 0.005
+# More than the last-level cache of most servers, which do not say how large theirs is.
+_FLUSH_BYTES = 128 << 20
 
 
-class RemoteBench(Workbench):
-    """A workbench whose tensors and programs are on the server of the attached session.
+class RemoteBench:
+    """One workload, measured on one server after the other.
 
-    Inputs are made here from the seed, so that they are the same on every server. The reference is
-    learnt on one server at a time and kept in a file for other processes.
+    Parameters
+    ----------
+    program: the unscheduled program, as TVM's JSON.
+    args: the tensors of one call.
+    seed: of the random inputs.
+    shortest_time: seconds below which no call is to be believed.
     """
 
     def __init__(
-        self, program: str, args: Sequence[TensorSpec], target: TVMTarget, seed: int
+        self, program: str, args: Sequence[TensorSpec], seed: int, shortest_time: float
     ) -> None:
-        super().__init__(program, args, target, (), seed, reference=False)
+        self._args = tuple(args)
         self._seed = seed
-        self._session: RemoteSession | None = None
-        self._library = Path()
-        self._sent: list[Array | None] | None = None
-        self._fresh = True
-        self._positive = False
-        self._recalled = Path()
+        self._numerics = _numerics(from_json(program))
+        self._shortest_time = shortest_time
+        self._references: dict[str, RemoteReference] = {}
 
-    def attach(self, session: RemoteSession) -> None:
-        """Use the server of ``session``, with tensors of its own."""
-        self._session = session
-        self._tensors = [session.empty_tensor(arg.shape, arg.dtype) for arg in self._args]
-        self._sent = None
+    def knows(self, server: str) -> bool:
+        """Whether results from this server can be verified."""
+        return server in self._references
 
-    def detach(self) -> None:
-        """Let go of everything on the server: the session ends with the last of it."""
-        self._built.clear()
-        self._reference = self._session = None
-        self._tensors = []
-
-    def learn_reference(self, library: Path, store: Path) -> None:
-        """Run the unscheduled program's library on the server and keep its results in ``store``.
-
-        Raises Fault when it fails or gives no numbers.
-        """
-        self._library = library
-        self._compute_reference(self._seed)
-        self._recalled, self._positive = Path(), self._inputs_are_positive()
-        arrays = {"positive": np.array(self._positive)}
-        for i, (value, untouched) in enumerate(self._expected_pairs()):
-            arrays[f"value{i}"] = np.frombuffer(value.tobytes(), np.uint8)
-            if untouched is not None:
-                arrays[f"untouched{i}"] = untouched
-        partial = store.with_suffix(f".{os.getpid()}")
-        with partial.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays)
-        os.replace(partial, store)
-
-    def recall_reference(self, store: Path) -> None:
-        """Compare with the results in ``store`` from now on."""
-        if store == self._recalled:
-            return
-        with np.load(store, allow_pickle=False) as arrays:
-            positive = bool(arrays["positive"])
-            if positive != self._positive:
-                self._inputs = inputs.random_inputs(self._args, self._seed, positive=positive)
-            self._expected, self._untouched = [], []
-            for i, position in enumerate(self._written):
-                arg = self._args[position]
-                raw: Array = arrays[f"value{i}"]
-                self._expected.append(raw.view(np.dtype(arg.dtype)).reshape(arg.shape))
-                self._untouched.append(arrays.get(f"untouched{i}"))
-        self._recalled, self._positive, self._checksum = store, positive, self._digest()
-
-    def load(self, identity: int, library: Path) -> None:
-        """Upload a library and load it on the server; ``run`` then takes it by its identity."""
-        self._restore()
-        self._built[identity] = self._load(library)
-
-    def _inputs_are_positive(self) -> bool:
-        wanted = inputs.random_inputs(self._args, self._seed, positive=True)
-        return all(
-            mine is None or mine.tobytes() == other.tobytes()
-            for mine, other in zip(self._inputs, wanted, strict=True)
-            if other is not None
+    def learn(self, session: RemoteSession, server: str, library: Path) -> None:
+        """Run the unscheduled program there; Fault when it fails or gives no numbers."""
+        with faults(Status.RUN_ERROR):
+            loaded = session.load(library)
+        self._references[server] = learn_reference(
+            lambda data: loaded.entry(*data.tensors),
+            lambda positive: RemoteData(session, self._args, self._seed, positive=positive),
         )
 
-    def _compile(self, mod: Any) -> _Program:
-        """The reference has been compiled already."""
-        return self._load(self._library)
+    def run(
+        self,
+        session: RemoteSession,
+        server: str,
+        library: Path,
+        policy: TimingPolicy,
+        best: float | None,
+        verify_factor: float | None,
+    ) -> Outcome:
+        """Time a library there.
 
-    def _load(self, library: Path) -> _Program:
-        assert self._session is not None
-        module = self._session.load(library)
-        self._fresh = True
-        return _Program(module, module.entry)
+        Verified when its median is at most ``verify_factor * best``, or there is no best; with None
+        never. Raises Fault.
+        """
+        reference = self._references.get(server)
+        with faults(Status.RUN_ERROR):
+            program = session.load(library)
+            positive = reference is not None and reference.positive
+            data = RemoteData(session, self._args, self._seed, positive=positive)
+            timer = _Timer(program, data, session, flush_cache=policy.flush_cache)
+            samples = collect(timer.seconds, policy, best).samples
+        verified = False
+        if verify_factor is not None and (
+            best is None or statistics.median(samples) <= verify_factor * best
+        ):
+            if reference is None:
+                raise RuntimeError(f"there is no reference for {server}")
+            self._verify(program, data, reference)
+            verified = True
+        self._check(samples)
+        return Outcome(samples, verified)
 
-    def _restore(self) -> None:
-        # Inputs travel once a session: a program that changes one is refused for that anyway.
-        for tensor, arg, value in zip(self._tensors, self._args, self._inputs, strict=True):
-            if value is None:
-                tensor.copyfrom(inputs.poison(arg.shape, arg.dtype))
-            elif arg.role != "input" or self._sent is not self._inputs:
-                tensor.copyfrom(value)
-        self._sent = self._inputs
+    def _verify(self, program: RemoteLibrary, data: RemoteData, reference: RemoteReference) -> None:
+        data.restore()
+        with faults(Status.RUN_ERROR):
+            program.entry(*data.tensors)
+        reason = data.changed_input() or reference.mismatch(data, self._numerics)
+        if reason is not None:
+            raise Fault(Status.WRONG_RESULT, reason)
 
-    def _time_one(self, program: _Program) -> float:
-        if self._fresh:
-            self._fresh = False
+    def _check(self, samples: tuple[float, ...]) -> None:
+        lowest = min(samples)
+        reason = None
+        if not lowest > 0:
+            reason = f"a call took {lowest:g} s by the server's clock"
+        elif lowest < self._shortest_time:
+            reason = (
+                f"a call took {lowest:.3g} s, and its arithmetic takes the target more than "
+                f"{self._shortest_time:.3g} s"
+            )
+        if reason is not None:
+            raise Fault(Status.SUSPICIOUS_TIME, reason, samples=samples)
+
+
+class _Timer:
+    """Times calls of one library on one server."""
+
+    def __init__(
+        self,
+        program: RemoteLibrary,
+        data: RemoteData,
+        session: RemoteSession,
+        *,
+        flush_cache: bool,
+    ) -> None:
+        self._program = program
+        self._data = data
+        self._flush_bytes = _FLUSH_BYTES if flush_cache else 0
+        # What may pass between our clock's readings besides the calls.
+        self._slack = _SLACK_SECONDS + 10 * session.round_trip
+        self._timers: dict[int, Callable[..., float]] = {}
+        self._called = False
+
+    def seconds(self, calls: int) -> float:
+        """Seconds per call of ``calls`` in a row, by the server's clock; one more comes before.
+
+        Raises Fault when our clock contradicts it.
+        """
+        if self._data.in_place:
+            self._data.restore()
+        if not self._called:
+            self._called = True
             start = time.perf_counter()
-            program.entry(*self._tensors)
+            self._program.entry(*self._data.tensors)
             wall = time.perf_counter() - start
             if wall >= _LONG_SECONDS:
                 return wall
-        return self._time_batch(program, runtime.batch_timer(program.module, MAIN, 1), 1)
-
-    def _time_batch(self, program: _Program, timer: Callable[..., float], calls: int) -> float:
-        assert self._session is not None
-        slack = _SLACK_SECONDS + 10 * self._session.round_trip
+            if self._data.in_place:
+                self._data.restore()
+        if calls not in self._timers:
+            self._timers[calls] = self._program.timer(calls, self._flush_bytes)
+        timer = self._timers[calls]
         for _ in range(_TRIES):
             start = time.perf_counter()
-            seconds = timer(*self._tensors)
+            seconds = timer(*self._data.tensors)
             wall = time.perf_counter() - start
-            # The server's clock may be stepped while it counts; our monotonic one also sees the
-            # way there and back.
-            if 0.25 * (wall - slack) / (calls + 1) <= seconds <= wall / calls and seconds > 0:
+            if self._plausible(seconds, wall, calls):
                 return seconds
         raise Fault(
             Status.SUSPICIOUS_TIME,
-            f"the server's clock says {seconds:.3g} s a call, ours {wall / (calls + 1):.3g} s",
+            f"{calls} calls took {seconds * calls:.3g} s by the server's clock, and with the way "
+            f"there {wall:.3g} s by ours",
+            samples=(seconds,),
         )
 
-    @contextmanager
-    def _pinned(self) -> Iterator[None]:
-        yield  # no generated code runs in this process
+    def _plausible(self, seconds: float, wall: float, calls: int) -> bool:
+        """Whether the server's clock, which may be stepped, agrees with our monotonic one."""
+        if seconds * calls > wall:
+            return False
+        return bool(self._flush_bytes) or seconds >= 0.25 * (wall - self._slack) / (calls + 1)

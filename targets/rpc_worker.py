@@ -6,19 +6,17 @@ then this process is killed. No generated code runs in it.
 
 from __future__ import annotations
 
-import gc
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from schedlang.measurement import Status
+from schedlang.targets.fault import Fault, describe, faults
 from schedlang.targets.protocol import Message, encode, read_message
 from schedlang.targets.rpc_bench import RemoteBench
 from schedlang.targets.timing import TimingPolicy
-from schedlang.targets.workbench import Fault, describe
 from schedlang.targets.worker import Worker, _die_with_parent
 from schedlang.tvm import codegen, rpc
 from schedlang.tvm.program import from_json
@@ -53,23 +51,19 @@ class RPCWorker(Worker):
                 Argument(arg["name"], tuple(arg["shape"]), arg["dtype"], arg["role"])
                 for arg in header["args"]
             ],
-            self._target,
             header["seed"],
+            header["shortest_time"],
         )
         return {}
 
     def _on_build(self, request: Message) -> dict[str, Any]:
         """Compile a program into a library."""
         library = self._scratch / (request.header["name"] + rpc.library_suffix())
-        try:
+        with faults(Status.BUILD_ERROR):
             executable = codegen.compile_program(
                 from_json(request.blobs[0].decode()), self._target, check_arguments=False
             )
             codegen.write_library(executable, library)
-        except MemoryError as error:
-            raise Fault(Status.OUT_OF_MEMORY, f"building ran out of memory: {error}") from error
-        except Exception as error:
-            raise Fault(Status.BUILD_ERROR, describe(error)) from error
         return {"library": str(library)}
 
     def _on_reserve(self, request: Message) -> dict[str, Any]:
@@ -83,7 +77,8 @@ class RPCWorker(Worker):
     def _on_connect(self, request: Message) -> dict[str, Any]:
         """Open a session; ``known`` if the server's reference is, or if none is needed."""
         assert self._reservation is not None
-        known = not self._verifies or self._store.exists()
+        server = self._reservation.server
+        known = not self._verifies or self._bench_there.knows(server)
         timeouts = request.header["timeouts"]
         self._session_seconds = timeouts["run" if known else "reference"]
         try:
@@ -91,15 +86,15 @@ class RPCWorker(Worker):
             threads = self._session.threads()
         except Exception as error:
             self._close()
-            return _refusal_by(UNREACHABLE, f"{self._reservation.server}: {describe(error)}")
+            return _refusal_by(UNREACHABLE, f"{server}: {describe(error)}")
         return {"known": known, "threads": threads}
 
     def _on_reference(self, request: Message) -> dict[str, Any]:
-        """Run the unscheduled program there, and keep its results for all workers."""
+        """Run the unscheduled program there, and remember its results."""
         library = Path(request.header["library"])
 
-        def learn() -> dict[str, Any]:
-            self._bench_there.learn_reference(library, self._store)
+        def learn(session: rpc.RemoteSession, server: str) -> dict[str, Any]:
+            self._bench_there.learn(session, server, library)
             return {}
 
         return self._in_session(learn)
@@ -108,26 +103,26 @@ class RPCWorker(Worker):
         """Time a library there, compare its results, and end the session."""
         header = request.header
 
-        def run() -> dict[str, Any]:
-            bench = self._bench_there
-            if self._verifies:
-                bench.recall_reference(self._store)
-            try:
-                bench.load(header["id"], Path(header["library"]))
-            except Exception as error:
-                raise Fault(Status.RUN_ERROR, f"loading it: {describe(error)}") from error
-            policy = TimingPolicy(**header["policy"])
-            outcome = bench.run(header["id"], policy, header["best"], header["verify_factor"])
+        def run(session: rpc.RemoteSession, server: str) -> dict[str, Any]:
+            outcome = self._bench_there.run(
+                session,
+                server,
+                Path(header["library"]),
+                TimingPolicy(**header["policy"]),
+                header["best"],
+                header["verify_factor"],
+            )
             return {"samples": list(outcome.samples), "verified": outcome.verified}
 
         return self._in_session(run)
 
-    def _in_session(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        assert self._session is not None
+    def _in_session(
+        self, work: Callable[[rpc.RemoteSession, str], dict[str, Any]]
+    ) -> dict[str, Any]:
+        assert self._session is not None and self._reservation is not None
         start = time.perf_counter()
         try:
-            self._bench_there.attach(self._session)
-            return work()
+            return work(self._session, self._reservation.server)
         except Exception as error:
             reply = self._explain(error, time.perf_counter() - start)
         finally:
@@ -146,19 +141,11 @@ class RPCWorker(Worker):
         if not self._session.alive():
             return _refusal_by(LOST, describe(cause))
         if isinstance(error, Fault):
-            return _refusal_by(error.status, str(error))
+            return {**_refusal_by(error.status, str(error)), "samples": list(error.samples)}
         return _refusal_by(Status.RUN_ERROR, describe(error))
 
     def _close(self) -> None:
-        self._bench_there.detach()
         self._session = None
-        gc.collect()
-
-    @property
-    def _store(self) -> Path:
-        assert self._reservation is not None
-        name = f"{self._reservation.host}-{self._reservation.port}".replace(os.sep, "-")
-        return self._scratch / f"reference-{name}.npz"
 
     @property
     def _bench_there(self) -> RemoteBench:
@@ -189,4 +176,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

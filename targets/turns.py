@@ -99,9 +99,7 @@ class Turns:
         reply = self.pool.ask(slot, self.requests.sample(work, self._calls(known.latency)))
         if reply.ok:
             samples[work.serial].append(reply.header["seconds_per_call"])
-            self._found[work.serial] = replace(
-                known, run_seconds=known.run_seconds + reply.seconds
-            )
+            self._found[work.serial] = replace(known, run_seconds=known.run_seconds + reply.seconds)
             return False
         del samples[work.serial]
         self._found[work.serial] = self.requests.failure(work, reply, building=False)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.errors import SchedlangError
 from schedlang.measurement import Status
 from schedlang.targets import inputs, verification
+from schedlang.targets.cache import CacheFlusher
+from schedlang.targets.fault import Fault, describe, faults
+from schedlang.targets.guards import GuardZones
 from schedlang.targets.inputs import TensorSpec
-from schedlang.targets.timing import Timing, TimingPolicy, collect
-from schedlang.targets.verification import Array
+from schedlang.targets.timing import Timing, TimingPolicy, collect, shortest_call
+from schedlang.targets.verification import Array, Numerics, is_floating
 from schedlang.tvm import codegen, runtime
 from schedlang.tvm.program import MAIN, from_json
 
@@ -27,16 +30,9 @@ if TYPE_CHECKING:
 
     from tvm.target import Target as TVMTarget
 
+__all__ = ["Fault", "Outcome", "Workbench", "describe"]
+
 _CLOCK_TRIES = 3
-
-
-class Fault(SchedlangError):
-    """A request that ends in a status. ``corrupt``: this process cannot be trusted any more."""
-
-    def __init__(self, status: Status, message: str, *, corrupt: bool = False) -> None:
-        self.status = status
-        self.corrupt = corrupt
-        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +45,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
+    """Code, and loops around it by the number of calls they make."""
+
     module: Any
     entry: Callable[..., Any]
+    timers: dict[int, Callable[..., float]] = field(default_factory=dict)
 
 
 class Workbench:
@@ -64,6 +63,7 @@ class Workbench:
     cpus: logical CPUs, one a thread; while a program runs, the calling thread stays on the first.
     seed: of the random inputs.
     reference: run the unscheduled program, so that results can be verified.
+    shortest_time: seconds below which no call is to be believed.
 
     Raises ``Fault`` when the unscheduled program does not build, run, or give numbers.
     """
@@ -77,13 +77,18 @@ class Workbench:
         seed: int,
         *,
         reference: bool,
+        shortest_time: float = 0.0,
     ) -> None:
         self._args = tuple(args)
         self._target = target
         self._cpus = tuple(cpus)
         self._mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
         self._built: dict[int, _Program] = {}
-        self._tensors = [runtime.empty_tensor(arg.shape, arg.dtype) for arg in self._args]
+        self._shortest_time = shortest_time
+        self._flusher: CacheFlusher | None = None
+        self._guards = GuardZones(self._args)
+        self._tensors = self._guards.tensors
+        self._clean = True
         self._written = [i for i, arg in enumerate(self._args) if arg.role != "input"]
         self._restored_each_run = any(arg.role == "inout" for arg in self._args)
         self._inputs = inputs.random_inputs(self._args, seed)
@@ -92,7 +97,7 @@ class Workbench:
         self._untouched: list[Array | None] = []
         mod = from_json(program)
         self._program = mod
-        self._reduction_length = codegen.reduction_length(mod)
+        self._numerics = _numerics(mod)
         if reference:
             self._compute_reference(seed)
         self._checksum = self._digest()
@@ -100,63 +105,78 @@ class Workbench:
 
     def build(self, identity: int, program: str) -> None:
         """Compile a program and generate its machine code; Fault(BUILD_ERROR) if that fails."""
-        try:
+        with faults(Status.BUILD_ERROR):
             self._built[identity] = self._compile(from_json(program))
-        except MemoryError as error:
-            raise Fault(Status.OUT_OF_MEMORY, f"building ran out of memory: {error}") from error
-        except Exception as error:
-            raise Fault(_status(error, Status.BUILD_ERROR), describe(error)) from error
 
     def discard(self) -> None:
         """Forget every program that was built and not run."""
         self._built.clear()
 
     def run(
-        self, identity: int, policy: TimingPolicy, best: float | None, verify_factor: float | None
+        self,
+        identity: int,
+        policy: TimingPolicy,
+        best: float | None,
+        verify_factor: float | None,
+        *,
+        keep: bool = False,
     ) -> Outcome:
-        """Time a built program and forget it.
+        """Time a built program, and forget it unless told to ``keep`` it for ``sample``.
 
         Verified when its median is at most ``verify_factor * best``, or there is no best; with None
-        never. Raises Fault.
+        never. Raises Fault. A program that is wrong is told so even when its time is impossible.
         """
-        program = self._built.pop(identity)
+        program = self._built[identity] if keep else self._built.pop(identity)
+        if not self._clean:
+            # The last program was not verified: it may have changed what this one would read.
+            self._restore()
+        self._clean = False
         timing = self.time(program, policy, best)
+        self._check_bounds()
         verified = False
         if verify_factor is not None and (
             best is None or statistics.median(timing.samples) <= verify_factor * best
         ):
             self._verify(program)
-            verified = True
+            verified = self._clean = True
+        self._check_samples(timing.samples, policy)
         return Outcome(timing.samples, verified)
 
-    def time(self, program: _Program, policy: TimingPolicy, best: float | None) -> Timing:
-        """Latency of a program on this workload's data."""
-        timers: dict[int, Callable[..., float]] = {}
-
-        def run(calls: int) -> float:
-            if self._restored_each_run:
-                self._restore()
-            if calls == 1:
-                return self._time_one(program)
-            if calls not in timers:
-                timers[calls] = runtime.batch_timer(program.module, MAIN, calls)
-            return self._time_batch(program, timers[calls], calls)
-
-        try:
-            with self._pinned():
-                timing = collect(run, policy, best)
-        except Fault:
-            raise
-        except Exception as error:
-            raise Fault(_status(error, Status.RUN_ERROR), describe(error)) from error
-        if min(timing.samples) <= 0:
-            raise Fault(Status.SUSPICIOUS_TIME, f"a run took {min(timing.samples)} s")
-        return timing
+    def sample(self, identity: int, calls: int, policy: TimingPolicy) -> float:
+        """Seconds per call of a program that was kept, after one call that is not counted."""
+        program = self._built[identity]
+        with faults(Status.RUN_ERROR), self._pinned():
+            self._timed(program, 1, replace(policy, flush_cache=False))
+            seconds = self._timed(program, calls, policy)
+        self._clean = False
+        self._check_samples((seconds,), policy)
+        return seconds
 
     def time_reference(self, policy: TimingPolicy) -> tuple[float, ...]:
         """Samples of the unscheduled program, in seconds."""
-        program = self._reference or self._compile(self._program)
-        return self.time(program, policy, None).samples
+        timing = self.time(self._reference or self._compile(self._program), policy, None)
+        self._clean = False
+        self._check_samples(timing.samples, policy)
+        return timing.samples
+
+    def time(self, program: _Program, policy: TimingPolicy, best: float | None) -> Timing:
+        """Latency of a program on this workload's data."""
+        with faults(Status.RUN_ERROR), self._pinned():
+            return collect(lambda calls: self._timed(program, calls, policy), policy, best)
+
+    def _timed(self, program: _Program, calls: int, policy: TimingPolicy) -> float:
+        """Seconds per call, of ``calls`` in a row."""
+        if self._restored_each_run:
+            self._restore()
+        if policy.flush_cache:
+            if self._flusher is None:
+                self._flusher = CacheFlusher(self._cpus)
+            self._flusher.flush()
+        if calls == 1:
+            return self._time_one(program)
+        if calls not in program.timers:
+            program.timers[calls] = runtime.batch_timer(program.module, MAIN, calls)
+        return self._time_batch(program, program.timers[calls], calls)
 
     def _time_one(self, program: _Program) -> float:
         start = time.perf_counter()
@@ -189,10 +209,8 @@ class Workbench:
         return [self._tensors[i].numpy() for i in self._written]
 
     def _compute_reference(self, seed: int) -> None:
-        try:
+        with faults(Status.BUILD_ERROR):
             self._reference = self._compile(self._program)
-        except Exception as error:
-            raise Fault(Status.BUILD_ERROR, describe(error)) from error
         for positive in (False, True):
             self._inputs = inputs.random_inputs(self._args, seed, positive=positive)
             self._expected = self._run_reference()
@@ -207,10 +225,10 @@ class Workbench:
     def _run_reference(self) -> list[Array]:
         assert self._reference is not None
         self._restore()
-        try:
+        with faults(Status.RUN_ERROR):
             self._reference.entry(*self._tensors)
-        except Exception as error:
-            raise Fault(Status.RUN_ERROR, describe(error)) from error
+        if (reason := self._guards.overrun()) is not None:
+            raise Fault(Status.WRONG_RESULT, f"the unscheduled program: {reason}")
         return self._outputs()
 
     def _find_untouched(self) -> list[Array | None]:
@@ -236,16 +254,35 @@ class Workbench:
 
     def _verify(self, program: _Program) -> None:
         self._restore()
-        with self._pinned():
-            try:
-                program.entry(*self._tensors)
-            except Exception as error:
-                raise Fault(_status(error, Status.RUN_ERROR), describe(error)) from error
+        with faults(Status.RUN_ERROR), self._pinned():
+            program.entry(*self._tensors)
+        self._check_bounds()
         reason = self._changed_input() or self._compare()
         if reason is not None:
-            corrupt = self._digest() != self._checksum
-            self._restore()
-            raise Fault(Status.WRONG_RESULT, reason, corrupt=corrupt)
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=self._digest() != self._checksum)
+
+    def _check_bounds(self) -> None:
+        if (reason := self._guards.overrun()) is not None:
+            # What lies beyond the guard may be damaged too.
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+
+    def _check_samples(self, samples: tuple[float, ...], policy: TimingPolicy) -> None:
+        lowest = min(samples)
+        reason = None
+        if not (lowest > 0 and all(map(math.isfinite, samples))):
+            reason = f"a call took {lowest:g} s by the clock"
+        elif lowest < self._shortest_time:
+            reason = (
+                f"a call took {lowest:.3g} s, and its arithmetic takes this machine more than "
+                f"{self._shortest_time:.3g} s"
+            )
+        elif policy.flush_cache and lowest < (least := shortest_call()):
+            reason = (
+                f"a call took {lowest:.3g} s, and the clock can time single calls from {least:.3g} "
+                "s on: do without flush_cache"
+            )
+        if reason is not None:
+            raise Fault(Status.SUSPICIOUS_TIME, reason, samples=samples)
 
     def _compare(self) -> str | None:
         got, want = [], []
@@ -260,7 +297,7 @@ class Workbench:
             got.append(value)
             want.append(expected)
         dtypes = [self._args[i].dtype for i in self._written]
-        return verification.compare(got, want, dtypes, self._reduction_length)
+        return verification.compare(got, want, dtypes, self._numerics)
 
     def _changed_input(self) -> str | None:
         for position, (arg, value) in enumerate(zip(self._args, self._inputs, strict=True)):
@@ -301,14 +338,10 @@ def _nan_count(value: Array, untouched: Array | None) -> int:
     return int(np.count_nonzero(found if untouched is None else found & ~untouched))
 
 
-def _status(error: Exception, otherwise: Status) -> Status:
-    text = str(error)
-    if isinstance(error, MemoryError) or "bad_alloc" in text or "ut of memory" in text:
-        return Status.OUT_OF_MEMORY
-    return otherwise
-
-
-def describe(error: BaseException) -> str:
-    """One line that says what went wrong."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (": ".join((type(error).__name__, lines[0])) if lines else type(error).__name__)[:400]
+def _numerics(mod: Any) -> Numerics:
+    read, written = codegen.accessed_types(mod)
+    return Numerics(
+        codegen.reduction_length(mod),
+        frozenset(filter(is_floating, written)),
+        any(map(is_floating, read | written)),
+    )

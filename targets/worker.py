@@ -24,6 +24,7 @@ from schedlang.tvm import codegen, runtime
 from schedlang.workload import Argument
 
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _QUIET_SECONDS = 0.5
 
 
@@ -89,9 +90,9 @@ class Worker:
         policy = TimingPolicy(**header["policy"])
         return {"seconds_per_call": self._workbench.sample(header["id"], header["calls"], policy)}
 
-    def _on_time_unscheduled(self, request: Message) -> dict[str, Any]:
+    def _on_time_reference(self, request: Message) -> dict[str, Any]:
         policy = TimingPolicy(**request.header["policy"])
-        return {"samples": list(self._workbench.time_unscheduled(policy))}
+        return {"samples": list(self._workbench.time_reference(policy))}
 
     def _on_settle(self, request: Message) -> dict[str, Any]:
         """Wait until TVM's threads sleep: after a parallel loop they spin for a while."""
@@ -156,10 +157,17 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
+def _keep_descendants() -> None:
+    """Have what a program leaves behind stay below this process, where the parent finds it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1)
+
+
 def main() -> None:
     """Answer requests until standard input ends."""
     _die_with_parent()
     _be_killed_first()
+    _keep_descendants()
     if sys.platform != "win32":
         import resource
 

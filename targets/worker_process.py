@@ -191,11 +191,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to the process group, then reap."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
+    """SIGKILL to everything that the worker started and to its process group, then reap."""
+    escaped = _descendants(process.pid)
+    for kill, number in ((os.killpg, process.pid), *((os.kill, child) for child in escaped)):
+        try:
+            kill(number, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
@@ -204,3 +206,18 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         # Stuck in the kernel (swapping, a dead network file system): it ends when that does.
         pass
+
+
+def _descendants(pid: int) -> list[int]:
+    """Processes below ``pid``: a program can put them into groups of their own."""
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        for children in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
+            try:
+                below = [int(child) for child in children.read_text().split()]
+            except OSError:
+                continue
+            found += below
+            pending += below
+    return found

@@ -3,8 +3,8 @@
 Each file is one script, run by a fresh Python in an empty folder. Its lines have the numbers that
 they have in the file, so a traceback points into the documentation. A block of text right after a
 block of Python is what that block prints, to the letter; ``...`` stands for anything, and
-``--update-golden`` rewrites the blocks that differ. Blocks after the comment ``<!-- not run -->`` are
-left alone.
+``--update-golden`` rewrites the blocks that differ. Blocks after the comment ``<!-- not run -->``
+are left alone.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def test_what_a_file_shows_is_what_runs(
 
 @each_file
 def test_links_lead_to_files(file: Path) -> None:
-    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
+    prose = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
         assert (file.parent / link).exists(), link
 
 

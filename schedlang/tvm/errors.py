@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import re
 
+from tvm_ffi import register_error
+
+# What a Python callback raises below TVM comes back by its name, if that is known. Ctrl-C would
+# come back as a RuntimeError, and be taken for a refusal of TVM's.
+register_error("KeyboardInterrupt", KeyboardInterrupt)
+
 _PROGRAM_LINES = 12
 _LABEL = re.compile(r" (?:s_tir|tirx|ir)\.\w+#\d+")
 

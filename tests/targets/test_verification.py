@@ -4,13 +4,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from schedlang.targets.verification import compare, tolerance
+from schedlang.targets.verification import Numerics, compare, tolerance
 
 RNG = np.random.default_rng(0)
 
 
 def one(got: np.ndarray, want: np.ndarray, reduction_length: int = 1) -> str | None:
-    return compare([got], [want], [str(want.dtype)], reduction_length)
+    return compare([got], [want], [str(want.dtype)], Numerics(reduction_length))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])

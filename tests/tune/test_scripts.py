@@ -10,6 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from tvm import tirx
+from tvm_ffi import structural_walk
+
 import schedlang as sl
 
 TUNE = """
@@ -74,6 +78,16 @@ def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
     assert len(records) >= before >= 5
     for record in records:
         sl.Trace.from_json(record.trace_json).replay(workload)
+
+
+def test_ctrl_c_in_a_callback_of_tvm_is_no_error_of_tvm() -> None:
+    """TVM's FFI knows some exceptions by name, and makes a RuntimeError of every other one."""
+
+    def interrupt(loop: tirx.For) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        structural_walk(sl.workloads.matmul(8, 8, 8).func.body, (tirx.For, interrupt))
 
 
 def wait_for_records(path: Path, process: subprocess.Popen[str], count: int) -> int:

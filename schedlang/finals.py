@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from schedlang.progress import describe_latency
+
 CONFIDENCE = 0.95
 
 
@@ -67,6 +69,16 @@ class Finals:
     def runner_up(self) -> Finalist | None:
         """The second; None when there was one finalist only."""
         return self.ranking[1] if len(self.ranking) > 1 else None
+
+    def __str__(self) -> str:
+        found = self.winner.interval
+        text = (
+            f"{describe_latency(found.low)} to {describe_latency(found.high)} "
+            f"({found.confidence:.0%} confidence)"
+        )
+        if self.runner_up is None:
+            return text
+        return f"{text}, the next {describe_latency(self.runner_up.latency)}, p = {self.p_value:.2g}"
 
 
 def choose(samples: Mapping[int, Sequence[float]]) -> Finals:

@@ -66,9 +66,7 @@ def statement(instruction: Instruction, *, with_decision: bool = True) -> str:
             decision = instruction.decision
             shown = list(decision) if isinstance(decision, tuple) else decision
             arguments.append(f"decision={shown}")
-        if isinstance(kind, Sampling) and not re.fullmatch(
-            re.escape(kind.name) + r"(#\d+)*", instruction.site
-        ):
+        if isinstance(kind, Sampling) and instruction.site != kind.name:
             arguments.append(f"name={instruction.site!r}")
     function = f"sch.{kind.name}" if kind.is_method else kind.function.__name__
     return f"{targets(instruction)}{function}({', '.join(arguments)})"

@@ -57,7 +57,7 @@ class ProgressBar:
         self._progress.stop()
 
 
-def describe_latency(seconds: float, flops: float) -> str:
+def describe_latency(seconds: float, flops: float = 0.0) -> str:
     """A latency with its unit, and the rate when the program computes.
 
     ``1.25 ms, 214.7 GFLOPS``

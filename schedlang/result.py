@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.database import Record
 from schedlang.errors import SchedlangError
+from schedlang.finals import Finals, Interval
 from schedlang.measurement import Status
 from schedlang.progress import describe_latency
 from schedlang.schedule import Schedule
@@ -26,23 +27,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Best:
-    """The fastest verified candidate.
+    """The fastest verified candidate: the winner of the finals, where they were held.
 
     Attributes
     ----------
-    record: as it was measured.
+    record: as the search measured it.
     trace: how it is made; ``trace.as_python()`` prints it.
+    finals: what timing the fastest candidates against each other gave, by the records' ids; None
+        without finals.
+    runner_up: the record of the second in the finals; None without one.
     """
 
     record: Record
     trace: Trace
     _build: Build = field(repr=False)
     _export: Export = field(repr=False)
+    finals: Finals | None = field(default=None, repr=False)
+    runner_up: Record | None = field(default=None, repr=False)
 
     @property
     def latency(self) -> float:
-        """Median latency in seconds."""
-        return self.record.latency
+        """Median latency in seconds, of the finals' samples where there are any."""
+        return self.record.latency if self.finals is None else self.finals.winner.latency
+
+    @property
+    def confidence_interval(self) -> Interval | None:
+        """Where the true median is, in seconds; None without finals."""
+        return None if self.finals is None else self.finals.winner.interval
+
+    @property
+    def p_value(self) -> float | None:
+        """How likely such samples are if the runner-up is as fast; None without a runner-up."""
+        return None if self.finals is None else self.finals.p_value
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -120,4 +136,6 @@ class TuneResult:
                 f"  best        {describe_latency(self._best.latency, flops)}, "
                 f"{self.speedup:.1f}x faster, {state}"
             )
+            if self._best.finals is not None:
+                lines.append(f"  finals      {self._best.finals}")
         return "\n".join(lines)

@@ -117,7 +117,7 @@ class Schedule(
         sch._handles = [h for instruction in instructions for h in instruction.outputs]
         for instruction in instructions:
             if instruction.site:
-                sch._claim_site(instruction.site)
+                sch._claim_recorded(instruction.site)
         return sch
 
     # -- what it holds ---------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Schedule(
         index = handle.index
         if index < len(self._handles) and self._handles[index] is handle:
             return handle
-        raise BadArgument(f"{handle!r} is a handle of another schedule")
+        raise BadArgument(f"{handle!r} is a handle of another schedule, or was undone")
 
     def own_expr(self, expr: IntExpr) -> IntExpr:
         """The expression, if its random variables are this schedule's."""
@@ -236,7 +236,7 @@ class Schedule(
             raise self._refused(kind, content, error) from None
         if site is not None and not isinstance(site, str):
             raise self._refused(kind, content, ValueError(f"name is a string, not {site!r}"))
-        unique = self._claim_site(site or f"{kind.name}")
+        unique = self._free_site(site or kind.name)
         if decision is None or self._workload is None:
             decision = self._decider.decide(unique, distribution)
         decision = plain_decision(decision)
@@ -249,6 +249,7 @@ class Schedule(
                 ),
             )
         result = kind.result(self.raw, content, self._values, distribution, decision)
+        self._claim_site(site or kind.name)
         return self._record(kind, content, result, unique, decision, distribution)
 
     def _choose(self, name: str, options: Any, probs: Any, decision: int | None) -> Any:
@@ -272,7 +273,7 @@ class Schedule(
                 f"more than {MAX_CHOICES} choices in one trace, the last {name!r} in module "
                 f"{self._module() or '(none)'}: a loop of choices that does not end?"
             )
-        site = self._claim_site(name)
+        site = self._free_site(name)
         if decision is None or self._workload is None:
             decision = self._decider.choose(site, distribution, labels)
         decision = plain_decision(decision)
@@ -280,6 +281,7 @@ class Schedule(
             known = decision in range(len(options))
             why = "has probability 0" if known else f"is not in 0..{len(options) - 1}"
             raise self._refused(kind, content, ValueError(f"option {decision} of {site!r} {why}"))
+        self._claim_site(name)
         self._record(kind, content, Result([], "", False), site, decision, distribution)
         return options[decision]
 
@@ -338,10 +340,26 @@ class Schedule(
             return handles[0]
         return handles if result.prefixes or not isinstance(kind, Macro) else None
 
-    def _claim_site(self, name: str) -> str:
+    def _free_site(self, name: str) -> str:
+        """The site that a draw of this name gets: numbered where the name is taken."""
+        count = self._sites.get(name, 0)
+        return name if count == 0 else self._free_site(f"{name}#{count}")
+
+    def _claim_site(self, name: str) -> None:
         count = self._sites.get(name, 0)
         self._sites[name] = count + 1
-        return name if count == 0 else self._claim_site(f"{name}#{count}")
+        if count:
+            self._claim_site(f"{name}#{count}")
+
+    def _claim_recorded(self, site: str) -> None:
+        """Claim the name that a recorded site came from, so that numbering goes on behind it."""
+        name = site
+        while "#" in name:
+            name = name.rpartition("#")[0]
+            if self._free_site(name) == site:
+                self._claim_site(name)
+                return
+        self._claim_site(site)
 
     def _refused(
         self, kind: InstructionKind, args: tuple[Any, ...], error: Exception

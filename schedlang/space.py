@@ -49,6 +49,8 @@ class Space:
 
     def __init__(self, modules: Sequence[Module | Space | Any], name: str = "space") -> None:
         flat: list[Module] = []
+        if not isinstance(modules, Sequence):
+            raise SpaceError(f"a space takes a list of modules: Space([...]), not {modules!r}")
         for item in modules:
             if isinstance(item, Space):
                 flat += item.modules

@@ -10,6 +10,8 @@ from typing import Any
 
 from schedlang.database import Database, Record, open_database
 from schedlang.errors import SpaceError
+from schedlang.finals import Finals
+from schedlang.leaders import Leaders
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.module import Module
 from schedlang.progress import ProgressBar
@@ -45,6 +47,7 @@ def tune(
     search: str | Strategy = "random",
     database: Database | str | os.PathLike[str] | None = None,
     verify: Verify = True,
+    finals: int = 5,
     progress: bool | None = None,
 ) -> TuneResult:
     """Find a fast schedule of a workload by measuring candidates of a space on this machine.
@@ -60,6 +63,8 @@ def tune(
     database: where records go: a path, a ``Database``, or None for memory only.
     verify: compare results with the unscheduled program's: True for candidates that could win,
         ``"all"``, or False.
+    finals: so many of the fastest verified candidates are timed again at the end, against each
+        other, and the best is the winner; 0 takes the fastest as it was measured.
     progress: show a progress bar; None does on a terminal.
 
     Returns the records and the best candidate. A bad candidate never raises: it becomes a record
@@ -73,15 +78,18 @@ def tune(
     target = as_target(target)
     _check_whole("trials", trials, least=1)
     _check_whole("seed", seed, least=0)
+    _check_whole("finals", finals, least=0)
     space = _as_space(space, target)
     strategy = _as_strategy(search, space, workload, seed)
     # The database comes second: a target that is not this machine leaves no file behind.
     with LocalCPU(workload, target, verify=verify, seed=seed) as measurer:
         opened = open_database(database)
         try:
-            run = _Run(workload, target, strategy, seed, opened)
+            run = _Run(workload, target, strategy, seed, opened, Leaders(max(finals, 1)))
             with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
                 finished = run.search(measurer, trials, bar)
+                if finals:
+                    run.hold_finals(measurer)
         finally:
             if opened is not database:
                 opened.close()
@@ -101,7 +109,10 @@ def _as_space(space: Space | Module | None, target: Target) -> Space:
         return Space([space])
     if isinstance(space, Space):
         return space
-    raise SpaceError(f"space is a Space or a module, not {type(space).__name__}")
+    raise SpaceError(
+        f"space is a Space or a module, not {type(space).__name__}; for several modules give "
+        "Space([...])"
+    )
 
 
 def _as_strategy(search: str | Strategy, space: Space, workload: Workload, seed: int) -> Strategy:
@@ -116,7 +127,13 @@ class _Run:
     """One tuning run: keeps what was measured and writes it down as it comes."""
 
     def __init__(
-        self, workload: Workload, target: Target, strategy: Strategy, seed: int, database: Database
+        self,
+        workload: Workload,
+        target: Target,
+        strategy: Strategy,
+        seed: int,
+        database: Database,
+        leaders: Leaders,
     ) -> None:
         self.workload = workload
         self.target = target
@@ -125,7 +142,9 @@ class _Run:
         self.database = database
         self.toolchain = current_toolchain()
         self.records: list[Record] = []
-        self.best: tuple[Record, Proposal] | None = None
+        self.leaders = leaders
+        self.finals: Finals | None = None
+        self.failed_finals: Counter[str] = Counter()
         database.put_workload(workload.key, workload.name, to_json(workload.mod))
 
     def search(self, measurer: LocalCPU, trials: int, bar: ProgressBar) -> str:
@@ -162,23 +181,30 @@ class _Run:
         )
         [record] = self.database.append([record])
         self.records.append(record)
-        if record.ok and (self.best is None or record.latency < self.best[0].latency):
-            self.best = (record, proposal)
+        if record.ok:
+            self.leaders.add(record, proposal.schedule)
+
+    def hold_finals(self, measurer: LocalCPU) -> None:
+        """Time the fastest candidates against each other."""
+        if self.leaders.fastest_first:
+            self.finals, self.failed_finals = self.leaders.hold_finals(measurer.remeasure)
 
     def result(self, reference: float, seconds: float, finished: str) -> TuneResult:
         rejections = self.strategy.rejections
         rejected = Counter(rejection.reason for rejection in rejections)
         rejected.update(str(r.status) for r in self.records if r.status is not Status.OK)
+        rejected.update(self.failed_finals)
         culprits = _most_common(rejection.where for rejection in rejections if rejection.where)
         best = None
-        if self.best is not None:
-            record, proposal = self.best
+        if leaders := self.leaders.fastest_first:
             target = self.target
             best = Best(
-                record,
-                proposal.trace,
+                leaders[0].record,
+                leaders[0].schedule.trace,
                 lambda mod: build_callable(mod, target),
                 lambda mod, path: export_library(mod, target, path),
+                self.finals,
+                leaders[1].record if self.finals and len(leaders) > 1 else None,
             )
         return TuneResult(
             self.workload, self.records, rejected, culprits, reference, seconds, finished, best

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.targets import host
 from schedlang.targets.pool import Reply, Request, Slot, WorkerPool, idle_slots
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target, as_target
@@ -29,6 +30,8 @@ Verify = bool | Literal["all"]
 _VERIFY_FACTOR = 1.2
 _ALWAYS_VERIFIED = 4
 _CANDIDATES_A_WORKER = 8
+_MEMORY_PART = 0.8
+_LEAST_MEMORY = 2 << 30
 _START_TIMEOUT = 300.0
 _REFERENCE_POLICY = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1)
 
@@ -47,7 +50,8 @@ class LocalCPU:
     target: a Target, its name, or one of TVM's of kind llvm; it must be this machine.
     workers: number of worker processes; by default the number of cores.
     build_timeout, run_timeout: seconds; ``run_timeout`` holds for all runs of a candidate together.
-    memory_bytes: limit on the data of one worker; None for no limit.
+    memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
+        the memory that is free now, but at least 2 GiB; None for no limit.
     verify: True compares the results of the first few candidates and of those whose latency is at
         most 1.2 times the best so far, ``"all"`` of every one, False of none.
     timing: how often to run a candidate.
@@ -67,7 +71,7 @@ class LocalCPU:
         workers: int | None = None,
         build_timeout: float = 30.0,
         run_timeout: float = 10.0,
-        memory_bytes: int | None = None,
+        memory_bytes: int | Literal["share"] | None = "share",
         verify: Verify = True,
         timing: TimingPolicy | None = None,
         seed: int = 0,
@@ -87,12 +91,11 @@ class LocalCPU:
         self._measured = 0
         self._serials = itertools.count()
         self._reference_latency: float | None = None
-        self._pool = WorkerPool(
-            workers or self.target.cores,
-            self.target.cores,
-            self._start_request(memory_bytes, seed),
-            self._check_start,
-        )
+        size = workers or self.target.cores
+        if memory_bytes == "share":
+            memory_bytes = _share_of_memory(size)
+        start = self._start_request(memory_bytes, seed)
+        self._pool = WorkerPool(size, self.target.cores, start, self._check_start)
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -279,6 +282,11 @@ class LocalCPU:
         for slot in self._pool.slots:
             if slot.request is not None and not slot.starting:
                 self._pool.drop(slot)
+
+
+def _share_of_memory(workers: int) -> int | None:
+    free = host.available_memory()
+    return None if free is None else max(int(_MEMORY_PART * free / workers), _LEAST_MEMORY)
 
 
 def _next_for(slot: Slot, queue: deque[Work]) -> Work | None:

@@ -104,7 +104,12 @@ def run_script(file: Path, script: str, folder: Path) -> dict[int, str]:
     empty.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100"}
     run = subprocess.run(
-        [sys.executable, str(path)], cwd=empty, env=environment, capture_output=True, text=True
+        [sys.executable, str(path)],
+        cwd=empty,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert run.returncode == 0, f"{file.name} (lines are those of the file):\n{run.stderr}"
     return outputs_of(run.stdout)

@@ -6,6 +6,7 @@ from schedlang.arguments import Block, Loop
 from schedlang.handles import BlockRV
 from schedlang.kinds import primitive
 from schedlang.primitives.group import InstructionGroup
+from schedlang.tvm import guarded
 from schedlang.tvm.schedule import primitive as ffi
 
 
@@ -30,11 +31,10 @@ class ReductionPrimitives(InstructionGroup):
         result: BlockRV = self._run("rfactor", loop, factor_axis)
         return result
 
-    @primitive(ffi("ScheduleFuseReductionEpilogue"))
+    @primitive(guarded.fuse_reduction_epilogue)
     def fuse_reduction_epilogue(self, reduction_block: Block, epilogue_block: Block) -> None:
         """Start a reduction from what is added after it.
 
-        ``C = sum(..); D = C + B  ->  D = B + sum(..)``. TVM also takes a maximum or a clipping
-        after it, and then applies that at every step: the results differ.
+        ``C = sum(..); D = C + B  ->  D = B + sum(..)``
         """
         self._run("fuse_reduction_epilogue", reduction_block, epilogue_block)

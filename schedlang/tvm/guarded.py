@@ -40,3 +40,19 @@ def reorder_block_iter_var(sch: TVMSchedule, block: Any, new_order: Sequence[int
     if not get_statement(sch, block).iter_vars:
         raise ValueError("the block has no variables to reorder")
     _ffi.ScheduleReorderBlockIterVar(sch, block, new_order)
+
+
+def fuse_reduction_epilogue(sch: TVMSchedule, reduction: Any, epilogue: Any) -> None:
+    """ScheduleFuseReductionEpilogue; ValueError for an epilogue that does more than add.
+
+    TVM also takes a maximum or a clipping, and applies it at every step of the reduction, which
+    gives other numbers.
+    """
+    body = get_statement(sch, epilogue).body
+    value = body.value if isinstance(body, tirx.BufferStore) else None
+    if isinstance(value, tirx.Max | tirx.Min):
+        raise ValueError(
+            "TVM would apply this epilogue's minimum or maximum at every step of the reduction, "
+            "which gives other numbers; only an epilogue that adds can be fused"
+        )
+    _ffi.ScheduleFuseReductionEpilogue(sch, reduction, epilogue)

@@ -74,15 +74,15 @@ def _ask(tracker: Address, message: list[Any], timeout: float) -> Any:
     name = f"the tracker at {tracker[0]}:{tracker[1]}"
     try:
         with socket.create_connection(tracker, timeout) as connection:
-            # Both sides write a message in two pieces. Unless told so, the second piece waits until
-            # the first is acknowledged, and that waits for something to send: 40 ms.
+            # Both sides write a message in two pieces. Unless told otherwise, the second piece waits
+            # for the first to be acknowledged, which takes 40 ms.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if hasattr(socket, "TCP_QUICKACK"):
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
             if struct.unpack("<i", base.recvall(connection, 4))[0] != base.RPC_TRACKER_MAGIC:
                 raise TrackerError(f"{name} is not a TVM RPC tracker")
             base.sendjson(connection, message)
+            if hasattr(socket, "TCP_QUICKACK"):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             code, value = base.recvjson(connection)
     except TimeoutError as error:
         raise TrackerError(f"{name} gave no answer within {timeout:g} s") from error

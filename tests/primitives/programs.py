@@ -94,9 +94,14 @@ for i, j, k in T.grid({n}, {n}, {n}):
 
 
 @functools.cache
-def biased_matmul() -> Workload:
-    """D = A @ B + bias."""
-    body = """
+def relu_matmul() -> Workload:
+    """D = max(A @ B + bias, 0)."""
+    return biased_matmul("T.max(C[vi, vj] + bias[vj], T.float32(0))")
+
+
+def biased_matmul(epilogue: str = "C[vi, vj] + bias[vj]") -> Workload:
+    """D = A @ B + bias, or another epilogue of C = A @ B."""
+    body = f"""
 C = T.sblock_alloc_buffer((16, 16), 'float32')
 for i, j, k in T.grid(16, 16, 16):
     with T.sblock("C"):
@@ -107,7 +112,7 @@ for i, j, k in T.grid(16, 16, 16):
 for i, j in T.grid(16, 16):
     with T.sblock("D"):
         vi, vj = T.axis.remap("SS", [i, j])
-        D[vi, vj] = C[vi, vj] + bias[vj]
+        D[vi, vj] = {epilogue}
 """
     signature = f"A: {_MATRIX}, B: {_MATRIX}, bias: T.Buffer((16,), 'float32'), D: {_MATRIX}"
     return _program("biased_matmul", signature, body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedlang.schedule import Schedule
 from tests.primitives.case import Case, Misuse
-from tests.primitives.programs import biased_matmul, chain, elementwise, matmul, row_sum
+from tests.primitives.programs import biased_matmul, chain, elementwise, matmul, relu_matmul, row_sum
 
 
 def _decompose_reduction(sch: Schedule) -> None:
@@ -59,6 +59,13 @@ MISUSES = [
         lambda sch: sch.rfactor(sch.get_loops("B")[1], 7),
         "factor_axis=7",
         r"required to be in \[-2, 1\] for rfactor",
+    ),
+    Misuse(
+        "fuse_reduction_epilogue",
+        relu_matmul,
+        lambda sch: sch.fuse_reduction_epilogue("C", "D"),
+        "epilogue_block=b1 (D)",
+        "TVM would apply this epilogue's minimum or maximum at every step",
     ),
     Misuse(
         "fuse_reduction_epilogue",

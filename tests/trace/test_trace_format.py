@@ -156,12 +156,8 @@ def test_a_huge_file_is_refused_by_its_size() -> None:
 
 
 def test_a_long_string_or_list_inside_is_refused() -> None:
-    for value in (
-        "x" * 70_000,
-        [0] * 70_000,
-        {"x" * 70_000: 1},
-        {str(k): 0 for k in range(70_000)},
-    ):
+    many = 70_000
+    for value in ("x" * many, [0] * many, {"x" * many: 1}, {str(k): 0 for k in range(many)}):
         document = stored(RECORDED[0])
         document["instructions"][0]["args"]["name"] = value
         assert refused(json.dumps(document)).where == "trace.instructions[0].args.name"

@@ -111,7 +111,7 @@ def test_wrong_arguments_are_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     """At once: nothing is measured, and no file is made."""
-    arguments = {"workload": tensors(), "database": "tune.db", "trials": 1} | given
+    arguments: dict[str, Any] = {"workload": tensors(), "database": "tune.db", "trials": 1} | given
     with pytest.raises(error, match=message):
         sl.tune(**arguments)
     assert list(tmp_path.iterdir()) == []

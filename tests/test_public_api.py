@@ -1,0 +1,90 @@
+"""What ``import schedlang`` gives, and what it costs."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import schedlang as sl
+
+# Slow to import, and needed by few: they are imported where they are used.
+LATE = {"lightgbm", "scipy", "torch", "hypothesis", "pytest"}
+
+LIST_IMPORTS = """
+import sys
+before = set(sys.modules)
+import schedlang
+after = {name.split(".")[0] for name in set(sys.modules) - before}
+import json
+print(json.dumps(sorted(after)))
+"""
+
+
+def public_modules() -> list[str]:
+    """Every module of the package whose dotted name has no private part."""
+    found = pkgutil.walk_packages(sl.__path__, "schedlang.")
+    return [m.name for m in found if not any(part.startswith("_") for part in m.name.split("."))]
+
+
+def test_names_are_sorted_and_complete() -> None:
+    assert sl.__all__ == sorted(set(sl.__all__))
+    others = {
+        name
+        for name, value in vars(sl).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert others <= set(sl.__all__)
+
+
+@pytest.mark.parametrize("name", sl.__all__)
+def test_every_name_is_there_and_documented(name: str) -> None:
+    value = getattr(sl, name)
+    text = inspect.getdoc(value)
+    assert text, f"{name} has no docstring"
+    # What dataclass writes when there is none.
+    assert not text.startswith(f"{name}("), f"{name} has no docstring of its own"
+    if inspect.isclass(value):
+        assert value.__doc__, f"{name} only inherits its docstring"
+        for method, function in inspect.getmembers(value, inspect.isfunction):
+            if not method.startswith("_"):
+                assert inspect.getdoc(function), f"{name}.{method} has no docstring"
+
+
+def test_importing_it_is_silent_and_leaves_slow_packages_alone(tmp_path: Path) -> None:
+    root = Path(sl.__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{LIST_IMPORTS}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    [line] = done.stdout.splitlines()  # only what the script itself prints
+    imported = set(json.loads(line))
+    assert {"schedlang", "tvm", "numpy"} <= imported
+    assert not imported & LATE
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_every_public_module_imports_and_is_documented(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__
+    for exported in getattr(module, "__all__", ()):
+        assert hasattr(module, exported), f"{name}.__all__ names {exported}, which is not there"
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    text = (Path(sl.__file__).resolve().parents[1] / "pyproject.toml").read_text()
+    found = re.search(r'^version = "(.*)"$', text, re.MULTILINE)
+    assert found is not None and sl.__version__ == found[1]

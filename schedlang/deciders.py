@@ -21,6 +21,10 @@ class Decider(Protocol):
         """The number of the option to take."""
         ...
 
+    def undone(self, count: int) -> None:
+        """The last ``count`` choices that still stood were rolled back."""
+        ...
+
 
 class Draw:
     """Draws everything from the prior, except what is given by site."""
@@ -59,6 +63,9 @@ class Draw:
             raise SpaceError(f"choice {site!r} has no option {label}; it has {', '.join(labels)}")
         return list(labels).index(label)
 
+    def undone(self, count: int) -> None:
+        """Nothing to do: a site that was met counts as used."""
+
     def unused(self) -> list[str]:
         """Sites that were given but never met."""
         return sorted((set(self.decisions) | set(self.choices)) - self.used)
@@ -76,6 +83,8 @@ class Path:
         self.rng = rng
         self.taken: list[tuple[str, tuple[str, ...], int]] = []
         self.alternatives: list[list[int]] = []
+        self._standing: list[int] = []
+        self._undone_from: list[int | None] = []
 
     def decide(self, site: str, distribution: Distribution) -> Any:
         return distribution.sample(self.rng)
@@ -84,9 +93,39 @@ class Path:
         possible = [int(number) for number in distribution.support()]
         position = len(self.taken)
         number = self.prefix[position] if position < len(self.prefix) else possible[0]
+        self._standing.append(position)
+        self._undone_from.append(None)
         self.taken.append((site, tuple(labels), number))
         self.alternatives.append([other for other in possible if other > number])
         return number
+
+    def undone(self, count: int) -> None:
+        """Note which choices were rolled back together."""
+        if count:
+            first = self._standing[-count]
+            del self._standing[-count:]
+            for position in range(first, len(self.taken)):
+                self._undone_from[position] = first
+
+    def choices(self) -> tuple[tuple[str, str], ...]:
+        """Site and option of the choices that stand."""
+        met = (self.taken[position] for position in self._standing)
+        return tuple((site, labels[number]) for site, labels, number in met)
+
+    def state(self, depth: int) -> tuple[int, ...]:
+        """What the program at choice number ``depth`` depends on.
+
+        Two paths that were rolled back at the same place go on alike: choices rolled back before
+        ``depth`` count as one -1, whatever was taken.
+        """
+        here = self._undone_from[depth] if depth < len(self.taken) else None
+        numbers: list[int] = []
+        for position, first in enumerate(self._undone_from[:depth]):
+            if first is None or first == here:
+                numbers.append(self.taken[position][2])
+            elif first == position:
+                numbers.append(-1)
+        return tuple(numbers)
 
 
 class Refuse:
@@ -103,6 +142,9 @@ class Refuse:
             f"{site}: an instruction cannot choose, its inside is not recorded; "
             "choose in the module and pass the option as an argument"
         )
+
+    def undone(self, count: int) -> None:
+        """Nothing to do: there are no choices."""
 
 
 def option_label(option: Any) -> str:

@@ -88,24 +88,28 @@ class IntExpr:
         return self.value != 0
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, (int, IntExpr)):
-            return self.value == int(other)
+        if isinstance(other, (int, float, IntExpr)):
+            return self.value == _number(other)
         return NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.value)
 
-    def __lt__(self, other: int | IntExpr) -> bool:
-        return self.value < int(other)
+    def __lt__(self, other: float | IntExpr) -> bool:
+        return self.value < _number(other)
 
-    def __le__(self, other: int | IntExpr) -> bool:
-        return self.value <= int(other)
+    def __le__(self, other: float | IntExpr) -> bool:
+        return self.value <= _number(other)
 
-    def __gt__(self, other: int | IntExpr) -> bool:
-        return self.value > int(other)
+    def __gt__(self, other: float | IntExpr) -> bool:
+        return self.value > _number(other)
 
-    def __ge__(self, other: int | IntExpr) -> bool:
-        return self.value >= int(other)
+    def __ge__(self, other: float | IntExpr) -> bool:
+        return self.value >= _number(other)
+
+
+def _number(value: float | IntExpr) -> float:
+    return value.value if isinstance(value, IntExpr) else value
 
 
 class IntRV(IntExpr):

@@ -78,7 +78,8 @@ class Finals:
         )
         if self.runner_up is None:
             return text
-        return f"{text}, the next {describe_latency(self.runner_up.latency)}, p = {self.p_value:.2g}"
+        second = describe_latency(self.runner_up.latency)
+        return f"{text}, the second {second}, p = {self.p_value:.2g}"
 
 
 def choose(samples: Mapping[int, Sequence[float]]) -> Finals:

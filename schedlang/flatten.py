@@ -10,7 +10,7 @@ from schedlang.errors import SpaceError
 from schedlang.expressions import IndexMap, IntRV
 from schedlang.handles import Handle, numbered
 from schedlang.instruction import Instruction, map_handles
-from schedlang.kinds import Choice, Macro, Primitive, Sampling
+from schedlang.kinds import Choice, Macro, Primitive, Sampling, handles_returned
 from schedlang.replay import replay
 from schedlang.tvm import sampling as tvm_sampling
 from schedlang.tvm.schedule import get_trace, new_schedule, new_traced_schedule
@@ -85,12 +85,12 @@ class _Flattener:
         return outputs
 
     def _expand(self, kind: Macro, instruction: Instruction) -> None:
-        inner, taken, returned, _ = kind.expand(
+        inner, taken, returned = kind.expand(
             self.raw, instruction.args, self.values, recording=True
         )
         table = _paired(taken, instruction.args, self.handles)
         self._splice(inner, table, instruction.module)
-        for handle in returned:
+        for handle in handles_returned(returned):
             self.values.append(inner.raw_value(handle))
             self.handles.append(table[handle.index])
 

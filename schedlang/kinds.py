@@ -72,6 +72,13 @@ def _call(kind: InstructionKind, sch: Schedule, args: Sequence[Any]) -> Any:
     return kind.function(sch, *positional, **named)
 
 
+def handles_returned(returned: Any) -> list[Any]:
+    """What a user's function returned, as a list of handles."""
+    if returned is None:
+        return []
+    return returned if isinstance(returned, list) else [returned]
+
+
 class Macro(InstructionKind):
     """A Python function over other instructions, run again at every replay (design, section 3)."""
 
@@ -84,32 +91,32 @@ class Macro(InstructionKind):
 
     def expand(
         self, raw: Any, args: Sequence[Any], values: Values, *, recording: bool = False
-    ) -> tuple[Schedule, list[Any], list[Any], bool]:
+    ) -> tuple[Schedule, list[Any], Any]:
         """Run the function on an inner schedule.
 
-        Returns the inner schedule, its arguments, the handles it returned, and whether that was one
-        handle. Only a ``recording`` inner schedule keeps its instructions.
+        Returns the inner schedule, its arguments, and what it returned: None, a handle of the inner
+        schedule or a list of them. Only a ``recording`` inner schedule keeps its instructions.
         """
         from schedlang.schedule import Schedule
 
         inner = Schedule.inside(raw, recording=recording)
         taken = [map_handles(arg, lambda h: inner.adopt(h, values[h.index])) for arg in args]
         returned = self.call(inner, taken)
-        single = returned is not None and not isinstance(returned, (list, tuple))
-        handles = [returned] if single else list(returned or ())
-        for handle in handles:
+        if isinstance(returned, tuple):
+            returned = list(returned)
+        for handle in handles_returned(returned):
             if not isinstance(handle, (BlockRV, LoopRV)):
                 raise TypeError(f"{self.name} returned {handle!r}; it may return handles only")
             inner.own(handle)
-        return inner, taken, handles, single
+        return inner, taken, returned
 
     def call(self, sch: Schedule, args: Sequence[Any]) -> Any:
         """Call the Python function with stored arguments."""
         return _call(self, sch, args)
 
     def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
-        inner, _, handles, _ = self.expand(raw, args, values)
-        return [inner.raw_value(handle) for handle in handles]
+        inner, _, returned = self.expand(raw, args, values)
+        return [inner.raw_value(handle) for handle in handles_returned(returned)]
 
 
 class Sampling(InstructionKind):

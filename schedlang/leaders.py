@@ -29,14 +29,18 @@ class Leaders:
     Parameters
     ----------
     most: how many to keep, 1 or more.
+    verified: keep only those whose results were compared.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, verified: bool) -> None:
         self._most = most
+        self._verified = verified
         self._leaders: list[Leader] = []
 
     def add(self, record: Record, schedule: Schedule) -> None:
         """Take in a candidate that was measured, if it is one of the fastest."""
+        if not record.ok or (self._verified and not record.verified):
+            return
         if len(self._leaders) == self._most and record.latency >= self._leaders[-1].record.latency:
             return
         found = Leader(record, schedule, structural_key(schedule.mod))
@@ -53,8 +57,9 @@ class Leaders:
     def hold_finals(self, remeasure: Remeasure) -> tuple[Finals | None, Counter[str]]:
         """Time all against each other, and order them by that.
 
-        Those that fail are no leaders any more; returns how many by status, and what the others'
-        samples say, by the places in which they are now. None if there is no other.
+        Those that fail are no leaders any more. Returns what the samples of the others say, by the
+        rank of each before (0 was the fastest), None if there is no other; and how many failed, by
+        status.
         """
         found = remeasure(
             [Candidate(place, leader.schedule.mod) for place, leader in enumerate(self._leaders)]

@@ -14,6 +14,7 @@ from schedlang.expressions import IndexMap, IntExpr
 from schedlang.handles import BlockRV, LoopRV, handle_name
 from schedlang.instruction import Instruction
 from schedlang.kinds import Choice, Sampling
+from schedlang.sites import Taken, claim_site, free_site
 from schedlang.workload import Workload
 
 if TYPE_CHECKING:
@@ -42,11 +43,19 @@ def _workload_lines(workload: Workload) -> Iterator[str]:
 def print_lines(trace: Trace) -> Iterator[str]:
     """One statement an instruction; a comment where another module's instructions begin."""
     module = ""
+    taken: Taken = {}
     for instruction in trace.instructions:
         if instruction.module != module:
             module = instruction.module
             yield comment(module or "outside modules")
-        yield statement(instruction)
+        name = ""
+        if isinstance(instruction.kind, Sampling):
+            if free_site(taken, instruction.kind.name) != instruction.site:
+                name = instruction.site
+            claim_site(taken, name or instruction.kind.name)
+        elif instruction.site:
+            claim_site(taken, instruction.site)
+        yield statement(instruction, name=name)
 
 
 def comment(text: str) -> str:
@@ -54,8 +63,8 @@ def comment(text: str) -> str:
     return f"# {text if text.isprintable() else repr(text)}"
 
 
-def statement(instruction: Instruction, *, with_decision: bool = True) -> str:
-    """An instruction as a Python statement on ``sch``."""
+def statement(instruction: Instruction, *, with_decision: bool = True, name: str = "") -> str:
+    """An instruction as a Python statement on ``sch``; a draw says its ``name`` if it is given."""
     kind = instruction.kind
     arguments = [] if kind.is_method else ["sch"]
     if isinstance(kind, Choice):
@@ -66,8 +75,8 @@ def statement(instruction: Instruction, *, with_decision: bool = True) -> str:
             decision = instruction.decision
             shown = list(decision) if isinstance(decision, tuple) else decision
             arguments.append(f"decision={shown}")
-        if isinstance(kind, Sampling) and instruction.site != kind.name:
-            arguments.append(f"name={instruction.site!r}")
+        if name and not isinstance(kind, Choice):
+            arguments.append(f"name={name!r}")
     function = f"sch.{kind.name}" if kind.is_method else kind.function.__name__
     return f"{targets(instruction)}{function}({', '.join(arguments)})"
 
@@ -83,17 +92,20 @@ def targets(instruction: Instruction) -> str:
 
 
 def _arguments(instruction: Instruction) -> Iterator[str]:
+    parameters = instruction.kind.parameters
+    # What stands before *args can be given by position only.
+    by_position = next((k for k, p in enumerate(parameters) if p.variadic), 0)
     positional = True
-    for position, (parameter, arg) in enumerate(
-        zip(instruction.kind.parameters, instruction.args, strict=True)
-    ):
+    for position, (parameter, arg) in enumerate(zip(parameters, instruction.args, strict=True)):
         if parameter.variadic:
             yield from (literal(item) for item in arg)
             continue
-        if is_default(parameter.default, arg):
+        if position >= by_position and is_default(parameter.default, arg):
             positional = False
             continue
-        keyword = parameter.keyword_only or not positional or position > 0
+        keyword = position >= by_position and (
+            parameter.keyword_only or not positional or position > 0
+        )
         shown = ranges(arg) if parameter.argument.name == "ranges" else literal(arg)
         yield f"{parameter.name}={shown}" if keyword else shown
 
@@ -111,7 +123,7 @@ def literal(arg: Any, render_map: Callable[[IndexMap], str] | None = None) -> st
         return handle_name(arg)
     if isinstance(arg, tuple):
         if len(arg) == 2 and arg[0] in ("read", "write") and isinstance(arg[0], str):
-            return f'("{arg[0]}", {arg[1]})'
+            return f'("{arg[0]}", {literal(arg[1], render_map)})'
         return "[" + ", ".join(literal(item, render_map) for item in arg) + "]"
     if isinstance(arg, dict):
         items = (f"{key!r}: {literal(item, render_map)}" for key, item in arg.items())
@@ -155,7 +167,7 @@ def diff_traces(old: Trace, new: Trace) -> str:
     for site in before:
         if site in after and before[site] != after[site]:
             lines.append(f"{site}: {before[site]} -> {after[site]}")
-    old_lines = [statement(i, with_decision=False) for i in old.instructions]
-    new_lines = [statement(i, with_decision=False) for i in new.instructions]
+    old_lines = [statement(i, with_decision=False, name=i.site) for i in old.instructions]
+    new_lines = [statement(i, with_decision=False, name=i.site) for i in new.instructions]
     lines += difflib.unified_diff(old_lines, new_lines, "old", "new", lineterm="", n=1)
     return "\n".join(lines)

@@ -33,8 +33,8 @@ class Best:
     ----------
     record: as the search measured it.
     trace: how it is made; ``trace.as_python()`` prints it.
-    finals: what timing the fastest candidates against each other gave, by the records' ids; None
-        without finals.
+    finals: what timing the fastest candidates against each other gave; their ids are their ranks
+        in the search, from 0. None without finals.
     runner_up: the record of the second in the finals; None without one.
     """
 

@@ -21,7 +21,7 @@ from schedlang.errors import (
 from schedlang.expressions import IntExpr, IntRV, random_variables
 from schedlang.handles import BlockRV, Handle, LoopRV, handle_prefix, make_handle
 from schedlang.instruction import KINDS, Instruction, InstructionKind, Result, describe
-from schedlang.kinds import Choice, Macro, Primitive, Sampling
+from schedlang.kinds import Choice, Macro, Primitive, Sampling, handles_returned
 from schedlang.primitives.buffers import BufferPrimitives
 from schedlang.primitives.caches import CachePrimitives
 from schedlang.primitives.layouts import LayoutPrimitives
@@ -31,6 +31,7 @@ from schedlang.primitives.placement import PlacementPrimitives
 from schedlang.primitives.reductions import ReductionPrimitives
 from schedlang.primitives.sampling import ChoicePrimitives, SamplingPrimitives
 from schedlang.primitives.tensors import TensorPrimitives
+from schedlang.sites import claim_site, free_site, name_of_site
 from schedlang.trace import Trace
 from schedlang.tvm import analysis, errors
 from schedlang.tvm import schedule as tvm_schedule
@@ -117,7 +118,7 @@ class Schedule(
         sch._handles = [h for instruction in instructions for h in instruction.outputs]
         for instruction in instructions:
             if instruction.site:
-                sch._claim_recorded(instruction.site)
+                claim_site(sch._sites, name_of_site(sch._sites, instruction.site))
         return sch
 
     # -- what it holds ---------------------------------------------------------------------------
@@ -206,20 +207,23 @@ class Schedule(
             if self._workload is None:  # inside another one: it is simply part of that one's body
                 return kind.call(self, content)
             try:
-                inner, _, handles, single = kind.expand(self.raw, content, self._values)
+                inner, _, returned = kind.expand(self.raw, content, self._values)
             except Exception:
                 self._restore()  # what it did before it failed is in no trace
                 raise
+            handles = handles_returned(returned)
             prefixes = "".join(h.prefix for h in handles)
+            single = bool(handles) and not isinstance(returned, list)
             result = Result([inner.raw_value(h) for h in handles], prefixes, single)
-        elif isinstance(kind, Primitive):
-            try:
-                values = kind.run(self.raw, content, self._values)
-            except Exception as error:
-                raise self._refused(kind, content, error) from None
-            result = Result(values, kind.prefix * len(values), kind.single)
-        else:
+            recorded = self._record(kind, content, result)
+            return None if returned is None else recorded
+        if not isinstance(kind, Primitive):
             raise SpaceError(f"{kind.name} cannot be applied directly: use its method")
+        try:
+            values = kind.run(self.raw, content, self._values)
+        except Exception as error:
+            raise self._refused(kind, content, error) from None
+        result = Result(values, kind.prefix * len(values), kind.single)
         return self._record(kind, content, result)
 
     def _draw(self, name: str, args: list[Any], site: str | None, decision: Any) -> Any:
@@ -236,7 +240,7 @@ class Schedule(
             raise self._refused(kind, content, error) from None
         if site is not None and not isinstance(site, str):
             raise self._refused(kind, content, ValueError(f"name is a string, not {site!r}"))
-        unique = self._free_site(site or kind.name)
+        unique = free_site(self._sites, site or kind.name)
         if decision is None or self._workload is None:
             decision = self._decider.decide(unique, distribution)
         decision = plain_decision(decision)
@@ -249,7 +253,7 @@ class Schedule(
                 ),
             )
         result = kind.result(self.raw, content, self._values, distribution, decision)
-        self._claim_site(site or kind.name)
+        claim_site(self._sites, site or kind.name)
         return self._record(kind, content, result, unique, decision, distribution)
 
     def _choose(self, name: str, options: Any, probs: Any, decision: int | None) -> Any:
@@ -273,7 +277,7 @@ class Schedule(
                 f"more than {MAX_CHOICES} choices in one trace, the last {name!r} in module "
                 f"{self._module() or '(none)'}: a loop of choices that does not end?"
             )
-        site = self._free_site(name)
+        site = free_site(self._sites, name)
         if decision is None or self._workload is None:
             decision = self._decider.choose(site, distribution, labels)
         decision = plain_decision(decision)
@@ -281,7 +285,7 @@ class Schedule(
             known = decision in range(len(options))
             why = "has probability 0" if known else f"is not in 0..{len(options) - 1}"
             raise self._refused(kind, content, ValueError(f"option {decision} of {site!r} {why}"))
-        self._claim_site(name)
+        claim_site(self._sites, name)
         self._record(kind, content, Result([], "", False), site, decision, distribution)
         return options[decision]
 
@@ -336,30 +340,7 @@ class Schedule(
                     self._module(),
                 )
             )
-        if result.single:
-            return handles[0]
-        return handles if result.prefixes or not isinstance(kind, Macro) else None
-
-    def _free_site(self, name: str) -> str:
-        """The site that a draw of this name gets: numbered where the name is taken."""
-        count = self._sites.get(name, 0)
-        return name if count == 0 else self._free_site(f"{name}#{count}")
-
-    def _claim_site(self, name: str) -> None:
-        count = self._sites.get(name, 0)
-        self._sites[name] = count + 1
-        if count:
-            self._claim_site(f"{name}#{count}")
-
-    def _claim_recorded(self, site: str) -> None:
-        """Claim the name that a recorded site came from, so that numbering goes on behind it."""
-        name = site
-        while "#" in name:
-            name = name.rpartition("#")[0]
-            if self._free_site(name) == site:
-                self._claim_site(name)
-                return
-        self._claim_site(site)
+        return handles[0] if result.single else handles
 
     def _refused(
         self, kind: InstructionKind, args: tuple[Any, ...], error: Exception
@@ -416,7 +397,9 @@ class Schedule(
 
     def rollback(self, mark: tuple[int, dict[str, int], int]) -> None:
         """Undo everything recorded since ``mark``; handles from before stay valid."""
-        count, self._sites, self._choices = mark
+        count, self._sites, choices = mark
+        self._decider.undone(self._choices - choices)
+        self._choices = choices
         undone = self._instructions[count:]
         del self._instructions[count:]
         kept = sum(len(i.outputs) for i in self._instructions)

@@ -150,7 +150,8 @@ class Space:
         """Every path of choices with a positive probability, each with a trace that took it.
 
         The program is run again with a forced prefix of choices until no option is left over.
-        SpaceError when there are more than ``limit``.
+        Choices of modules that then did not apply do not count: paths that differ in them only are
+        one sketch. SpaceError when there are more than ``limit``.
         """
         return list(self.iterate_sketches(workload, seed, limit))
 
@@ -160,22 +161,28 @@ class Space:
         """``sketches``, one at a time."""
         workload = as_workload(workload)
         pending: list[tuple[int, ...]] = [()]
-        found = 0
+        seen: set[tuple[int, ...]] = set()
+        complete: set[tuple[int, ...]] = set()
         while pending:
             prefix = pending.pop()
             path = Path(prefix, random.Random(seed))
             sch = self._run(workload, path)
             for depth in range(len(path.taken) - 1, len(prefix) - 1, -1):
+                if path.state(depth) in seen:
+                    continue
+                seen.add(path.state(depth))
                 taken = tuple(number for _, _, number in path.taken[:depth])
                 for number in reversed(path.alternatives[depth]):
                     pending.append((*taken, number))
-            found += 1
-            if found > limit:
+            whole = path.state(len(path.taken))
+            if whole in complete:  # it differs in choices only that were rolled back
+                continue
+            complete.add(whole)
+            if len(complete) > limit:
                 raise SpaceError(
-                    f"more than {limit} sketches; choices of the last one: "
-                    f"{[(site, labels[n]) for site, labels, n in path.taken]}"
+                    f"more than {limit} sketches; choices of the last one: {list(path.choices())}"
                 )
-            yield Sketch(tuple((site, labels[n]) for site, labels, n in path.taken), sch.trace)
+            yield Sketch(path.choices(), sch.trace)
 
     def __repr__(self) -> str:
         return f"Space([{', '.join(m.name for m in self.modules)}], name={self.name!r})"

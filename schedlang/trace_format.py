@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from schedlang.distributions import (
     Categorical,
@@ -384,7 +384,7 @@ def _distribution(stored: Any, where: str) -> Distribution:
     try:
         return distribution_from_json(stored)
     except DistributionError as error:
-        raise TraceFormatError(where, _short(str(error), 200)) from None
+        raise TraceFormatError(where, _short(str(error), 400)) from None
 
 
 _EXPECTED: dict[str, tuple[type, ...]] = {
@@ -430,7 +430,7 @@ def _check_handle_kind(argument: str, arg: Any, where: str) -> None:
     wrong_bool = isinstance(arg, bool) and bool not in expected
     if wrong_bool or not isinstance(arg, expected):
         raise TraceFormatError(where, f"must be of kind {argument}, not {_short(repr(arg))}")
-    items: tuple[Any, ...] = arg if argument in _ITEMS else ()
+    items = cast("tuple[Any, ...]", arg) if argument in _ITEMS else ()
     for position, item in enumerate(items):
         if isinstance(item, bool) or not isinstance(item, _ITEMS[argument]):
             raise TraceFormatError(f"{where}[{position}]", f"not one of {argument}: {_short(item)}")

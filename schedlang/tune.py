@@ -85,7 +85,8 @@ def tune(
     with LocalCPU(workload, target, verify=verify, seed=seed) as measurer:
         opened = open_database(database)
         try:
-            run = _Run(workload, target, strategy, seed, opened, Leaders(max(finals, 1)))
+            leaders = Leaders(max(finals, 1), verified=verify is not False)
+            run = _Run(workload, target, strategy, seed, opened, leaders)
             with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
                 finished = run.search(measurer, trials, bar)
                 if finals:
@@ -181,8 +182,7 @@ class _Run:
         )
         [record] = self.database.append([record])
         self.records.append(record)
-        if record.ok:
-            self.leaders.add(record, proposal.schedule)
+        self.leaders.add(record, proposal.schedule)
 
     def hold_finals(self, measurer: LocalCPU) -> None:
         """Time the fastest candidates against each other."""

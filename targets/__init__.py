@@ -1,11 +1,18 @@
 """Targets: what a machine is, and how programs are built and measured on it."""
 
+from typing import TYPE_CHECKING, Any
+
 from schedlang.targets.build import BuildError, CompiledProgram, build_callable, export_library
 from schedlang.targets.local_cpu import LocalCPU
 from schedlang.targets.target import Target, as_target, toolchain_key
 from schedlang.targets.timing import TimingPolicy
 
+if TYPE_CHECKING:
+    from schedlang.targets.rpc import RPC
+    from schedlang.targets.rpc_fleet import start_server, start_tracker
+
 __all__ = [
+    "RPC",
     "BuildError",
     "CompiledProgram",
     "LocalCPU",
@@ -14,5 +21,18 @@ __all__ = [
     "as_target",
     "build_callable",
     "export_library",
+    "start_server",
+    "start_tracker",
     "toolchain_key",
 ]
+
+_LAZY = {"RPC": "rpc", "start_server": "rpc_fleet", "start_tracker": "rpc_fleet"}
+
+
+def __getattr__(name: str) -> Any:
+    """Names that most programs never use are imported when they are."""
+    if name in _LAZY:
+        import importlib
+
+        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -115,12 +115,13 @@ class LocalCPU:
         self,
         candidates: Sequence[Candidate],
         rounds: int = 30,
-        budget_seconds: float = 10.0,
+        budget_seconds: float = 5.0,
     ) -> list[Measurement]:
         """Time a few candidates against each other, with one sample of each in turn.
 
-        Returns one measurement for each, in the same order: those that are ok have equally many
-        samples, ``rounds`` or what was done in ``budget_seconds``, and were verified once more
+        Returns one measurement for each, in the same order. Those that are ok have equally many
+        samples: ``rounds``, up to four times as many while the medians of the two fastest are not
+        known well enough, or what was done in ``budget_seconds``. They were verified once more,
         unless ``verify`` is False.
         """
         turns = Turns(self._pool, self._requests, verify=self._verify is not False)

@@ -230,8 +230,11 @@ class WorkerPool:
         raise WorkloadError(f"the unscheduled program cannot be the reference: {message}{tail}")
 
 
-def explain_exit(code: int, stderr: str) -> dict[str, Any]:
-    """A refusal that says how a worker ended."""
+def explain_exit(code: int | None, stderr: str) -> dict[str, Any]:
+    """A refusal that says how a worker ended; ``code`` is None if it stopped talking before."""
+    if code is None:
+        message = "the program closed the worker's pipes or wrote to them"
+        return {"ok": False, "status": str(Status.CRASHED), "message": message}
     try:
         ended = signal.Signals(-code).name if code < 0 else f"exit status {code}"
     except ValueError:

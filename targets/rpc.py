@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
 import math
 import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,52 +23,26 @@ from schedlang.targets.local_cpu import (
 )
 from schedlang.targets.pool import Reply, Request, Slot, idle_slots
 from schedlang.targets.roofline import shortest_time
-from schedlang.targets.rpc_fleet import Tracker, tracker_address
+from schedlang.targets.rpc_fleet import Tracker, find_servers, is_here, tracker_address
 from schedlang.targets.rpc_pool import SessionPool
+from schedlang.targets.rpc_work import SERVED, Stage, Work, explain, lost_twice, prefer_other
 from schedlang.targets.rpc_worker import LOST, STALE
 from schedlang.targets.target import Target, as_target
 from schedlang.targets.timing import TimingPolicy
-from schedlang.tvm import rpc
 from schedlang.tvm.program import to_json
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tvm.ir import IRModule
-
     from schedlang.workload import Workload
 
-_ASK_SECONDS = 10.0
 _CONNECT_SECONDS = 10.0
 # A server says itself that a session is over; one that has not by now hangs.
 _GRACE_SECONDS = 5.0
 _LIBRARIES_A_WORKER = 4
 _REFERENCE_TRIES = 3
-
-
-class _Stage(enum.StrEnum):
-    """What a worker is doing; the value is the name of the request."""
-
-    BUILD = "build"
-    RESERVE = "reserve"
-    CONNECT = "connect"
-    REFERENCE = "reference"
-    RUN = "run"
-
-
-@dataclass(slots=True, eq=False)
-class _Work:
-    """A program on its way; ``lost_on`` are the servers that did not survive it."""
-
-    id: int
-    serial: int
-    module: IRModule
-    timeout: float
-    library: str = ""
-    server: str = ""
-    lost_on: list[str] = field(default_factory=list)
-    build_seconds: float = 0.0
-    run_seconds: float = 0.0
+# With fewer, the order of two candidates is a matter of luck.
+_FEWEST_ROUNDS = 2
 
 
 class RPC:
@@ -135,10 +108,10 @@ class RPC:
         self.runs: Counter[str] = Counter()
         self._tracker = tracker_address(tracker)
         self._key = key
-        servers = _find_servers(self._tracker, key)
+        servers = find_servers(self._tracker, key)
         self._servers = len(servers)
         self._builders = builders or Target("cpu").cores
-        self._overlap = overlap if overlap is not None else not any(map(_is_here, servers))
+        self._overlap = overlap if overlap is not None else not any(map(is_here, servers))
         self._build_timeout = build_timeout
         self._run_timeout = run_timeout
         self._server_timeout = server_timeout
@@ -147,7 +120,7 @@ class RPC:
         self._recycle_after = recycle_after
         self._measured = 0
         self._serials = itertools.count()
-        self._jobs: dict[int, tuple[_Work, _Stage]] = {}
+        self._jobs: dict[int, tuple[Work, Stage]] = {}
         self._building = True
         self._contact = time.monotonic()
         self._reference_library = ""
@@ -167,23 +140,66 @@ class RPC:
 
         An abandoned iteration leaves none behind.
         """
-        queue = deque(
-            _Work(candidate.id, next(self._serials), candidate.module, self._run_timeout)
-            for candidate in candidates
-        )
+        queue = deque(map(self._work, candidates))
         for work, reply in self._drive(queue, deque()):
-            yield self._result(work, reply)
+            _forget(work)
+            measurement = self._measurement(work, reply)
+            if measurement.ok:
+                self._measured += 1
+                if self.best_so_far is None or measurement.latency < self.best_so_far:
+                    self.best_so_far = measurement.latency
+            yield measurement
+
+    def remeasure(
+        self,
+        candidates: Sequence[Candidate],
+        rounds: int = 30,
+        budget_seconds: float = 10.0,
+    ) -> list[Measurement]:
+        """Time a few candidates against each other, with one sample of each in a round.
+
+        Returns one measurement for each, in the same order: those that are ok have equally many
+        samples, ``rounds`` or what was done in ``budget_seconds``, and were verified once more
+        unless ``verify`` is False. Each sample is taken in a session of its own, on any server.
+        """
+        if rounds < 1:
+            raise ValueError(f"rounds={rounds}; give 1 or more")
+        works = [self._work(candidate) for candidate in candidates]
+        factor = None if self._verify is False else math.inf
+        once = replace(self._timing, min_repeats=1, max_repeats=1)
+        found: dict[int, Measurement] = {}
+        samples: dict[int, list[float]] = {work.serial: [] for work in works}
+        for work in works:
+            work.policy, work.verify_factor = once, factor
+        queue, built = deque(works), deque[Work]()
+        end = time.monotonic() + budget_seconds
+        for number in range(rounds):
+            if number >= _FEWEST_ROUNDS and time.monotonic() >= end:
+                break
+            for work, reply in self._drive(queue, built):
+                found[work.serial] = measurement = self._measurement(work, reply)
+                if measurement.ok:
+                    samples[work.serial] += measurement.samples
+            alive = [work for work in works if found[work.serial].ok]
+            for work in alive:
+                work.verify_factor = None
+            # There and back: what changes steadily within a round then favours none.
+            queue, built = deque(), deque(alive if number % 2 else reversed(alive))
+        for work in works:
+            _forget(work)
+        return [_with_samples(found[w.serial], samples[w.serial], factor) for w in works]
 
     @property
     def reference_latency(self) -> float:
         """Median latency of the unscheduled program in seconds; measured when first asked for."""
         if self._reference_latency is None:
-            work = _Work(-1, next(self._serials), self.workload.mod, _START_TIMEOUT)
             self._build_reference()
-            work.library = self._reference_library
+            work = self._work(Candidate(-1, self.workload.mod))
+            work.library, work.timeout = self._reference_library, _START_TIMEOUT
+            work.policy, work.verify_factor = _REFERENCE_POLICY, None
             ((work, reply),) = self._drive(deque(), deque([work]))
             if not reply.ok:
-                raise TargetError(f"the unscheduled program cannot be timed: {_message(reply)}")
+                raise TargetError(f"the unscheduled program cannot be timed: {explain(reply)}")
             samples = tuple(reply.header["samples"])
             self._reference_latency = Measurement(-1, Status.OK, samples).latency
         return self._reference_latency
@@ -225,14 +241,14 @@ class RPC:
     def _build_reference(self) -> None:
         if self._reference_library:
             return
-        header = {"request": _Stage.BUILD, "name": "reference"}
+        header = {"request": Stage.BUILD, "name": "reference"}
         program = to_json(self.workload.mod).encode()
         reply = self._pool.ask(self._pool.ready(), Request(header, (program,), _START_TIMEOUT))
         if not reply.ok:
-            raise WorkloadError(f"the unscheduled program cannot be built: {_message(reply)}")
+            raise WorkloadError(f"the unscheduled program cannot be built: {explain(reply)}")
         self._reference_library = reply.header["library"]
 
-    def _drive(self, queue: deque[_Work], built: deque[_Work]) -> Iterator[tuple[_Work, Reply]]:
+    def _drive(self, queue: deque[Work], built: deque[Work]) -> Iterator[tuple[Work, Reply]]:
         """Build and run until all have a last reply; ``built`` need no building."""
         self._contact = time.monotonic()
         try:
@@ -251,7 +267,7 @@ class RPC:
                     self._pool.drop(slot)
             self._jobs.clear()
 
-    def _submit(self, queue: deque[_Work], built: deque[_Work]) -> list[tuple[_Work, Reply]]:
+    def _submit(self, queue: deque[Work], built: deque[Work]) -> list[tuple[Work, Reply]]:
         """Give idle workers something to do; returns what cannot be built at all."""
         pool, refused = self._pool, []
         for slot in idle_slots(pool.slots):
@@ -263,7 +279,7 @@ class RPC:
             self._turn(builds, runs, queue, built)
             if built and runs < self._servers and (self._overlap or not self._building):
                 work = built.popleft()
-                self._ask(slot, work, _Stage.RESERVE)
+                self._ask(slot, work, Stage.RESERVE)
             elif queue and builds < self._builders and self._may_build(built):
                 work = queue.popleft()
                 try:
@@ -274,37 +290,37 @@ class RPC:
                     header = {"ok": False, "status": Status.BUILD_ERROR, "message": message}
                     refused.append((work, Reply(header)))
                     continue
-                self._ask(slot, work, _Stage.BUILD, program)
+                self._ask(slot, work, Stage.BUILD, program)
         return refused
 
     def _in_flight(self) -> tuple[int, int]:
-        builds = sum(stage is _Stage.BUILD for _, stage in self._jobs.values())
+        builds = sum(stage is Stage.BUILD for _, stage in self._jobs.values())
         return builds, len(self._jobs) - builds
 
-    def _may_build(self, built: deque[_Work]) -> bool:
+    def _may_build(self, built: deque[Work]) -> bool:
         room = len(built) < _LIBRARIES_A_WORKER * self._pool.size
         return room and (self._overlap or self._building)
 
-    def _turn(self, builds: int, runs: int, queue: deque[_Work], built: deque[_Work]) -> None:
+    def _turn(self, builds: int, runs: int, queue: deque[Work], built: deque[Work]) -> None:
         """Without overlap: change from building to running, or back, when all have finished."""
         if self._building:
             self._building = builds > 0 or (bool(queue) and self._may_build(built))
         else:
             self._building = not runs and not built
 
-    def _ask(self, slot: Slot, work: _Work, stage: _Stage, program: bytes = b"") -> None:
+    def _ask(self, slot: Slot, work: Work, stage: Stage, program: bytes = b"") -> None:
         header: dict[str, Any] = {"request": stage}
         blobs: tuple[bytes, ...] = ()
-        if stage is _Stage.BUILD:
+        if stage is Stage.BUILD:
             header["name"] = f"candidate{work.serial}"
             blobs, timeout = (program,), self._build_timeout
-        elif stage is _Stage.RESERVE:
+        elif stage is Stage.RESERVE:
             header["wait"] = self._server_timeout
             timeout = self._server_timeout + _GRACE_SECONDS
-        elif stage is _Stage.CONNECT:
+        elif stage is Stage.CONNECT:
             header["timeouts"] = {"run": work.timeout, "reference": _START_TIMEOUT}
             timeout = _CONNECT_SECONDS
-        elif stage is _Stage.REFERENCE:
+        elif stage is Stage.REFERENCE:
             header["library"] = self._reference_library
             timeout = _START_TIMEOUT + _GRACE_SECONDS
         else:
@@ -313,53 +329,53 @@ class RPC:
         self._jobs[slot.serial] = (work, stage)
         self._pool.submit(slot, Request(header, blobs, timeout))
 
-    def _how_to_run(self, work: _Work) -> dict[str, Any]:
-        if work.id < 0:
-            return {"policy": asdict(_REFERENCE_POLICY), "best": None, "verify_factor": None}
-        factor: float | None = _VERIFY_FACTOR
-        if self._verify is False:
-            factor = None
-        elif self._verify == "all" or self._measured < _ALWAYS_VERIFIED:
-            factor = math.inf
-        return {"policy": asdict(self._timing), "best": self.best_so_far, "verify_factor": factor}
+    def _how_to_run(self, work: Work) -> dict[str, Any]:
+        if work.policy is not None:
+            policy, best, factor = work.policy, None, work.verify_factor
+        else:
+            policy, best, factor = self._timing, self.best_so_far, _VERIFY_FACTOR
+            if self._verify is False:
+                factor = None
+            elif self._verify == "all" or self._measured < _ALWAYS_VERIFIED:
+                factor = math.inf
+        return {"policy": asdict(policy), "best": best, "verify_factor": factor}
 
-    def _advance(self, slot: Slot, reply: Reply, built: deque[_Work]) -> tuple[_Work, Reply] | None:
+    def _advance(self, slot: Slot, reply: Reply, built: deque[Work]) -> tuple[Work, Reply] | None:
         """The next stage of what the slot works on; returns it with its last reply."""
         work, stage = self._jobs.pop(slot.serial)
-        if stage is _Stage.BUILD:
+        if stage is Stage.BUILD:
             work.build_seconds = reply.seconds
             if not reply.ok:
                 return work, reply
             work.library = reply.header["library"]
             built.append(work)
-        elif stage is _Stage.RUN:
+        elif stage is Stage.RUN:
             work.run_seconds += reply.seconds
             return self._after_run(work, reply, built)
-        elif stage is _Stage.REFERENCE:
+        elif stage is Stage.REFERENCE:
             built.appendleft(work)
             self._check_reference(work, reply)
         elif not reply.ok:
             built.appendleft(work)
             self._check_servers(reply)
-        elif stage is _Stage.RESERVE:
+        elif stage is Stage.RESERVE:
             server = reply.header["server"]
-            work = _prefer_other(work, server, built)
+            work = prefer_other(work, server, built)
             work.server = server
-            self._ask(slot, work, _Stage.CONNECT)
+            self._ask(slot, work, Stage.CONNECT)
         else:
             work.run_seconds += reply.seconds
             self._contact = time.monotonic()
             self._check_threads(work, reply)
-            self._ask(slot, work, _Stage.RUN if reply.header["known"] else _Stage.REFERENCE)
+            self._ask(slot, work, Stage.RUN if reply.header["known"] else Stage.REFERENCE)
         return None
 
-    def _after_run(
-        self, work: _Work, reply: Reply, built: deque[_Work]
-    ) -> tuple[_Work, Reply] | None:
+    def _after_run(self, work: Work, reply: Reply, built: deque[Work]) -> tuple[Work, Reply] | None:
         status = reply.header["status"] if not reply.ok else ""
         if reply.ok or status not in (STALE, LOST) and not reply.lost:
             self._contact = time.monotonic()
             self.runs[work.server] += 1
+            work.lost_on.clear()
             return work, reply
         if status == STALE:
             built.appendleft(work)
@@ -368,17 +384,17 @@ class RPC:
         if len(work.lost_on) < 2:
             built.append(work)
             return None
-        return work, _lost_twice(work, reply)
+        return work, lost_twice(work, reply)
 
-    def _check_reference(self, work: _Work, reply: Reply) -> None:
+    def _check_reference(self, work: Work, reply: Reply) -> None:
         if reply.ok:
             self._contact = time.monotonic()
             return
         if not reply.lost and reply.header["status"] not in (LOST, STALE):
             raise WorkloadError(
-                f"the unscheduled program cannot be the reference: {_message(reply)}"
+                f"the unscheduled program cannot be the reference: {explain(reply)}"
             )
-        self._reference_faults.append(f"{work.server}: {_message(reply)}")
+        self._reference_faults.append(f"{work.server}: {explain(reply)}")
         if len(self._reference_faults) >= _REFERENCE_TRIES:
             raise TargetError(
                 "no server survives the unscheduled program: " + "; ".join(self._reference_faults)
@@ -386,13 +402,14 @@ class RPC:
 
     def _check_servers(self, reply: Reply) -> None:
         silence = time.monotonic() - self._contact
-        if silence >= self._server_timeout:
+        served = any(stage in SERVED for _, stage in self._jobs.values())
+        if silence >= self._server_timeout and not served:
             raise TargetError(
-                f"no server {self._key!r} for {silence:.0f} s: {_message(reply)}; "
+                f"no server {self._key!r} for {silence:.0f} s: {explain(reply)}; "
                 "are the servers running?"
             )
 
-    def _check_threads(self, work: _Work, reply: Reply) -> None:
+    def _check_threads(self, work: Work, reply: Reply) -> None:
         threads = reply.header["threads"]
         if threads != self.target.cores:
             raise TargetError(
@@ -402,78 +419,37 @@ class RPC:
                 f"{threads})"
             )
 
-    def _result(self, work: _Work, reply: Reply) -> Measurement:
-        if work.library:
-            Path(work.library).unlink(missing_ok=True)
+    def _work(self, candidate: Candidate) -> Work:
+        return Work(candidate.id, next(self._serials), candidate.module, self._run_timeout)
+
+    def _measurement(self, work: Work, reply: Reply) -> Measurement:
+        status = Status.OK
         if not reply.ok:
-            return Measurement(
-                work.id,
-                Status.BUILD_TIMEOUT if reply.timed_out else reply.status,
-                tuple(reply.header.get("samples", ())),
-                reply.message(self._build_timeout),
-                reply.stderr,
-                build_seconds=work.build_seconds,
-                run_seconds=work.run_seconds,
-            )
-        measurement = Measurement(
+            status = Status.BUILD_TIMEOUT if reply.timed_out else reply.status
+        return Measurement(
             work.id,
-            Status.OK,
-            tuple(reply.header["samples"]),
-            verified=reply.header["verified"],
+            status,
+            tuple(reply.header.get("samples", ())),
+            "" if reply.ok else reply.message(self._build_timeout),
+            "" if reply.ok else reply.stderr,
+            verified=reply.ok and reply.header["verified"],
             build_seconds=work.build_seconds,
             run_seconds=work.run_seconds,
         )
-        self._measured += 1
-        if self.best_so_far is None or measurement.latency < self.best_so_far:
-            self.best_so_far = measurement.latency
+
+
+def _forget(work: Work) -> None:
+    if work.library:
+        Path(work.library).unlink(missing_ok=True)
+
+
+def _with_samples(
+    measurement: Measurement, samples: Sequence[float], factor: float | None
+) -> Measurement:
+    if not measurement.ok:
         return measurement
-
-
-def _find_servers(tracker: tuple[str, int], key: str) -> list[rpc.Address]:
-    try:
-        found = rpc.registered(tracker, _ASK_SECONDS)
-    except rpc.TrackerError as error:
-        raise TargetError(str(error)) from error
-    if not found.get(key):
-        known = ", ".join(map(repr, sorted(found))) or "none"
-        raise TargetError(
-            f"the tracker at {tracker[0]}:{tracker[1]} has no server with the key {key!r}; "
-            f"keys with servers: {known}"
-        )
-    return found[key]
-
-
-def _is_here(server: rpc.Address) -> bool:
-    return server[0].startswith("127.") or server[0] in ("localhost", "::1")
+    return replace(measurement, samples=tuple(samples), verified=factor is not None)
 
 
 def _accept(reply: dict[str, Any]) -> None:
     """Every worker that has started will do."""
-
-
-def _prefer_other(work: _Work, server: str, built: deque[_Work]) -> _Work:
-    """What to run on ``server``: ``work``, unless it was lost there and another one waits."""
-    if server in work.lost_on:
-        for other in built:
-            if server not in other.lost_on and (other.id < 0) == (work.id < 0):
-                built.remove(other)
-                built.appendleft(work)
-                return other
-    return work
-
-
-def _message(reply: Reply) -> str:
-    return "no answer in time" if reply.timed_out else str(reply.header["message"])
-
-
-def _lost_twice(work: _Work, reply: Reply) -> Reply:
-    """Two servers in a row were lost with it: that is its own doing."""
-    where = " and then on ".join(work.lost_on)
-    hung = reply.timed_out
-    status = Status.RUN_TIMEOUT if hung else Status.CRASHED
-    what = "the server stopped answering" if hung else "the connection broke"
-    message = f"{what} while it ran, on {where}"
-    if not hung:
-        message += f" ({_message(reply)})"
-    header = {"ok": False, "status": status, "message": message}
-    return Reply(header, reply.lost, False, reply.stderr, reply.seconds)

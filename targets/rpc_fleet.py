@@ -64,6 +64,26 @@ def tracker_address(tracker: Tracker) -> tuple[str, int]:
     raise TargetError(f"tracker={tracker!r}; give (host, port) or 'host:port'")
 
 
+def find_servers(tracker: tuple[str, int], key: str) -> list[rpc.Address]:
+    """Addresses of the servers of this key; TargetError if there is none, or no tracker."""
+    try:
+        found = rpc.registered(tracker, _ASK_SECONDS)
+    except rpc.TrackerError as error:
+        raise TargetError(str(error)) from error
+    if not found.get(key):
+        known = ", ".join(map(repr, sorted(found))) or "none"
+        raise TargetError(
+            f"the tracker at {tracker[0]}:{tracker[1]} has no server with the key {key!r}; "
+            f"keys with servers: {known}"
+        )
+    return found[key]
+
+
+def is_here(server: rpc.Address) -> bool:
+    """Whether the server has an address of this machine only."""
+    return server[0].startswith("127.") or server[0] in ("localhost", "::1")
+
+
 @contextmanager
 def start_tracker(port: int = 0) -> Iterator[Service]:
     """A tracker on 127.0.0.1 for the ``with`` block; port 0 takes a free one.

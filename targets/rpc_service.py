@@ -21,8 +21,8 @@ from schedlang.targets.worker import _die_with_parent
 from schedlang.tvm import rpc
 
 _POLL_SECONDS = 0.1
-_HEALTHY_SECONDS = 1.0
 _FAILURES = 5
+_CANNOT_START = 3
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -41,18 +41,19 @@ def supervise(run: Callable[[], None], *, watch_input: bool) -> int:
     """
     failures = 0
     while failures < _FAILURES:
-        began = time.monotonic()
         child = os.fork()
         if child == 0:
             _serve(run)
-        while os.waitpid(child, os.WNOHANG)[0] == 0:
+        while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
             if not watch_input:
                 time.sleep(_POLL_SECONDS)
             elif select.select([0], [], [], _POLL_SECONDS)[0] and not os.read(0, 1):
                 os.killpg(0, signal.SIGKILL)
-        healthy = time.monotonic() - began > _HEALTHY_SECONDS
-        failures = 0 if healthy else failures + 1
-    print(f"it failed {failures} times in a row, within a second each", file=sys.stderr)
+        # A crash while it served, however soon, is a candidate's doing.
+        started = os.waitstatus_to_exitcode(ended[1]) != _CANNOT_START
+        failures = 0 if started else failures + 1
+        time.sleep(0 if started else _POLL_SECONDS)
+    print(f"it cannot start: {failures} tries", file=sys.stderr)
     return 1
 
 
@@ -64,6 +65,7 @@ def _serve(run: Callable[[], None]) -> None:
         run()
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        os._exit(_CANNOT_START)
     finally:
         os._exit(1)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.measurement import Measurement, Status
 from schedlang.targets.pool import Slot, WorkerPool, idle_slots
+from schedlang.targets.timing import relative_half_width
 from schedlang.targets.work import Requests, Work
 
 # With fewer, the order of two candidates is a matter of luck.
 _FEWEST_ROUNDS = 2
+# Times the rounds that were asked for, on a machine that has other work.
+_MOST_ROUNDS = 4
 
 
 @dataclass(slots=True)
@@ -39,7 +44,9 @@ class Turns:
     ) -> list[Measurement]:
         """One measurement for each candidate, in the same order.
 
-        It ends after ``rounds``, or at the first round that is complete after ``budget_seconds``.
+        It ends after ``rounds``, or up to four times as many while the medians of the two fastest
+        are not known well enough; in any case at the first round that ends after
+        ``budget_seconds``.
         """
         left = list(works)
         while left and self._worker_lost(left, rounds, budget_seconds):
@@ -59,8 +66,9 @@ class Turns:
             if self._first_run_lost(slot, work, discard=number == 0):
                 return True
         samples: dict[int, list[float]] = {work.serial: [] for work in works if self._works(work)}
-        for number in range(rounds):
-            if number >= _FEWEST_ROUNDS and time.monotonic() >= end:
+        for number in itertools.count():
+            late = number >= _FEWEST_ROUNDS and time.monotonic() >= end
+            if late or (number >= rounds and self._settled(number, rounds, samples)):
                 break
             # There and back: what changes steadily within a round then favours none.
             for work in works if number % 2 == 0 else reversed(works):
@@ -104,6 +112,13 @@ class Turns:
         del samples[work.serial]
         self._found[work.serial] = self.requests.failure(work, reply, building=False)
         return reply.lost
+
+    def _settled(self, number: int, rounds: int, samples: dict[int, list[float]]) -> bool:
+        # It must not depend on whether the two differ: that would make the p-value worthless.
+        fastest = sorted(samples.values(), key=statistics.median)[:2]
+        width = self.requests.timing.relative_width
+        known = all(relative_half_width(times) < width for times in fastest)
+        return known or number >= _MOST_ROUNDS * rounds
 
     def _calls(self, latency: float) -> int:
         timing = self.requests.timing

@@ -23,6 +23,8 @@ from schedlang.targets.protocol import Decoder, Message, ProtocolError, encode
 TAIL_BYTES = 4096
 _CHUNK = 1 << 16
 _REAP_SECONDS = 5.0
+# Between the end of a process's pipes and its own, while the system takes its memory apart.
+_ENDING_SECONDS = 2.0
 # TVM's threads spin this often before they sleep; its own default of 300000 (about 0.2 s) would
 # take a core from whatever another worker runs next. This still spans the pause between two calls.
 _SPIN_COUNT = "10000"
@@ -39,6 +41,7 @@ class WorkerProcess:
         if not sys.executable:
             raise TargetError("sys.executable is empty: no Python to start workers with")
         self.exited = False
+        self._garbled = False
         self._process = _spawner().submit(_spawn, _environment(threads)).result()
         self._finalizer = weakref.finalize(self, _kill, self._process)
         self._decoder = Decoder()
@@ -75,13 +78,30 @@ class WorkerProcess:
         code = self._process.returncode
         return 0 if code is None else code
 
-    def ended(self) -> int:
-        """After ``exited``: reap it, with everything that it may have left in its group.
+    def ended(self) -> int | None:
+        """After ``exited``: its exit status, negative for a signal, and None if it had not ended
+        but left the protocol, which a program that writes to its pipes can bring about.
 
-        A signal to a process that is ending does not change its exit status.
+        Reaps it, with everything that it may have left in its group.
         """
+        alone = not self._garbled and self._ends_by_itself()
         self._drain_stderr()
-        return self.kill()
+        code = self.kill()
+        return code if alone else None
+
+    def _ends_by_itself(self) -> bool:
+        end = time.monotonic() + _ENDING_SECONDS
+        while time.monotonic() < end:
+            # A full pipe would keep it from ending.
+            self._drain_stderr()
+            # Not reaped yet: its number must stay its own until its group has been killed.
+            try:
+                if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+                    return True
+            except ChildProcessError:  # the caller's program has all its children reaped
+                return True
+            time.sleep(0.002)
+        return False
 
     def _write(self) -> None:
         assert self._process.stdin is not None
@@ -102,7 +122,7 @@ class WorkerProcess:
         try:
             self._replies += self._decoder.feed(data)
         except (ProtocolError, ValueError):
-            self.exited = True
+            self.exited = self._garbled = True
         self.exited |= not data
 
     def _drain_stderr(self) -> bool:

@@ -74,8 +74,8 @@ def _ask(tracker: Address, message: list[Any], timeout: float) -> Any:
     name = f"the tracker at {tracker[0]}:{tracker[1]}"
     try:
         with socket.create_connection(tracker, timeout) as connection:
-            # Both sides write a message in two pieces. Unless told otherwise, the second piece waits
-            # for the first to be acknowledged, which takes 40 ms.
+            # Both sides write a message in two pieces. Unless told otherwise, the second waits for
+            # the first to be acknowledged, which takes 40 ms.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
             if struct.unpack("<i", base.recvall(connection, 4))[0] != base.RPC_TRACKER_MAGIC:

@@ -43,13 +43,13 @@ def _alive(pid: int) -> bool:
         return False
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def worker_pids() -> Callable[[int], set[int]]:
     """Process ids of the workers that a process has."""
     return _worker_pids
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def survivors() -> Callable[[set[int]], set[int]]:
     """Waits for processes to end, and gives those that do not; ends them too."""
     return _wait_until_gone

@@ -120,7 +120,7 @@ def test_text_in_a_trace_never_runs(tmp_path: Path) -> None:
         instructions[0]["module"] = attack
         instructions[3]["site"] = attack
         instructions[12]["args"]["ann_key"] = attack
-        instructions[12]["args"]["ann_val"] = {"dict": {attack: [attack]}}
+        instructions[12]["args"]["ann_val"] = {"dict": {attack: ["read", attack]}}
         instructions[19]["site"] = attack + "?"
         instructions[19]["args"]["options"][0] = attack
         trace = Trace.from_json(json.dumps(document), product())

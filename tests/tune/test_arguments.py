@@ -36,7 +36,7 @@ def tile_rows(sch: sl.Schedule, block: sl.BlockRV) -> None:
     ids=["tensors", "PrimFunc", "IRModule"],
 )
 def test_what_makes_a_workload_is_taken(make: Callable[[], Any], name: str) -> None:
-    result = sl.tune(make(), "cpu", space=sl.Space([tile_rows]), trials=1)
+    result = sl.tune(make(), "cpu", space=sl.Space([tile_rows]), trials=1, finals=0)
     assert result.workload == sl.workloads.from_te(tensors())
     assert result.workload.name == name
     assert result.best.record.verified
@@ -67,7 +67,7 @@ def test_a_strategy_of_ones_own_is_told_every_outcome() -> None:
     """``tile_rows`` has six programs: the search ends before the trials are used up."""
     workload = sl.workloads.from_te(tensors())
     search = Listening(sl.Space([tile_rows]), workload)
-    result = sl.tune(workload, trials=50, search=search)
+    result = sl.tune(workload, trials=50, search=search, finals=0)
     assert len(search.proposed) == len(result.records) == 6
     assert sorted(outcome.id for outcome in search.told) == [p.id for p in search.proposed]
     assert [outcome.measurement.samples for outcome in search.told] == [
@@ -91,6 +91,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"trials": 2.5}, ValueError, "trials=2.5; give a whole number, 1 or more"),
     ({"seed": -1}, ValueError, "seed=-1; give a whole number, 0 or more"),
     ({"seed": None}, ValueError, "seed=None; give a whole number, 0 or more"),
+    ({"finals": -1}, ValueError, "finals=-1; give a whole number, 0 or more"),
     ({"search": "genetic"}, ValueError, "search='genetic'; known: random, or give a Strategy"),
     ({"search": Random}, ValueError, "or give a Strategy"),
     ({"verify": "some"}, sl.TargetError, "verify='some'; choose True, False or 'all'"),

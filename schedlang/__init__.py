@@ -1,7 +1,7 @@
 """schedlang: an embedded probabilistic language for tensor-program schedules, on Apache TVM."""
 
 from schedlang import workloads
-from schedlang.database import Database, open_database
+from schedlang.database import Database, Record, open_database
 from schedlang.distributions import (
     Categorical,
     ComputeLocation,
@@ -27,7 +27,7 @@ from schedlang.errors import (
     TraceFormatError,
     WorkloadError,
 )
-from schedlang.expressions import IndexMap, IntExpr, IntRV
+from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
 from schedlang.handles import BlockRV, LoopRV
 from schedlang.kinds import instruction, sampling_instruction
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
@@ -65,6 +65,7 @@ __all__ = [
     "PartitionedTile",
     "PerfectTile",
     "Permutation",
+    "Record",
     "SchedlangError",
     "Schedule",
     "Sketch",
@@ -86,6 +87,8 @@ __all__ = [
     "distribution_from_json",
     "distribution_to_json",
     "instruction",
+    "maximum",
+    "minimum",
     "module",
     "open_database",
     "replay",

@@ -106,8 +106,19 @@ def _arguments(instruction: Instruction) -> Iterator[str]:
         keyword = position >= by_position and (
             parameter.keyword_only or not positional or position > 0
         )
-        shown = ranges(arg) if parameter.argument.name == "ranges" else literal(arg)
+        if parameter.argument.name == "ranges":
+            shown = ranges(arg)
+        else:
+            shown = _weights(arg) if parameter.name == "weights" else literal(arg)
         yield f"{parameter.name}={shown}" if keyword else shown
+
+
+def _weights(stored: Any) -> str:
+    """Weights of tile levels as the dict of dicts that a user writes."""
+    try:
+        return repr({level: dict(table) for level, table in stored})
+    except (TypeError, ValueError):  # not of that shape: a trace read from a file may hold anything
+        return literal(stored)
 
 
 def is_default(default: Any, arg: Any) -> bool:
@@ -143,8 +154,8 @@ def literal(arg: Any, render_map: Callable[[IndexMap], str] | None = None) -> st
 
 def _expression(expr: int | IntExpr | IndexMap) -> str:
     # Python's own min and max would compare the values, and index variables have none.
-    text = re.sub(r"\bmin\(", "sl.expressions.minimum(", str(expr))
-    return re.sub(r"\bmax\(", "sl.expressions.maximum(", text)
+    text = re.sub(r"\bmin\(", "sl.minimum(", str(expr))
+    return re.sub(r"\bmax\(", "sl.maximum(", text)
 
 
 def ranges(index_map: IndexMap, render: Callable[[int | IntExpr], str] = _expression) -> str:

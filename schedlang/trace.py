@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class Trace:
     """Instructions in order; edits return new traces; equal by content.
 
+    Which module recorded an instruction is kept and stored, but is no part of the content: a trace
+    and what its printed program rebuilds are equal.
+
     Attributes
     ----------
     instructions: the steps; handles are numbered in the order in which they are defined.
@@ -80,7 +83,7 @@ class Trace:
 
     @cached_property
     def _content(self) -> str:
-        return trace_format.dump(self.instructions)
+        return trace_format.dump(self.instructions, provenance=False)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):

@@ -31,9 +31,16 @@ MAX_ITEMS = 1 << 16
 _INT64 = 1 << 63
 
 
-def dump(instructions: Sequence[Instruction]) -> str:
-    """The stored form, one line; equal instructions give equal text."""
-    stored = {"schema": SCHEMA, "instructions": [_encode_instruction(i) for i in instructions]}
+def dump(instructions: Sequence[Instruction], *, provenance: bool = True) -> str:
+    """The stored form, one line; equal instructions give equal text.
+
+    Without ``provenance`` it leaves out which module recorded what: traces are compared by that.
+    """
+    steps = [_encode_instruction(i) for i in instructions]
+    if not provenance:
+        for step in steps:
+            step.pop("module", None)
+    stored = {"schema": SCHEMA, "instructions": steps}
     return json.dumps(stored, separators=(",", ":"), allow_nan=False, sort_keys=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from schedlang.database import Database, Record, open_database
@@ -28,6 +28,7 @@ from schedlang.workloads.construct import as_workload
 
 __all__ = ["BATCH", "SEARCHES", "Target", "default_space", "tune"]
 
+MakeStrategy = Callable[[Space, Workload, int], Strategy]
 BATCH = 32
 SEARCHES = ("random",)
 
@@ -44,7 +45,7 @@ def tune(
     space: Space | Module | None = None,
     trials: int = 64,
     seed: int = 0,
-    search: str | Strategy = "random",
+    search: str | MakeStrategy | Strategy = "random",
     database: Database | str | os.PathLike[str] | None = None,
     verify: Verify = True,
     finals: int = 5,
@@ -59,7 +60,8 @@ def tune(
     space: what to search; by default the target's own.
     trials: candidates to measure at most.
     seed: of the search and of the random inputs.
-    search: ``"random"``, or a strategy made for this space and workload.
+    search: ``"random"``, a function ``(space, workload, seed) -> Strategy`` such as a strategy's
+        class, or a strategy made for this space and workload.
     database: where records go: a path, a ``Database``, or None for memory only.
     verify: compare results with the unscheduled program's: True for candidates that could win,
         ``"all"``, or False.
@@ -116,9 +118,16 @@ def _as_space(space: Space | Module | None, target: Target) -> Space:
     )
 
 
-def _as_strategy(search: str | Strategy, space: Space, workload: Workload, seed: int) -> Strategy:
+def _as_strategy(
+    search: str | MakeStrategy | Strategy, space: Space, workload: Workload, seed: int
+) -> Strategy:
     if isinstance(search, Strategy):
         return search
+    if callable(search):
+        made = search(space, workload, seed)
+        if isinstance(made, Strategy):
+            return made
+        raise ValueError(f"search={search!r} made a {type(made).__name__}, not a Strategy")
     if search == "random":
         return Random(space, workload, seed)
     raise ValueError(f"search={search!r}; known: {', '.join(SEARCHES)}, or give a Strategy")

@@ -245,6 +245,7 @@ def explain_exit(code: int | None, stderr: str) -> dict[str, Any]:
     status, message = Status.CRASHED, f"the worker ended with {ended}"
     if out_of_memory:
         status = Status.OUT_OF_MEMORY
+        message += " when it ran out of memory"
     elif code == -signal.SIGKILL:
         status = Status.OUT_OF_MEMORY
         message += ": the system kills so when memory runs out"

@@ -111,7 +111,7 @@ class SamplingPrimitives(InstructionGroup):
 
     @sampling(_given)
     def sample(
-        self, distribution: DistributionValue, name: str | None = None, decision: Any = None
+        self, distribution: DistributionValue, decision: Any = None, name: str | None = None
     ) -> Any:
         """Draw from any distribution, your own too: an ``IntRV``, or a list for tuple decisions."""
         return self._draw("sample", [distribution], name, decision)

@@ -65,7 +65,7 @@ for i in T.unroll(1 << 24):
 UNROLLED_FOR_MINUTES = """
 for i in T.unroll(64):
     for j in T.unroll(64):
-        for k in T.unroll(64):
+        for k in T.unroll(16):
             C[i, j] = C[i, j] + T.exp(A[i, k] * B[k, j])
 """
 # 1600 lines of 64 KiB each.
@@ -103,7 +103,7 @@ FAULTS = {
         from_body(UNROLLED_FOR_MINUTES), Status.BUILD_TIMEOUT, "not done within 6 s"
     ),
     "memory while building": Fault(
-        from_body(UNROLLED_INTO_MEMORY), Status.OUT_OF_MEMORY, "bad_alloc"
+        from_body(UNROLLED_INTO_MEMORY), Status.OUT_OF_MEMORY, "bad_alloc|ran out of memory"
     ),
     "memory while running": Fault(from_body(HUGE_CACHE), Status.OUT_OF_MEMORY, "."),
     "flood": Fault(from_body(FLOOD), Status.WRONG_RESULT, "not written, or not a number"),

@@ -1,5 +1,5 @@
-"""What the fault suite knows about the workers."""
+"""What the fault suite knows about processes."""
 
-from tests.targets.conftest import environment, survivors, worker_pids
+from tests.targets.conftest import survivors
 
-__all__ = ["environment", "survivors", "worker_pids"]
+__all__ = ["survivors"]

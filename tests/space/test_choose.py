@@ -39,7 +39,10 @@ def test_options_are_drawn_with_their_probabilities() -> None:
     """A correct draw fails this with a probability of less than 1e-9 (6 standard deviations)."""
     n = 2000
     sch = sl.Schedule(product(), seed=0)
-    met = Counter(sch.copy().choose("option", ("a", "b", "c"), [1, 3, 0]) for _ in range(n))
+    met = Counter(
+        sl.Schedule(product(), seed=seed).choose("option", ("a", "b", "c"), [1, 3, 0])
+        for seed in range(n)
+    )
     assert met["c"] == 0
     assert abs(met["b"] - 0.75 * n) < 6 * math.sqrt(n * 0.75 * 0.25)
     assert sch.choose("one", ["only"]) == "only"

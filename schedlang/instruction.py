@@ -64,6 +64,7 @@ class InstructionKind:
         self.name = name
         self.function = function
         self.pure = pure
+        self.signature = inspect.signature(function)
         self.parameters = _parameters_of(function, skip)
 
     def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
@@ -231,9 +232,8 @@ def register(kind: InstructionKind) -> None:
 
 def call_with(schedule: Schedule, kind: InstructionKind, *args: Any, **kwargs: Any) -> Any:
     """Bind a free function's call to its parameters and record it."""
-    signature = inspect.signature(kind.function)
     try:
-        bound = signature.bind(schedule, *args, **kwargs)
+        bound = kind.signature.bind(schedule, *args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{kind.name}: {error}") from None
     bound.apply_defaults()

@@ -39,10 +39,12 @@ class LoopKind(enum.StrEnum):
     OPAQUE = "O"
 
 
+_LOOP_KINDS = {"S": LoopKind.SPATIAL, "R": LoopKind.REDUCTION}
+
+
 def loop_kind(sch: TVMSchedule, loop: Any) -> LoopKind:
     """Kind of a loop, by how the blocks below it use its variable."""
-    kind = str(_loop_iter_type(sch, loop))
-    return LoopKind(kind) if kind in ("S", "R") else LoopKind.OPAQUE
+    return _LOOP_KINDS.get(_loop_iter_type(sch, loop), LoopKind.OPAQUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,4 +253,4 @@ def stores_contiguously(sch: TVMSchedule, block: Any, loop: Any) -> bool:
 
 
 def _mentions(expr: Any, variable: Any) -> bool:
-    return any(variable.same_as(other) for other in _undefined_vars(expr, []))
+    return any(variable.same_as(other) for other in _undefined_vars(expr, [])[:])

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from schedlang.schedule import Schedule
 from tests.primitives.case import Case, Misuse
-from tests.primitives.programs import biased_matmul, chain, elementwise, matmul, relu_matmul, row_sum
+from tests.primitives.programs import (
+    biased_matmul,
+    chain,
+    elementwise,
+    matmul,
+    relu_matmul,
+    row_sum,
+)
 
 
 def _decompose_reduction(sch: Schedule) -> None:

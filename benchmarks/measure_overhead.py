@@ -52,7 +52,7 @@ class MetaSchedule:
 
         built = self.builder.build([BuilderInput(module, self.target) for module in modules])
         inputs = [
-            RunnerInput(str(result.artifact_path), "llvm", self.arguments)
+            RunnerInput(str(result.artifact_path), "cpu", self.arguments)
             for result in built
             if result.artifact_path is not None
         ]
@@ -75,6 +75,7 @@ def compare(name: str, candidates: int, seed: int) -> dict[str, Any]:
     target = sl.Target("cpu")
     workload = sl.workloads.get(name)
     modules = distinct_programs(workload, candidates, seed)
+    candidates = len(modules)
     ours: list[float | None] = [None] * candidates
     theirs: list[float | None] = []
     wall = {"schedlang": 0.0, "metaschedule": 0.0}
@@ -114,12 +115,10 @@ def compare(name: str, candidates: int, seed: int) -> dict[str, Any]:
 
 
 def distinct_programs(workload: sl.Workload, count: int, seed: int) -> list[Any]:
-    """Different programs drawn from the CPU space."""
+    """Different programs drawn from the CPU space; fewer where it holds fewer."""
     from schedlang.search import Random
 
     proposals = Random(sl.default_space(), workload, seed).ask(count)
-    if len(proposals) < count:
-        raise SystemExit(f"{workload.name}: only {len(proposals)} different programs")
     return [proposal.schedule.mod for proposal in proposals]
 
 

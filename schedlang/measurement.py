@@ -80,6 +80,17 @@ class Measurer(Protocol):
         """Yield one measurement for each candidate, in the order in which they finish."""
         ...
 
+    def remeasure(
+        self, candidates: Sequence[Candidate], rounds: int = 30, budget_seconds: float = 5.0
+    ) -> list[Measurement]:
+        """Time a few candidates against each other, one sample of each in turn; same order back."""
+        ...
+
+    @property
+    def reference_latency(self) -> float:
+        """Median latency of the unscheduled program, in seconds."""
+        ...
+
     def close(self) -> None:
         """Stop all workers; safe to call twice."""
         ...

@@ -6,13 +6,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from schedlang.database import Database, Record, open_database
 from schedlang.errors import SpaceError
 from schedlang.finals import Finals
 from schedlang.leaders import Leaders
-from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.module import Module
 from schedlang.progress import ProgressBar
 from schedlang.result import Best, TuneResult
@@ -49,6 +50,7 @@ def tune(
     database: Database | str | os.PathLike[str] | None = None,
     verify: Verify = True,
     finals: int = 5,
+    measurer: Measurer | None = None,
     progress: bool | None = None,
 ) -> TuneResult:
     """Find a fast schedule of a workload by measuring candidates of a space on this machine.
@@ -67,6 +69,8 @@ def tune(
         ``"all"``, or False.
     finals: so many of the fastest verified candidates are timed again at the end, against each
         other, and the best is the winner; 0 takes the fastest as it was measured.
+    measurer: what measures, for this workload, such as ``schedlang.targets.RPC``; it stays open
+        and its own settings hold, ``verify`` too. By default this machine does.
     progress: show a progress bar; None does on a terminal.
 
     Returns the records and the best candidate. A bad candidate never raises: it becomes a record
@@ -84,7 +88,7 @@ def tune(
     space = _as_space(space, target)
     strategy = _as_strategy(search, space, workload, seed)
     # The database comes second: a target that is not this machine leaves no file behind.
-    with LocalCPU(workload, target, verify=verify, seed=seed) as measurer:
+    with _opened(measurer, workload, target, verify, seed) as measurer:
         opened = open_database(database)
         try:
             leaders = Leaders(max(finals, 1), verified=verify is not False)
@@ -98,6 +102,14 @@ def tune(
                 opened.close()
         reference = measurer.reference_latency
     return run.result(reference, time.monotonic() - started, finished)
+
+
+def _opened(
+    measurer: Measurer | None, workload: Workload, target: Target, verify: Verify, seed: int
+) -> AbstractContextManager[Measurer]:
+    if measurer is not None:
+        return nullcontext(measurer)
+    return LocalCPU(workload, target, verify=verify, seed=seed)
 
 
 def _check_whole(name: str, value: int, *, least: int) -> None:
@@ -157,7 +169,7 @@ class _Run:
         self.failed_finals: Counter[str] = Counter()
         database.put_workload(workload.key, workload.name, to_json(workload.mod))
 
-    def search(self, measurer: LocalCPU, trials: int, bar: ProgressBar) -> str:
+    def search(self, measurer: Measurer, trials: int, bar: ProgressBar) -> str:
         """Ask, measure and tell until the trials are used up; says why it ended."""
         while len(self.records) < trials:
             proposals = self.strategy.ask(min(BATCH, trials - len(self.records)))
@@ -193,7 +205,7 @@ class _Run:
         self.records.append(record)
         self.leaders.add(record, proposal.schedule)
 
-    def hold_finals(self, measurer: LocalCPU) -> None:
+    def hold_finals(self, measurer: Measurer) -> None:
         """Time the fastest candidates against each other."""
         if self.leaders.fastest_first:
             self.finals, self.failed_finals = self.leaders.hold_finals(measurer.remeasure)

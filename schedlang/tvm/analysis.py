@@ -147,8 +147,8 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
     no trailing reduction loop), but without its dry run of every compute-at, which takes most of
     the time of a replay; a location that TVM then refuses is an invalid trace.
     """
-    locations = [INLINE, ROOT] if _may_inline(sch, block) else [ROOT]
     consumers = list(get_consumers(sch, block))
+    locations = [INLINE, ROOT] if _may_inline(sch, block, consumers) else [ROOT]
     if not consumers:
         return tuple(locations)
     loops = list(get_loops(sch, consumers[0]))
@@ -183,7 +183,7 @@ def _common_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:
     return len(srefs)
 
 
-def _may_inline(sch: TVMSchedule, block: Any) -> bool:
+def _may_inline(sch: TVMSchedule, block: Any, consumers: list[Any]) -> bool:
     stmt = get_statement(sch, block)
     if (
         stmt.init is not None
@@ -193,6 +193,10 @@ def _may_inline(sch: TVMSchedule, block: Any) -> bool:
         return False
     if any(int(v.iter_type) != tirx.IterVar.DataPar for v in stmt.iter_vars):
         return False
+    written = stmt.writes[0].source
+    for consumer in consumers:  # a reduction whose initial value this block sets
+        if any(region.source.same_as(written) for region in get_statement(sch, consumer).writes):
+            return False
     used: list[Any] = []
     for index in stmt.body.indices:
         if isinstance(index, tirx.Var):

@@ -78,10 +78,13 @@ NOISE_TO_THE_PARENT = """
 for i in range(100):
     T.evaluate(T.call_extern("int32", "dprintf", 4, "this is no message\\n"))
 """
-ESCAPED_CHILD = """
+ESCAPED_CHILD = (
+    """
 T.evaluate(T.call_extern("int32", "fork"))
 T.evaluate(T.call_extern("int32", "setsid"))
-""" + SLEEP
+"""
+    + SLEEP
+)
 RIGHT = "C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"
 
 FAULTS = {

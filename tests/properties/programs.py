@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,12 +53,8 @@ SPACE = Space(
 @functools.cache
 def small(name: str) -> Workload:
     """The operator with a shape that runs in microseconds."""
-    return workloads.get(name, **dict(zip(_parameters(name), SMALL[name], strict=False)))
-
-
-def _parameters(name: str) -> Sequence[str]:
-    factory = getattr(workloads, name)
-    return list(factory.__wrapped__.__annotations__)
+    workload: Workload = getattr(workloads, name)(*SMALL[name])
+    return workload
 
 
 @functools.cache

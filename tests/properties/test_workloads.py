@@ -45,6 +45,13 @@ def test_samples_of_the_papers_shapes_compute_the_same(name: str) -> None:
 
 
 @each_workload
+def test_sampling_never_fails(name: str) -> None:
+    for seed in range(SAMPLES, 100):
+        sch = SPACE.sample(small(name), seed=seed)
+        assert structurally_equal(sch.trace.replay().mod, sch.mod)
+
+
+@each_workload
 def test_stored_traces_replay_to_the_same_program(name: str) -> None:
     for sch in samples(small(name)):
         stored = sch.trace.to_json()

@@ -288,3 +288,18 @@ def test_a_worker_that_does_not_start_is_an_error(
     with LocalCPU(workload, workers=1) as measurer:
         with pytest.raises(TargetError, match="did not start: the worker ended with exit status 1"):
             measured(measurer, good)
+
+
+def test_a_worker_has_a_share_of_the_memory_and_is_killed_first(
+    workload: Workload, good: IRModule
+) -> None:
+    with LocalCPU(workload, workers=1, timing=QUICK) as measurer:
+        assert measured(measurer, good)[0].ok
+        process = measurer._pool.slots[0].process
+        assert process is not None
+        proc = Path(f"/proc/{process.pid}")
+        [limit] = [
+            line for line in (proc / "limits").read_text().splitlines() if "data size" in line
+        ]
+        assert int(limit.split()[3]) >= 2 << 30
+        assert (proc / "oom_score_adj").read_text() == "1000\n"

@@ -39,6 +39,28 @@ def test_a_script_without_a_main_guard(tmp_path: Path, environment: dict[str, st
     assert done.returncode == 0
 
 
+def test_a_script_that_comes_through_standard_input(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """As in a REPL or a notebook, there is no file that a worker could import."""
+    lines = (
+        MEASURE
+        + "good = programs.scheduled_matmul(workload)\n"
+        + "print([m.status.value for m in measurer.measure([Candidate(7, good)])])\n"
+    )
+    for interactive in ([], ["-i"]):
+        done = subprocess.run(
+            [sys.executable, *interactive, "-"],
+            input=lines,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == "['ok']\n", done.stderr
+        assert done.returncode == 0
+
+
 def test_a_killed_parent_leaves_no_orphan(
     tmp_path: Path,
     environment: dict[str, str],

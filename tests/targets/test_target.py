@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
 import pytest
+from tvm import te
 from tvm.target import Target as TVMTarget
 
 from schedlang.errors import TargetError
 from schedlang.targets import Target, as_target, host, toolchain_key
+from schedlang.targets.roofline import shortest_time
+from schedlang.workloads import from_te, matmul
 
 
 def _cpu_tree(root: Path, siblings: dict[int, str]) -> Path:
@@ -91,3 +95,51 @@ def test_another_machine_cannot_be_measured_on() -> None:
         Target("cpu", cores=4096).check_present()
     with pytest.raises(TargetError, match="cores=-1"):
         Target("cpu", cores=-1)
+
+
+def test_the_peak_is_an_upper_bound_from_what_is_known() -> None:
+    wide = Target("cpu", cores=2, mcpu="znver4", vector_bits=512)
+    assert wide.peak_flops == 2 * 16 * 2 * 2 * 6.5e9
+    narrow = Target("cpu", cores=2, mcpu="znver4", vector_bits=128)
+    assert narrow.peak_flops == 2 * 4 * 2 * 4 * 6.5e9
+    assert Target("cpu", peak_flops=1e9).peak_flops == 1e9
+    assert Target("cpu", peak_flops=1e9) == Target("cpu")
+    with pytest.raises(TargetError, match="peak_flops=-1"):
+        Target("cpu", peak_flops=-1.0)
+
+
+@pytest.mark.parametrize(("dtype", "elements"), [("float64", 1), ("float32", 1), ("float16", 2)])
+def test_the_shortest_time_leaves_room(dtype: str, elements: int) -> None:
+    target = Target("cpu", peak_flops=1e9)
+    workload = matmul(64, 64, 64, dtype=dtype)
+    assert shortest_time(workload, target) == 2 * 64**3 / (4e9 * elements)
+    assert shortest_time(workload, Target("cpu", peak_flops=math.inf)) == 0
+
+
+def test_what_only_moves_data_is_always_believed() -> None:
+    a = te.placeholder((8, 8), name="A")
+    workload = from_te([a, te.compute((8, 8), lambda i, j: a[j, i], name="B")])
+    assert shortest_time(workload, Target("cpu")) == 0
+
+
+def test_free_memory_is_the_least_that_anything_says(tmp_path: Path) -> None:
+    assert host.available_memory(tmp_path) is None
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2048 kB\n")
+    assert host.available_memory(tmp_path) == 2048 * 1024
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "memory.current").write_text("1000\n")
+    (group / "memory.max").write_text("max\n")
+    assert host.available_memory(tmp_path) == 2048 * 1024
+    (group / "memory.max").write_text("5000\n")
+    assert host.available_memory(tmp_path) == 4000
+
+
+def test_who_shares_a_cache(tmp_path: Path) -> None:
+    folder = tmp_path / "cpu0" / "cache" / "index3"
+    folder.mkdir(parents=True)
+    for name, value in {"level": "3", "type": "Unified", "shared_cpu_list": "0-3"}.items():
+        (folder / name).write_text(value + "\n")
+    assert host.shares_cache(0, 3, tmp_path) == "0-3"
+    assert host.shares_cache(0, 2, tmp_path) is None

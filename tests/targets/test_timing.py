@@ -4,7 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from schedlang.targets.timing import Timing, TimingPolicy, collect, relative_half_width
+from schedlang.targets.timing import (
+    Timing,
+    TimingPolicy,
+    collect,
+    relative_half_width,
+    shortest_call,
+)
 
 
 class Program:
@@ -112,3 +118,17 @@ def test_an_interruption_does_not_widen_the_interval() -> None:
 def test_wrong_bounds_are_refused() -> None:
     with pytest.raises(ValueError, match="min_repeats=9, max_repeats=3"):
         TimingPolicy(min_repeats=9, max_repeats=3)
+
+
+def test_with_cold_caches_calls_are_timed_one_by_one() -> None:
+    program = Program(lambda _: 5e-6)
+    timing = collect(program.run, TimingPolicy(flush_cache=True), None, program.clock)
+    assert timing.samples == (5e-6,) * 5
+    assert set(program.calls) == {1}
+
+
+def test_the_shortest_call_follows_the_clock() -> None:
+    """A clock that is asked four times for each of its ticks."""
+    asked = iter(range(10**6))
+    assert shortest_call(lambda: (next(asked) // 4) * 1e-6) == pytest.approx(1e-4)
+    assert 0 < shortest_call() < 1e-3

@@ -93,3 +93,41 @@ def test_bfloat16_is_compared_by_value() -> None:
     want = np.array([1.0, 2.0], ml_dtypes.bfloat16)
     assert one(np.array([1.0, 2.015625], ml_dtypes.bfloat16), want) is None
     assert one(np.array([1.0, 2.5], ml_dtypes.bfloat16), want) is not None
+
+
+def test_the_coarsest_type_on_the_way_counts() -> None:
+    want = RNG.uniform(-1, 1, 64).astype(np.float32)
+    got = (want * 1.01).astype(np.float32)
+    assert one(got, want, 16) is not None
+    half = Numerics(16, frozenset({"float16", "float32"}), True)
+    assert compare([got], [want], ["float32"], half) is None
+    assert compare([got * 3], [want], ["float32"], half) is not None
+
+
+def rounded(got: np.ndarray, want: np.ndarray, stored: str = "float32") -> str | None:
+    return compare([got], [want], [str(want.dtype)], Numerics(64, frozenset({stored}), True))
+
+
+def test_few_integers_that_were_rounded_may_be_off_by_one() -> None:
+    want = RNG.integers(-100, 100, 4000).astype(np.int8)
+    near, many, far = want.copy(), want.copy(), want.copy()
+    near[:3] += 1
+    many[:400] += 1
+    far[0] += 2
+    assert rounded(near, want) is None
+    assert "400 of 4000" in (rounded(many, want) or "")
+    assert "1 of 4000" in (rounded(far, want) or "")
+    # Where no floating-point number takes part, one is too many.
+    assert "3 of 4000" in (one(near, want, 64) or "")
+    # bfloat16 keeps 8 bits: a sum that is rounded otherwise is often the next integer.
+    assert rounded(many, want, "bfloat16") is None
+
+
+def test_truth_values_that_come_from_numbers() -> None:
+    want = RNG.integers(0, 2, 2000).astype(np.bool_)
+    one_off, many_off, no_truth = want.copy(), ~want, want.view(np.uint8).copy()
+    one_off[5] = not one_off[5]
+    no_truth[5] = 0xA5
+    assert rounded(one_off, want) is None
+    assert rounded(many_off, want) is not None
+    assert rounded(no_truth.view(np.bool_), want) is not None

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import math
 import os
 
 import pytest
 from tvm import te, tirx
 from tvm.ir import IRModule
+from tvm.s_tir import Schedule
 
 from schedlang.measurement import Status
 from schedlang.targets import Target
+from schedlang.targets.cache import CacheFlusher
 from schedlang.targets.timing import TimingPolicy
 from schedlang.targets.workbench import Fault, Outcome, Workbench
 from schedlang.tvm.program import to_json
@@ -198,3 +201,132 @@ def test_damage_to_the_reference_itself_is_noticed(workload: Workload) -> None:
     with pytest.raises(Fault) as caught:
         bench.run(1, QUICK, None, 1.2)
     assert caught.value.corrupt
+
+
+def row_after(column: int, row: int = 64) -> IRModule:
+    """The right product, and one element outside of ``C``."""
+    return from_body(
+        f"""
+for i, j, k in T.grid(64, 64, 64):
+    with T.sblock("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.float32(0)
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+for i in T.serial(1):
+    with T.sblock("D"):
+        vi = T.axis.spatial(1, i)
+        C[{row}, {column}] = T.float32(7)
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "row", "column"), [("after", 64, 0), ("after", 64, 63), ("before", -1, 63)]
+)
+def test_one_element_outside_is_found_even_without_verifying(
+    bench: Workbench, place: str, row: int, column: int
+) -> None:
+    bench.build(1, to_json(row_after(column, row)))
+    with pytest.raises(Fault, match=f"right {place} the memory of argument 2") as caught:
+        bench.run(1, QUICK, None, None)
+    assert caught.value.status is Status.WRONG_RESULT and caught.value.corrupt
+
+
+def test_an_input_changed_without_verifying_harms_no_later_program(
+    workload: Workload, bench: Workbench
+) -> None:
+    before = bench._tensors[0].numpy()
+    spoiler = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]\n        A[0, 0] = 7.0")
+    bench.build(1, to_json(spoiler))
+    assert not bench.run(1, QUICK, None, None).verified
+    assert bench._tensors[0].numpy()[0, 0] == 7
+    bench.build(2, to_json(workload.mod))
+    bench.run(2, QUICK, None, None)
+    assert (bench._tensors[0].numpy() == before).all()
+
+
+def suspicion(bench: Workbench, mod: IRModule, policy: TimingPolicy = QUICK) -> Fault:
+    bench.build(1, to_json(mod))
+    with pytest.raises(Fault) as caught:
+        bench.run(1, policy, None, math.inf)
+    return caught.value
+
+
+def test_an_impossible_time_is_no_result(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = bench_of(workload)
+    for seconds in (0.0, -1e-6, math.nan, math.inf):
+        monkeypatch.setattr(Workbench, "_time_one", lambda self, program, seconds=seconds: seconds)
+        monkeypatch.setattr(
+            Workbench, "_time_batch", lambda self, program, timer, calls, s=seconds: s
+        )
+        fault = suspicion(bench, workload.mod)
+        assert fault.status is Status.SUSPICIOUS_TIME and not fault.corrupt
+        assert "by the clock" in str(fault) and fault.samples
+
+
+def test_a_time_above_the_roofline_is_no_result_but_wrong_numbers_are_worse(
+    workload: Workload, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "_shortest_time", 1.0)
+    fault = suspicion(bench, workload.mod)
+    assert fault.status is Status.SUSPICIOUS_TIME and max(fault.samples) < 1.0
+    assert "its arithmetic takes this machine more than 1 s" in str(fault)
+    assert suspicion(bench, from_body("T.evaluate(0)")).status is Status.WRONG_RESULT
+
+
+def test_with_cold_caches_a_program_must_last(
+    workload: Workload, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes = []
+    monkeypatch.setattr(CacheFlusher, "flush", lambda self: flushes.append(1))
+    policy = TimingPolicy(min_repeats=3, max_repeats=3, flush_cache=True)
+    bench.build(1, to_json(workload.mod))
+    assert len(bench.run(1, policy, None, None).samples) == 3
+    # One for the first call, which warms up, and one for each sample.
+    assert len(flushes) == 4
+    nothing = from_body("T.evaluate(0)")
+    bench.build(2, to_json(nothing))
+    with pytest.raises(Fault, match="do without flush_cache") as caught:
+        bench.run(2, policy, None, None)
+    assert caught.value.status is Status.SUSPICIOUS_TIME
+
+
+def test_a_kept_program_gives_more_samples(workload: Workload, bench: Workbench) -> None:
+    bench.build(1, to_json(workload.mod))
+    bench.run(1, QUICK, None, None, keep=True)
+    assert bench.sample(1, 3, QUICK) > 0 and bench.sample(1, 1, QUICK) > 0
+    bench.discard()
+    with pytest.raises(KeyError):
+        bench.sample(1, 1, QUICK)
+
+
+def test_a_cast_on_the_way_loosens_the_tolerance() -> None:
+    """Sums in float16, given out as float32: their order may differ by what float16 rounds."""
+    a = te.placeholder((8, 256), "float16", name="A")
+    k = te.reduce_axis((0, 256), name="k")
+    sums = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    out = te.compute((8,), lambda i: sums[i].astype("float32"), name="O")
+    workload = from_prim_func(te.create_prim_func([a, out]))
+    sch = Schedule(workload.mod)
+    outer, inner = sch.split(sch.get_loops(sch.get_sblock("S"))[1], [None, 16])
+    sch.rfactor(inner, 0)
+    assert outcome(bench_of(workload), sch.mod).verified
+
+
+def test_rounding_to_integers_may_go_to_either_side() -> None:
+    a = te.placeholder((512, 64), "float32", name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    sums = te.compute((512,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    out = te.compute((512,), lambda i: (te.round(sums[i] * 10.0)).astype("int8"), name="O")
+    workload = from_prim_func(te.create_prim_func([a, out]))
+    sch = Schedule(workload.mod)
+    _, inner = sch.split(sch.get_loops(sch.get_sblock("S"))[1], [None, 8])
+    sch.rfactor(inner, 0)
+    bench = bench_of(workload)
+    assert outcome(bench, sch.mod).verified
+    shifted = te.compute((512,), lambda i: (te.round(sums[i] * 10.0) + 1.0).astype("int8"))
+    wrong = IRModule({"main": te.create_prim_func([a, shifted])})
+    assert "512 of 512 elements differ" in reason(bench, wrong)

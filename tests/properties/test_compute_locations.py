@@ -1,0 +1,88 @@
+"""Where a block may be computed, worked out here, against TVM's SampleComputeLocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tvm.s_tir.schedule import _ffi_api as ffi
+
+from schedlang.analysis import block_facts, has_trivial_binding, is_output
+from schedlang.errors import SchedlangError
+from schedlang.handles import BlockRV
+from schedlang.module import block_names
+from schedlang.modules import auto_inline, multi_level_tiling
+from schedlang.schedule import Schedule
+from schedlang.space import Space
+from schedlang.tvm.analysis import INLINE, ROOT, compute_locations
+from schedlang.tvm.schedule import get_block, get_trace, new_traced_schedule
+from tests.properties.programs import SMALL, SPACE, small
+
+TILED = Space([auto_inline, multi_level_tiling(vector_lanes=16)])
+UNTILED = Space([])
+SHALLOW = Space([multi_level_tiling(structure="SRS", write_levels=(1,))])
+
+
+def programs(name: str, *spaces: Space, seeds: int = 6) -> Iterator[Schedule]:
+    for space in spaces:
+        for seed in range(seeds if space.modules else 1):
+            yield space.sample(small(name), seed=seed)
+
+
+def ours(sch: Schedule, block: BlockRV) -> tuple[int, ...]:
+    return compute_locations(sch.raw, sch.raw_value(block))
+
+
+def tvms(sch: Schedule, block: BlockRV) -> tuple[int, ...]:
+    """TVM moves a decision that is not in its support, and records where to."""
+    consumers = sch.get_consumers(block)
+    depth = len(sch.get_loops(consumers[0])) if consumers else 0
+    kept = []
+    for decision in range(INLINE, depth):
+        raw = new_traced_schedule(sch.mod)
+        ffi.ScheduleSampleComputeLocation(
+            raw, get_block(raw, str(sch.get(block).name_hint), "main"), decision
+        )
+        (recorded,) = (int(value) for value in get_trace(raw).decisions.values())
+        if recorded == decision:
+            kept.append(decision)
+    return tuple(kept)
+
+
+def applies(sch: Schedule, block: BlockRV, location: int) -> bool:
+    """Whether TVM computes the block there."""
+    trial = sch.copy()
+    try:
+        if location == INLINE:
+            trial.compute_inline(block)
+        elif location != ROOT:
+            loop = trial.get_loops(trial.get_consumers(block)[0])[location]
+            trial.compute_at(block, loop, preserve_unit_loops=True)
+    except SchedlangError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_for_what_modules_ask_the_two_agree(name: str) -> None:
+    """Producers that are not scheduled yet: what ``random_compute_location`` draws for."""
+    for sch in programs(name, UNTILED, TILED, SHALLOW):
+        for block in map(sch.get_block, block_names(sch)):
+            facts: Any = block_facts(sch, block)
+            if facts.reduction_extents or is_output(sch, block):
+                continue
+            if has_trivial_binding(sch, block):
+                assert ours(sch, block) == tvms(sch, block), (facts.name, sch.trace)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_for_any_block_what_tvm_leaves_out_does_not_apply(name: str) -> None:
+    """TVM tries each location, which costs most of a replay; ours are then invalid traces."""
+    for sch in programs(name, UNTILED, TILED, SHALLOW, SPACE, seeds=3):
+        for block in map(sch.get_block, block_names(sch)):
+            mine, theirs = ours(sch, block), tvms(sch, block)
+            assert set(theirs) <= set(mine)
+            assert all(applies(sch, block, location) for location in theirs)
+            extra = set(mine) - set(theirs)
+            assert not any(applies(sch, block, location) for location in extra), sch.trace

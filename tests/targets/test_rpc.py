@@ -23,6 +23,7 @@ from schedlang.targets.rpc import RPC
 from schedlang.targets.rpc_fleet import Service, start_server, start_tracker
 from schedlang.targets.timing import TimingPolicy
 from schedlang.tvm import rpc as tvm_rpc
+from schedlang.tune import tune
 from schedlang.workload import Workload
 from schedlang.workloads import from_prim_func
 from tests.targets import programs
@@ -427,3 +428,11 @@ def test_a_server_that_cannot_start_says_why(tracker: Service) -> None:
     with pytest.raises(TargetError, match="(?s)no service at .*cannot bind"):
         with start_server(tracker.address, KEY, port=tracker.address[1]):
             pass
+
+
+def test_tune_searches_through_the_fleet(workload: Workload, strict: RPC) -> None:
+    result = tune(workload, ONE_CORE, trials=4, seed=0, measurer=strict, progress=False)
+    assert len(result.records) == 4
+    assert result.best.record.verified
+    assert result.reference_latency == strict.reference_latency
+    assert sum(strict.runs.values()) >= 4

@@ -317,16 +317,23 @@ def test_a_cast_on_the_way_loosens_the_tolerance() -> None:
 
 
 def test_rounding_to_integers_may_go_to_either_side() -> None:
-    a = te.placeholder((512, 64), "float32", name="A")
+    a = te.placeholder((512, 64), "float16", name="A")
     k = te.reduce_axis((0, 64), name="k")
     sums = te.compute((512,), lambda i: te.sum(a[i, k], axis=k), name="S")
-    out = te.compute((512,), lambda i: (te.round(sums[i] * 10.0)).astype("int8"), name="O")
+    out = te.compute(
+        (512,), lambda i: (te.round(sums[i] * tirx.const(10.0, "float16"))).astype("int8"), name="O"
+    )
     workload = from_prim_func(te.create_prim_func([a, out]))
     sch = Schedule(workload.mod)
     _, inner = sch.split(sch.get_loops(sch.get_sblock("S"))[1], [None, 8])
     sch.rfactor(inner, 0)
     bench = bench_of(workload)
     assert outcome(bench, sch.mod).verified
-    shifted = te.compute((512,), lambda i: (te.round(sums[i] * 10.0) + 1.0).astype("int8"))
+    shifted = te.compute(
+        (512,),
+        lambda i: (
+            te.round(sums[i] * tirx.const(10.0, "float16")) + tirx.const(20.0, "float16")
+        ).astype("int8"),
+    )
     wrong = IRModule({"main": te.create_prim_func([a, shifted])})
     assert "512 of 512 elements differ" in reason(bench, wrong)

@@ -28,8 +28,8 @@ def partition_without_factors(sch):
     sch.loop_partition(sch.get_loops("row_max")[0], [])
 
 def partition_around_two_blocks(sch):
-    loop = sch.get_loops("row_sum")[0]
-    sch.compute_at("exponent", loop)
+    loop = sch.get_loops("exponent")[0]
+    sch.compute_at("row_max", loop)
     sch.loop_partition(loop, [2])
 
 def reorder_the_roots_variables(sch):

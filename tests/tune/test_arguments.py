@@ -11,6 +11,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.search import Outcome, Proposal, Random
+from schedlang.targets import LocalCPU
 
 N = 32
 
@@ -116,3 +117,31 @@ def test_wrong_arguments_are_refused(
     with pytest.raises(error, match=message):
         sl.tune(**arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_class_of_strategies_is_made_for_the_run() -> None:
+    made: list[tuple[sl.Space, sl.Workload, int]] = []
+
+    class Noted(Random):
+        def __init__(self, space: sl.Space, workload: sl.Workload, seed: int) -> None:
+            made.append((space, workload, seed))
+            super().__init__(space, workload, seed)
+
+    space = sl.Space([tile_rows])
+    result = sl.tune(tensors(), space=space, trials=1, seed=3, search=Noted, finals=0)
+    assert made == [(space, result.workload, 3)]
+    assert len(result.records) == 1
+
+
+def test_what_makes_no_strategy_is_refused() -> None:
+    with pytest.raises(ValueError, match="made a Space, not a Strategy"):
+        sl.tune(tensors(), trials=1, search=lambda space, workload, seed: space)
+
+
+def test_a_given_measurer_is_used_and_stays_open() -> None:
+    workload = sl.workloads.from_te(tensors())
+    with LocalCPU(workload, "cpu", verify="all") as measurer:
+        result = sl.tune(workload, space=tile_rows, trials=1, measurer=measurer, finals=0)
+        assert result.reference_latency == measurer.reference_latency
+        [again] = measurer.measure([sl.Candidate(0, result.best.schedule.mod)])
+        assert again.ok

@@ -1,8 +1,8 @@
 """How much a reported latency varies: the same candidates measured again and again, interleaved.
 
 Some candidates of a workload are measured in turns, ``--times`` times each, through the measurer
-that ``tune`` uses. Reported for each: the spread of its latency (90th over 10th percentile). Target:
-at most 1.05 on an idle machine. Then the final choice is held several times over the same
+that ``tune`` uses. Reported for each: the spread of its latency (90th over 10th percentile).
+Target: at most 1.05 on an idle machine. Then the final choice is held several times over the same
 candidates: it should name the same winner each time.
 """
 

@@ -87,11 +87,12 @@ def tune(
     _check_whole("finals", finals, least=0)
     space = _as_space(space, target)
     strategy = _as_strategy(search, space, workload, seed)
+    # A measurer that is given verifies as it likes.
+    leaders = Leaders(max(finals, 1), verified=measurer is None and verify is not False)
     # The database comes second: a target that is not this machine leaves no file behind.
     with _opened(measurer, workload, target, verify, seed) as measurer:
         opened = open_database(database)
         try:
-            leaders = Leaders(max(finals, 1), verified=verify is not False)
             run = _Run(workload, target, strategy, seed, opened, leaders)
             with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
                 finished = run.search(measurer, trials, bar)

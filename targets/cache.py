@@ -2,56 +2,60 @@
 
 from __future__ import annotations
 
-import os
+from collections import Counter
 from collections.abc import Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from schedlang.targets import host
+from schedlang.tvm import codegen, program, runtime
+
+if TYPE_CHECKING:
+    from tvm.target import Target as TVMTarget
 
 # For machines that do not say: as large as the private and the shared caches of most.
 _PRIVATE_BYTES = 2 << 20
 _SHARED_BYTES = 64 << 20
 # A cache keeps some of what it held until clearly more than its size has gone through it.
 _TIMES = 2
+# It reads what it writes: a loop that only writes may become one that goes around the caches.
+_SWEEP = """
+@T.prim_func(s_tir=True)
+def main(memory: T.Buffer(({threads}, {words}), "int64")):
+    for thread in T.parallel({threads}):
+        for word in T.serial({words}):
+            with T.sblock("sweep"):
+                i, j = T.axis.remap("SS", [thread, word])
+                memory[i, j] = memory[i, j] + T.int64(1)
+"""
 
 
 class CacheFlusher:
-    """Evicts what the caches of ``cpus`` hold by writing more than fits, from each of them in turn.
+    """Evicts what the caches of ``cpus`` hold: on each, TVM's thread there writes more than fits.
 
-    The caller's affinity must be its own to change; it is as before afterwards. Takes about 10 ms
-    for 32 MiB of cache.
+    The threads are awake afterwards, so that what is timed next does not wait for them. Takes some
+    milliseconds for 32 MiB of cache.
     """
 
-    def __init__(self, cpus: Sequence[int]) -> None:
-        self.plan = flush_plan(cpus)
-        self._bytes = np.zeros(max(size for _, size in self.plan), np.uint8)
+    def __init__(self, cpus: Sequence[int], target: TVMTarget) -> None:
+        shape = (len(cpus), sweep_bytes(cpus) // 8)
+        text = _SWEEP.format(threads=shape[0], words=shape[1])
+        mod = program.as_main(program.parse_script(text))
+        executable = codegen.compile_program(mod, target, check_arguments=False)
+        self._sweep = codegen.load_code(executable)
+        self.memory = runtime.empty_tensor(shape, "int64")
 
     def flush(self) -> None:
         """Empty the caches."""
-        mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-        try:
-            for cpu, size in self.plan:
-                if mask is not None:
-                    os.sched_setaffinity(0, {cpu})
-                self._bytes[:size] += 1
-        finally:
-            if mask is not None:
-                os.sched_setaffinity(0, mask)
+        self._sweep(self.memory)
 
 
-def flush_plan(cpus: Sequence[int]) -> list[tuple[int, int]]:
-    """How many bytes to write on each CPU, the first of ``cpus`` last: it runs the program.
-
-    The first CPU of each group that shares a last-level cache empties that one, the others only
-    what they have to themselves.
-    """
-    plan = []
-    seen: set[str] = set()
+def sweep_bytes(cpus: Sequence[int]) -> int:
+    """How much each of ``cpus`` must write at the same time as the others, a multiple of 8."""
+    groups = {cpu: host.shares_cache(cpu, 3) or "all" for cpu in cpus}
+    sharing = Counter(groups.values())
+    most = 0
     for cpu in cpus:
         private = host.cache_bytes(cpu, 2) or _PRIVATE_BYTES
-        group = host.shares_cache(cpu, 3) or "all"
-        size = private if group in seen else host.cache_bytes(cpu, 3) or _SHARED_BYTES
-        seen.add(group)
-        plan.append((cpu, _TIMES * max(size, private)))
-    return plan[::-1]
+        shared = host.cache_bytes(cpu, 3) or _SHARED_BYTES
+        most = max(most, private, shared // sharing[groups[cpu]])
+    return _TIMES * most // 8 * 8

@@ -12,7 +12,7 @@ from schedlang.targets.fault import Fault, faults
 from schedlang.targets.inputs import TensorSpec
 from schedlang.targets.rpc_data import RemoteData, RemoteReference, learn_reference
 from schedlang.targets.timing import TimingPolicy, collect
-from schedlang.targets.workbench import Outcome, _numerics
+from schedlang.targets.workbench import Outcome, numerics
 from schedlang.tvm.program import from_json
 from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
 
@@ -41,7 +41,7 @@ class RemoteBench:
     ) -> None:
         self._args = tuple(args)
         self._seed = seed
-        self._numerics = _numerics(from_json(program))
+        self._numerics = numerics(from_json(program))
         self._shortest_time = shortest_time
         self._references: dict[str, RemoteReference] = {}
 

@@ -6,22 +6,19 @@ import math
 import os
 import statistics
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from schedlang.measurement import Status
-from schedlang.targets import inputs, verification
 from schedlang.targets.cache import CacheFlusher
-from schedlang.targets.fault import Fault, describe, faults
-from schedlang.targets.guards import GuardZones
+from schedlang.targets.dataset import Dataset
+from schedlang.targets.fault import Fault, faults
 from schedlang.targets.inputs import TensorSpec
+from schedlang.targets.reference import Reference
 from schedlang.targets.timing import Timing, TimingPolicy, collect, shortest_call
-from schedlang.targets.verification import Array, Numerics, is_floating
+from schedlang.targets.verification import Numerics, is_floating
 from schedlang.tvm import codegen, runtime
 from schedlang.tvm.program import MAIN, from_json
 
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tvm.target import Target as TVMTarget
-
-__all__ = ["Fault", "Outcome", "Workbench", "describe"]
 
 _CLOCK_TRIES = 3
 
@@ -79,29 +74,23 @@ class Workbench:
         reference: bool,
         shortest_time: float = 0.0,
     ) -> None:
-        self._args = tuple(args)
         self._target = target
         self._cpus = tuple(cpus)
+        self._shortest_time = shortest_time
         self._mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
         self._built: dict[int, _Program] = {}
-        self._shortest_time = shortest_time
-        self._flusher: CacheFlusher | None = None
-        self._guards = GuardZones(self._args)
-        self._tensors = self._guards.tensors
+        self._data = Dataset(args, seed)
         self._clean = True
-        self._written = [i for i, arg in enumerate(self._args) if arg.role != "input"]
-        self._restored_each_run = any(arg.role == "inout" for arg in self._args)
-        self._inputs = inputs.random_inputs(self._args, seed)
-        self._reference: _Program | None = None
-        self._expected: list[Array] = []
-        self._untouched: list[Array | None] = []
-        mod = from_json(program)
-        self._program = mod
-        self._numerics = _numerics(mod)
+        self._flusher: CacheFlusher | None = None
+        self._unscheduled = from_json(program)
+        self._unscheduled_code: _Program | None = None
+        self._reference: Reference | None = None
         if reference:
-            self._compute_reference(seed)
-        self._checksum = self._digest()
-        self._restore()
+            code = self._unscheduled_program()
+            self._reference = Reference(
+                lambda: code.entry(*self._data.tensors), self._data, numerics(self._unscheduled)
+            )
+        self._data.restore()
 
     def build(self, identity: int, program: str) -> None:
         """Compile a program and generate its machine code; Fault(BUILD_ERROR) if that fails."""
@@ -129,9 +118,9 @@ class Workbench:
         program = self._built[identity] if keep else self._built.pop(identity)
         if not self._clean:
             # The last program was not verified: it may have changed what this one would read.
-            self._restore()
+            self._data.restore()
         self._clean = False
-        timing = self.time(program, policy, best)
+        timing = self._time(program, policy, best)
         self._check_bounds()
         verified = False
         if verify_factor is not None and (
@@ -154,23 +143,23 @@ class Workbench:
 
     def time_reference(self, policy: TimingPolicy) -> tuple[float, ...]:
         """Samples of the unscheduled program, in seconds."""
-        timing = self.time(self._reference or self._compile(self._program), policy, None)
+        timing = self._time(self._unscheduled_program(), policy)
         self._clean = False
         self._check_samples(timing.samples, policy)
         return timing.samples
 
-    def time(self, program: _Program, policy: TimingPolicy, best: float | None) -> Timing:
+    def _time(self, program: _Program, policy: TimingPolicy, best: float | None = None) -> Timing:
         """Latency of a program on this workload's data."""
         with faults(Status.RUN_ERROR), self._pinned():
             return collect(lambda calls: self._timed(program, calls, policy), policy, best)
 
     def _timed(self, program: _Program, calls: int, policy: TimingPolicy) -> float:
         """Seconds per call, of ``calls`` in a row."""
-        if self._restored_each_run:
-            self._restore()
+        if self._data.in_place:
+            self._data.restore()
         if policy.flush_cache:
             if self._flusher is None:
-                self._flusher = CacheFlusher(self._cpus)
+                self._flusher = CacheFlusher(self._cpus, self._target)
             self._flusher.flush()
         if calls == 1:
             return self._time_one(program)
@@ -180,13 +169,13 @@ class Workbench:
 
     def _time_one(self, program: _Program) -> float:
         start = time.perf_counter()
-        program.entry(*self._tensors)
+        program.entry(*self._data.tensors)
         return time.perf_counter() - start
 
     def _time_batch(self, program: _Program, timer: Callable[..., float], calls: int) -> float:
         for _ in range(_CLOCK_TRIES):
             start = time.perf_counter()
-            seconds = timer(*self._tensors)
+            seconds = timer(*self._data.tensors)
             wall = time.perf_counter() - start
             # The loop's clock may be stepped while it runs; a result that the monotonic clock
             # contradicts is taken again.
@@ -194,75 +183,22 @@ class Workbench:
                 return seconds
         start = time.perf_counter()
         for _ in range(calls):
-            program.entry(*self._tensors)
+            program.entry(*self._data.tensors)
         return (time.perf_counter() - start) / calls
 
-    def _compile(self, mod: Any) -> _Program:
-        executable = codegen.compile_program(mod, self._target, check_arguments=False)
-        return _Program(executable.jit(), codegen.load_code(executable))
-
-    def _restore(self) -> None:
-        for tensor, arg, value in zip(self._tensors, self._args, self._inputs, strict=True):
-            tensor.copyfrom(inputs.poison(arg.shape, arg.dtype) if value is None else value)
-
-    def _outputs(self) -> list[Array]:
-        return [self._tensors[i].numpy() for i in self._written]
-
-    def _compute_reference(self, seed: int) -> None:
-        with faults(Status.BUILD_ERROR):
-            self._reference = self._compile(self._program)
-        for positive in (False, True):
-            self._inputs = inputs.random_inputs(self._args, seed, positive=positive)
-            self._expected = self._run_reference()
-            self._untouched = self._find_untouched()
-            if not any(_nan_count(*pair) for pair in self._expected_pairs()):
-                return
-        raise Fault(
-            Status.WRONG_RESULT,
-            "the unscheduled program gives NaN on random inputs, in [-1, 1) and in [0.1, 1)",
-        )
-
-    def _run_reference(self) -> list[Array]:
-        assert self._reference is not None
-        self._restore()
-        with faults(Status.RUN_ERROR):
-            self._reference.entry(*self._tensors)
-        if (reason := self._guards.overrun()) is not None:
-            raise Fault(Status.WRONG_RESULT, f"the unscheduled program: {reason}")
-        return self._outputs()
-
-    def _find_untouched(self) -> list[Array | None]:
-        """Masks of the elements that the program leaves as they were; None where it writes all."""
-        assert self._reference is not None
-        if not any(_nan_count(value, None) for value in self._expected):
-            return [None] * len(self._written)
-        self._restore()
-        others = []
-        for i in self._written:
-            arg = self._args[i]
-            others.append(inputs.other_poison(arg.shape, arg.dtype))
-            if arg.role == "output":
-                self._tensors[i].copyfrom(others[-1])
-        self._reference.entry(*self._tensors)
-        return [
-            _is_nan(value) & (again == other)
-            for value, again, other in zip(self._expected, self._outputs(), others, strict=True)
-        ]
-
-    def _expected_pairs(self) -> list[tuple[Array, Array | None]]:
-        return list(zip(self._expected, self._untouched, strict=True))
-
     def _verify(self, program: _Program) -> None:
-        self._restore()
+        if self._reference is None:
+            raise RuntimeError("the workbench was made without a reference")
+        self._data.restore()
         with faults(Status.RUN_ERROR), self._pinned():
-            program.entry(*self._tensors)
+            program.entry(*self._data.tensors)
         self._check_bounds()
-        reason = self._changed_input() or self._compare()
+        reason = self._data.changed_input() or self._reference.mismatch()
         if reason is not None:
-            raise Fault(Status.WRONG_RESULT, reason, corrupt=self._digest() != self._checksum)
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=self._reference.damaged)
 
     def _check_bounds(self) -> None:
-        if (reason := self._guards.overrun()) is not None:
+        if (reason := self._data.overrun()) is not None:
             # What lies beyond the guard may be damaged too.
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
 
@@ -284,35 +220,15 @@ class Workbench:
         if reason is not None:
             raise Fault(Status.SUSPICIOUS_TIME, reason, samples=samples)
 
-    def _compare(self) -> str | None:
-        got, want = [], []
-        for value, (expected, untouched) in zip(
-            self._outputs(), self._expected_pairs(), strict=True
-        ):
-            if untouched is not None:
-                if not _is_nan(value)[untouched].all():
-                    return "it writes elements that the unscheduled program leaves as they were"
-                value = np.where(untouched, np.zeros((), value.dtype), value)
-                expected = np.where(untouched, np.zeros((), value.dtype), expected)
-            got.append(value)
-            want.append(expected)
-        dtypes = [self._args[i].dtype for i in self._written]
-        return verification.compare(got, want, dtypes, self._numerics)
+    def _compile(self, mod: Any) -> _Program:
+        executable = codegen.compile_program(mod, self._target, check_arguments=False)
+        return _Program(executable.jit(), codegen.load_code(executable))
 
-    def _changed_input(self) -> str | None:
-        for position, (arg, value) in enumerate(zip(self._args, self._inputs, strict=True)):
-            if arg.role == "input" and value is not None:
-                if self._tensors[position].numpy().tobytes() != value.tobytes():
-                    return f"argument {position} is an input, and the program changed it"
-        return None
-
-    def _digest(self) -> int:
-        """A checksum of what a program must never reach: the reference and the kept inputs."""
-        digest = 0
-        for value in (*self._inputs, *self._expected):
-            if value is not None:
-                digest = zlib.crc32(value.tobytes(), digest)
-        return digest
+    def _unscheduled_program(self) -> _Program:
+        if self._unscheduled_code is None:
+            with faults(Status.BUILD_ERROR):
+                self._unscheduled_code = self._compile(self._unscheduled)
+        return self._unscheduled_code
 
     @contextmanager
     def _pinned(self) -> Iterator[None]:
@@ -327,18 +243,8 @@ class Workbench:
             os.sched_setaffinity(0, self._mask)
 
 
-def _is_nan(value: Array) -> Array:
-    if value.dtype.kind in "biu":
-        return np.zeros(value.shape, np.bool_)
-    return np.asarray(np.isnan(value))
-
-
-def _nan_count(value: Array, untouched: Array | None) -> int:
-    found = _is_nan(value)
-    return int(np.count_nonzero(found if untouched is None else found & ~untouched))
-
-
-def _numerics(mod: Any) -> Numerics:
+def numerics(mod: Any) -> Numerics:
+    """How exactly the results of a program are defined."""
     read, written = codegen.accessed_types(mod)
     return Numerics(
         codegen.reduction_length(mod),

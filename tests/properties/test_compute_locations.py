@@ -86,3 +86,11 @@ def test_for_any_block_what_tvm_leaves_out_does_not_apply(name: str) -> None:
             assert all(applies(sch, block, location) for location in theirs)
             extra = set(mine) - set(theirs)
             assert not any(applies(sch, block, location) for location in extra), sch.trace
+
+
+def test_what_sets_a_reductions_initial_value_is_not_inlined() -> None:
+    sch = Schedule(small("GMM"))
+    block = sch.get_block("C")
+    init = sch.decompose_reduction(block, sch.get_loops(block)[3])
+    assert INLINE not in ours(sch, init)
+    assert set(tvms(sch, init)) <= set(ours(sch, init))

@@ -22,8 +22,8 @@ from schedlang.targets import Target, rpc, rpc_fleet
 from schedlang.targets.rpc import RPC
 from schedlang.targets.rpc_fleet import Service, start_server, start_tracker
 from schedlang.targets.timing import TimingPolicy
-from schedlang.tvm import rpc as tvm_rpc
 from schedlang.tune import tune
+from schedlang.tvm import rpc as tvm_rpc
 from schedlang.workload import Workload
 from schedlang.workloads import from_prim_func
 from tests.targets import programs

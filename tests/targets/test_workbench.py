@@ -11,8 +11,9 @@ from tvm.s_tir import Schedule
 from schedlang.measurement import Status
 from schedlang.targets import Target
 from schedlang.targets.cache import CacheFlusher
+from schedlang.targets.fault import Fault
 from schedlang.targets.timing import TimingPolicy
-from schedlang.targets.workbench import Fault, Outcome, Workbench
+from schedlang.targets.workbench import Outcome, Workbench
 from schedlang.tvm.program import to_json
 from schedlang.workload import Workload
 from schedlang.workloads import from_prim_func
@@ -196,7 +197,8 @@ def test_a_program_that_does_not_build_says_why(bench: Workbench) -> None:
 
 def test_damage_to_the_reference_itself_is_noticed(workload: Workload) -> None:
     bench = bench_of(workload)
-    bench._expected[0][0, 0] += 1
+    assert bench._reference is not None
+    bench._reference._expected[0][0, 0] += 1
     bench.build(1, to_json(workload.mod))
     with pytest.raises(Fault) as caught:
         bench.run(1, QUICK, None, 1.2)
@@ -236,14 +238,14 @@ def test_one_element_outside_is_found_even_without_verifying(
 def test_an_input_changed_without_verifying_harms_no_later_program(
     workload: Workload, bench: Workbench
 ) -> None:
-    before = bench._tensors[0].numpy()
+    before = bench._data.tensors[0].numpy()
     spoiler = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]\n        A[0, 0] = 7.0")
     bench.build(1, to_json(spoiler))
     assert not bench.run(1, QUICK, None, None).verified
-    assert bench._tensors[0].numpy()[0, 0] == 7
+    assert bench._data.tensors[0].numpy()[0, 0] == 7
     bench.build(2, to_json(workload.mod))
     bench.run(2, QUICK, None, None)
-    assert (bench._tensors[0].numpy() == before).all()
+    assert (bench._data.tensors[0].numpy() == before).all()
 
 
 def suspicion(bench: Workbench, mod: IRModule, policy: TimingPolicy = QUICK) -> Fault:

@@ -12,16 +12,16 @@ from tests.trace.programs import everything, product
 
 
 @sl.instruction
-def split_then_give_up(sch: sl.Schedule, block: sl.BlockRV) -> None:
+def transform_then_give_up(sch: sl.Schedule, block: sl.BlockRV) -> None:
     """Transforms, and then says that it does not apply."""
-    sch.split(sch.get_loops(block)[0], [None, 2])
+    sch.add_unit_loop(block)
     raise NotApplicable("too late")
 
 
 @sl.instruction
-def split_then_fail(sch: sl.Schedule, block: sl.BlockRV) -> None:
+def transform_then_fail(sch: sl.Schedule, block: sl.BlockRV) -> None:
     """Transforms, and then breaks."""
-    sch.split(sch.get_loops(block)[0], [None, 2])
+    sch.add_unit_loop(block)
     sch.fuse()
 
 
@@ -75,7 +75,7 @@ def test_a_refused_instruction_changes_nothing() -> None:
         lambda: sch.split(loops[-1], [3]),
         lambda: sch.sample_categorical([1, 2], decision=3),
         lambda: sch.choose("fork", ()),
-        lambda: split_then_fail(sch, block),
+        lambda: transform_then_fail(sch, block),
     ):
         with pytest.raises(InstructionError):
             refused()
@@ -165,7 +165,7 @@ def test_only_looking_around_is_undone_too() -> None:
     assert [loop.index for loop in sch.get_loops(block)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("instruction", [split_then_give_up, split_then_fail])
+@pytest.mark.parametrize("instruction", [transform_then_give_up, transform_then_fail])
 def test_an_instruction_that_fails_halfway_leaves_no_trace(instruction: object) -> None:
     sch = everything(0)
     handles = [handle for i in sch.trace.instructions for handle in i.outputs]
@@ -184,7 +184,7 @@ def test_a_space_undoes_what_did_not_apply() -> None:
     @sl.module
     def gives_up(sch: sl.Schedule, block: sl.BlockRV) -> None:
         sch.annotate(block, "note", 1)
-        split_then_give_up(sch, block)
+        transform_then_give_up(sch, block)
 
     @sl.module
     def works(sch: sl.Schedule, block: sl.BlockRV) -> None:

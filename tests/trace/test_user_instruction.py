@@ -51,6 +51,9 @@ def test_recorded_as_one_step_and_run_again_at_replay(seed: int) -> None:
     again = sch.trace.replay()
     assert again.trace == sch.trace
     assert structurally_equal(again.mod, sch.mod)
+    assert "T.unroll(2)" in sch.mod.script()
+    assert sch.get(sch.get_block("C")).annotations["note"] == "from 'outside'"
+    assert sch.trace.distributions["divisor"] == sl.Categorical((2, 4, 8, 16))
 
 
 def test_arguments_and_results_are_recorded() -> None:

@@ -26,7 +26,7 @@ def tile_inner(
 
 @sl.instruction
 def spread(
-    sch: sl.Schedule, width: int, *loops: sl.LoopRV, unroll: bool = False
+    sch: sl.Schedule, width: int = 2, *loops: sl.LoopRV, unroll: bool = False
 ) -> list[sl.LoopRV]:
     """Splits each loop by ``width``: returns the inner loops."""
     inner = [sch.split(loop, [None, width])[1] for loop in loops]

@@ -94,7 +94,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"seed": None}, ValueError, "seed=None; give a whole number, 0 or more"),
     ({"finals": -1}, ValueError, "finals=-1; give a whole number, 0 or more"),
     ({"search": "genetic"}, ValueError, "search='genetic'; known: random, or give a Strategy"),
-    ({"search": Random}, ValueError, "or give a Strategy"),
+    ({"search": 7}, ValueError, "or give a Strategy"),
     ({"verify": "some"}, sl.TargetError, "verify='some'; choose True, False or 'all'"),
     ({"database": 3}, TypeError, "a database is a path, a Database or None, not a int"),
     ({"database": "."}, sl.DatabaseError, "."),

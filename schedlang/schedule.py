@@ -222,7 +222,10 @@ class Schedule(
         try:
             values = kind.run(self.raw, content, self._values)
         except Exception as error:
-            raise self._refused(kind, content, error) from None
+            refused = self._refused(kind, content, error)
+            if self._workload is not None and not isinstance(error, tvm_schedule.ScheduleError):
+                self._restore()  # TVM checks first, but its own faults come halfway
+            raise refused from None
         result = Result(values, kind.prefix * len(values), kind.single)
         return self._record(kind, content, result)
 

@@ -91,6 +91,7 @@ def test_for_any_block_what_tvm_leaves_out_does_not_apply(name: str) -> None:
 def test_what_sets_a_reductions_initial_value_is_not_inlined() -> None:
     sch = Schedule(small("GMM"))
     block = sch.get_block("C")
+    sch.cache_write(block, 0, "global")
     init = sch.decompose_reduction(block, sch.get_loops(block)[3])
     assert INLINE not in ours(sch, init)
     assert set(tvms(sch, init)) <= set(ours(sch, init))

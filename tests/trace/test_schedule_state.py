@@ -6,6 +6,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
+from schedlang.instruction import KINDS
+from schedlang.kinds import Primitive
 from schedlang.schedule import Schedule
 from schedlang.tvm.program import structurally_equal
 from tests.trace.programs import everything, product
@@ -177,6 +179,27 @@ def test_an_instruction_that_fails_halfway_leaves_no_trace(instruction: object) 
     assert structurally_equal(sch.mod, mod)
     loops = sch.get_loops(block)
     sch.unroll(loops[0])
+    assert structurally_equal(sch.trace.replay().mod, sch.mod)
+
+
+def test_a_fault_of_tvm_halfway_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = KINDS["unroll"]
+    assert isinstance(kind, Primitive)
+    unroll = kind.apply
+
+    def breaks(raw: object, loop: object) -> None:
+        unroll(raw, loop)
+        raise RuntimeError("Check failed: (p != nullptr) is false")
+
+    sch = Schedule(product())
+    block = sch.get_block("C")
+    loop = sch.get_loops(block)[0]
+    monkeypatch.setattr(kind, "apply", breaks)
+    with pytest.raises(InstructionError, match="Check failed.*p != nullptr"):
+        sch.unroll(loop)
+    monkeypatch.undo()
+    assert structurally_equal(sch.mod, product().mod)
+    sch.unroll(loop)
     assert structurally_equal(sch.trace.replay().mod, sch.mod)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from schedlang.distributions import Categorical
 from schedlang.errors import InvalidTrace, TraceFormatError
 from schedlang.trace import Trace
 from schedlang.tvm.program import from_json, structurally_equal
@@ -53,7 +54,7 @@ def test_recorded_as_one_step_and_run_again_at_replay(seed: int) -> None:
     assert structurally_equal(again.mod, sch.mod)
     assert "T.unroll(2)" in sch.mod.script()
     assert sch.get(sch.get_block("C")).annotations["note"] == "from 'outside'"
-    assert sch.trace.distributions["divisor"] == sl.Categorical((2, 4, 8, 16))
+    assert sch.trace.distributions["divisor"] == Categorical((2, 4, 8, 16))
 
 
 def test_arguments_and_results_are_recorded() -> None:

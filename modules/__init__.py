@@ -9,12 +9,13 @@ from schedlang.modules.finish import (
     vectorize_inner,
 )
 from schedlang.modules.multi_level_tiling import multi_level_tiling
-from schedlang.modules.parallel_vectorize_unroll import parallel_vectorize_unroll
+from schedlang.modules.parallel_vectorize_unroll import finish_blocks, parallel_vectorize_unroll
 
 __all__ = [
     "annotate_unroll",
     "auto_inline",
     "decompose_reduction_block",
+    "finish_blocks",
     "multi_level_tiling",
     "parallel_vectorize_unroll",
     "parallelize_outer",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schedlang.expressions import IntExpr
+from schedlang.kinds import instruction
 from schedlang.module import block_names, module
 from schedlang.modules.finish import (
     annotate_unroll,
@@ -12,6 +14,29 @@ from schedlang.modules.finish import (
     vectorize_inner,
 )
 from schedlang.schedule import Schedule
+
+
+@instruction
+def finish_blocks(
+    sch: Schedule, max_jobs: int | IntExpr, max_lanes: int, max_step: int | IntExpr
+) -> None:
+    """Finish every block that the program has at this point.
+
+    ::
+
+        for i: for j: for k: C   ->   parallel i: {init; for k: vectorized j: C}  # unrolled
+
+    One instruction for all, as other decisions may leave other blocks: a producer that is inlined
+    at one location is a block of its own at another.
+    """
+    blocks = [sch.get_block(name) for name in block_names(sch)]
+    for block in blocks:
+        parallelize_outer(sch, block, max_jobs)
+    for block in blocks:
+        vectorize_inner(sch, block, max_lanes)
+        annotate_unroll(sch, block, max_step)
+    for block in blocks:
+        decompose_reduction_block(sch, block, max_lanes)
 
 
 @module(at="root")
@@ -23,7 +48,7 @@ def parallel_vectorize_unroll(
     max_lanes: int = 64,
     unroll_steps: Sequence[int] = (0, 16, 64, 512),
 ) -> None:
-    """Finish every block of the program.
+    """Finish every block of the program; how far to unroll is drawn.
 
     ::
 
@@ -33,11 +58,4 @@ def parallel_vectorize_unroll(
     a vectorised loop.
     """
     steps = sch.sample_categorical(unroll_steps, name="unroll")
-    blocks = [sch.get_block(name) for name in block_names(sch)]
-    for block in blocks:
-        parallelize_outer(sch, block, cores * jobs_per_core)
-    for block in blocks:
-        vectorize_inner(sch, block, max_lanes)
-        annotate_unroll(sch, block, steps)
-    for block in blocks:
-        decompose_reduction_block(sch, block, max_lanes)
+    finish_blocks(sch, cores * jobs_per_core, max_lanes, steps)

@@ -128,7 +128,7 @@ class Workbench:
         ):
             self._verify(program)
             verified = self._clean = True
-        self._check_samples(timing.samples, policy)
+        _check_samples(timing.samples, policy, self._shortest_time)
         return Outcome(timing.samples, verified)
 
     def sample(self, identity: int, calls: int, policy: TimingPolicy) -> float:
@@ -138,15 +138,15 @@ class Workbench:
             self._timed(program, 1, replace(policy, flush_cache=False))
             seconds = self._timed(program, calls, policy)
         self._clean = False
-        self._check_samples((seconds,), policy)
+        _check_samples((seconds,), policy, self._shortest_time)
         return seconds
 
     def time_reference(self, policy: TimingPolicy) -> tuple[float, ...]:
-        """Samples of the unscheduled program, in seconds."""
-        timing = self._time(self._unscheduled_program(), policy)
+        """Samples of the unscheduled program, in seconds; they are believed, however short."""
+        samples = self._time(self._unscheduled_program(), policy).samples
         self._clean = False
-        self._check_samples(timing.samples, policy)
-        return timing.samples
+        _check_samples(samples, policy, shortest_time=0.0)
+        return samples
 
     def _time(self, program: _Program, policy: TimingPolicy, best: float | None = None) -> Timing:
         """Latency of a program on this workload's data."""
@@ -202,24 +202,6 @@ class Workbench:
             # What lies beyond the guard may be damaged too.
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
 
-    def _check_samples(self, samples: tuple[float, ...], policy: TimingPolicy) -> None:
-        lowest = min(samples)
-        reason = None
-        if not (lowest > 0 and all(map(math.isfinite, samples))):
-            reason = f"a call took {lowest:g} s by the clock"
-        elif lowest < self._shortest_time:
-            reason = (
-                f"a call took {lowest:.3g} s, and its arithmetic takes this machine more than "
-                f"{self._shortest_time:.3g} s"
-            )
-        elif policy.flush_cache and lowest < (least := shortest_call()):
-            reason = (
-                f"a call took {lowest:.3g} s, and the clock can time single calls from {least:.3g} "
-                "s on: do without flush_cache"
-            )
-        if reason is not None:
-            raise Fault(Status.SUSPICIOUS_TIME, reason, samples=samples)
-
     def _compile(self, mod: Any) -> _Program:
         executable = codegen.compile_program(mod, self._target, check_arguments=False)
         return _Program(executable.jit(), codegen.load_code(executable))
@@ -251,3 +233,23 @@ def numerics(mod: Any) -> Numerics:
         frozenset(filter(is_floating, written)),
         any(map(is_floating, read | written)),
     )
+
+
+def _check_samples(samples: tuple[float, ...], policy: TimingPolicy, shortest_time: float) -> None:
+    """Fault(SUSPICIOUS_TIME) for times that cannot be, or that the clock cannot tell."""
+    lowest = min(samples)
+    reason = None
+    if not (lowest > 0 and all(map(math.isfinite, samples))):
+        reason = f"a call took {lowest:g} s by the clock"
+    elif lowest < shortest_time:
+        reason = (
+            f"a call took {lowest:.3g} s, and its arithmetic takes this machine more than "
+            f"{shortest_time:.3g} s; if it is right, give the target peak_flops=math.inf"
+        )
+    elif policy.flush_cache and lowest < (least := shortest_call()):
+        reason = (
+            f"a call took {lowest:.3g} s, and the clock can time single calls from {least:.3g} s "
+            "on: do without flush_cache"
+        )
+    if reason is not None:
+        raise Fault(Status.SUSPICIOUS_TIME, reason, samples=samples)

@@ -59,8 +59,8 @@ def distribution_from_json(stored: object) -> Distribution:
     if type(kind) is not str or kind not in _registered:
         known = ", ".join(sorted(_registered))
         raise DistributionError(
-            f"kind={shorten(kind)} is not a known distribution ({known}); "
-            "import the module that defines it"
+            f"kind={shorten(kind)} is not a known distribution; import the module that defines it "
+            f"(known: {known})"
         )
     return _registered[kind].from_json({k: v for k, v in stored.items() if k != "kind"})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schedlang import trace_format
+from schedlang import trace_format, trace_reading
 from schedlang.deciders import plain_decision
 from schedlang.distributions import Distribution
 from schedlang.errors import SpaceError
@@ -195,7 +195,7 @@ class Trace:
     @staticmethod
     def from_json(text: str | bytes, workload: Workload | None = None) -> Trace:
         """Read a stored trace. Runs no code; TraceFormatError names the place of what is wrong."""
-        return Trace(trace_format.load(text), workload)
+        return Trace(trace_reading.load(text), workload)
 
     def as_python(self, workload: Workload | Any = None) -> str:
         """A Python program that runs by itself and rebuilds the scheduled program as ``sch``."""

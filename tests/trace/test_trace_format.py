@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from schedlang.schedule import Schedule
 from schedlang.trace import Trace
-from schedlang.trace_format import MAX_BYTES, MAX_DEPTH, SCHEMA
+from schedlang.trace_document import MAX_BYTES, MAX_DEPTH
+from schedlang.trace_format import SCHEMA
 from schedlang.tvm.program import structurally_equal
 from tests.trace.programs import SPACE, convolution, everything, product, recorded
 from tests.trace.reading import loads_soundly_or_is_refused, refused, stored

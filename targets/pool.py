@@ -6,11 +6,12 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Status
-from schedlang.targets.worker_process import WorkerProcess, wait_any
+from schedlang.targets.worker_process import LOCAL_PROGRAM, WorkerProcess, wait_any
 
 _SETTLE_TIMEOUT = 10.0
 
@@ -99,12 +100,15 @@ class WorkerPool:
     threads: threads of a parallel loop in each.
     start: the first request to every worker; its timeout includes starting Python.
     check: called with the reply to it; raises if that will not do.
+    program, scratch: of each ``WorkerProcess``.
     """
 
     size: int
     threads: int
     start: Request
     check: Callable[[dict[str, Any]], None]
+    program: str = LOCAL_PROGRAM
+    scratch: Path | None = None
     slots: list[Slot] = field(init=False)
     closed: bool = field(init=False, default=False)
 
@@ -118,7 +122,7 @@ class WorkerPool:
         alive = sum(slot.process is not None for slot in self.slots)
         for slot in self.slots:
             if alive < min(count, self.size) and slot.process is None:
-                slot.process = WorkerProcess(self.threads)
+                slot.process = WorkerProcess(self.threads, self.program, self.scratch)
                 slot.requests, slot.used = 0, False
                 slot.starting = True
                 self._send(slot, self.start)

@@ -21,10 +21,9 @@ from schedlang.targets.local_cpu import (
     _VERIFY_FACTOR,
     Verify,
 )
-from schedlang.targets.pool import Reply, Request, Slot, idle_slots
+from schedlang.targets.pool import Reply, Request, Slot, WorkerPool, idle_slots
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.rpc_fleet import Tracker, find_servers, is_here, tracker_address
-from schedlang.targets.rpc_pool import SessionPool
 from schedlang.targets.rpc_work import SERVED, Stage, Work, explain, lost_twice, prefer_other
 from schedlang.targets.rpc_worker import LOST, STALE
 from schedlang.targets.target import Target, as_target
@@ -130,9 +129,14 @@ class RPC:
             prefix="schedlang-rpc-", ignore_cleanup_errors=True
         )
         both = (self._builders, self._servers)
-        scratch = Path(self._folder.name)
-        self._pool = SessionPool(
-            sum(both) if self._overlap else max(both), 1, self._start(seed), _accept, scratch
+        self._pool = WorkerPool(
+            sum(both) if self._overlap else max(both),
+            1,
+            self._start(seed),
+            _accept,
+            program="schedlang.targets.rpc_worker",
+            # What a killed worker leaves is removed with the folder.
+            scratch=Path(self._folder.name),
         )
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:

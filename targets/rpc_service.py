@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from schedlang.targets import host
-from schedlang.targets.worker import _die_with_parent
+from schedlang.targets.worker import die_with_parent
 from schedlang.tvm import rpc
 
 _POLL_SECONDS = 0.1
@@ -58,9 +58,9 @@ def supervise(run: Callable[[], None], *, watch_input: bool) -> int:
 
 
 def _serve(run: Callable[[], None]) -> None:
-    _die_with_parent()
+    die_with_parent()
     # A session of this server must not outlive it, nor hold its port.
-    os.register_at_fork(after_in_child=_die_with_parent)
+    os.register_at_fork(after_in_child=die_with_parent)
     try:
         run()
     except BaseException as error:

@@ -6,7 +6,6 @@ then this process is killed. No generated code runs in it.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +13,10 @@ from typing import Any
 
 from schedlang.measurement import Status
 from schedlang.targets.fault import Fault, describe, faults
-from schedlang.targets.protocol import Message, encode, read_message
+from schedlang.targets.protocol import Message
 from schedlang.targets.rpc_bench import RemoteBench
 from schedlang.targets.timing import TimingPolicy
-from schedlang.targets.worker import Worker, _die_with_parent
+from schedlang.targets.worker import Worker, die_with_parent, serve
 from schedlang.tvm import codegen, rpc
 from schedlang.tvm.program import from_json
 from schedlang.workload import Argument
@@ -160,19 +159,8 @@ def _refusal_by(status: str, message: str) -> dict[str, Any]:
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    _die_with_parent()
-    # What TVM and the linker print must not mix with replies.
-    requests = os.fdopen(os.dup(0), "rb")
-    replies = os.dup(1)
-    os.dup2(2, 1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    worker = RPCWorker()
-    while (request := read_message(requests)) is not None:
-        data = memoryview(encode(worker.answer(request)))
-        while data:
-            data = data[os.write(replies, data) :]
+    die_with_parent()
+    serve(RPCWorker().answer)
 
 
 if __name__ == "__main__":

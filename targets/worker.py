@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,7 @@ def _other_threads_run() -> bool:
     return False
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel kill this process when its parent ends, even while native code hangs."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
@@ -163,15 +163,8 @@ def _keep_descendants() -> None:
         ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1)
 
 
-def main() -> None:
-    """Answer requests until standard input ends."""
-    _die_with_parent()
-    _be_killed_first()
-    _keep_descendants()
-    if sys.platform != "win32":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def serve(answer: Callable[[Message], dict[str, Any]]) -> None:
+    """Answer the requests on standard input on standard output until the input ends."""
     # What generated code and TVM print must not mix with replies: both ends of the protocol move
     # away, and descriptor 1 becomes standard error.
     requests = os.fdopen(os.dup(0), "rb")
@@ -180,11 +173,22 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    worker = Worker()
     while (request := read_message(requests)) is not None:
-        data = memoryview(encode(worker.answer(request)))
+        data = memoryview(encode(answer(request)))
         while data:
             data = data[os.write(replies, data) :]
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    die_with_parent()
+    _be_killed_first()
+    _keep_descendants()
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    serve(Worker().answer)
 
 
 if __name__ == "__main__":

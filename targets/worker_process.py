@@ -29,20 +29,33 @@ _ENDING_SECONDS = 2.0
 # take a core from whatever another worker runs next. This still spans the pause between two calls.
 _SPIN_COUNT = "10000"
 
+LOCAL_PROGRAM = "schedlang.targets.worker"
+
 
 class WorkerProcess:
     """A running worker in its own session. One request at a time; every wait has a deadline.
 
     ``exited`` becomes true when it ended or broke the protocol; ``stderr`` is the tail, as text, of
     what it wrote since the last request.
+
+    Parameters
+    ----------
+    threads: threads of a parallel loop in it.
+    program: the module that it runs, which answers requests as ``schedlang.targets.worker`` does.
+    scratch: a folder for its temporary files; by default the system's.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(
+        self, threads: int, program: str = LOCAL_PROGRAM, scratch: Path | None = None
+    ) -> None:
         if not sys.executable:
             raise TargetError("sys.executable is empty: no Python to start workers with")
         self.exited = False
         self._garbled = False
-        self._process = _spawner().submit(_spawn, _environment(threads)).result()
+        environment = _environment(threads)
+        if scratch is not None:
+            environment["TMPDIR"] = str(scratch)
+        self._process = _spawner().submit(_spawn, program, environment).result()
         self._finalizer = weakref.finalize(self, _kill, self._process)
         self._decoder = Decoder()
         self._outgoing = memoryview(b"")
@@ -182,10 +195,10 @@ def _environment(threads: int) -> dict[str, str]:
     return environment
 
 
-def _spawn(environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(program: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     # -P: a file called like a module in the user's working directory must not be imported.
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "schedlang.targets.worker"],
+        [sys.executable, "-P", "-m", program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

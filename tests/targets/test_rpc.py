@@ -204,6 +204,20 @@ def registered(measurer: RPC) -> list[tuple[str, int]]:
     return tvm_rpc.registered(measurer._tracker, 5.0).get(KEY, [])
 
 
+def test_a_killed_worker_here_is_a_status_and_replaced(strict: RPC, good: IRModule) -> None:
+    assert all(m.ok for m in measured(strict, good).values())
+    for slot in strict._pool.slots:
+        if slot.process is not None:
+            os.kill(slot.process.pid, signal.SIGKILL)
+    lost = measured(strict, good, good)
+    assert len(lost) == 2
+    for measurement in lost.values():
+        assert measurement.ok or (
+            measurement.status is Status.OUT_OF_MEMORY and "SIGKILL" in measurement.message
+        )
+    assert all(m.ok for m in measured(strict, good, good).values())
+
+
 def test_a_server_that_is_killed_costs_no_candidate(workload: Workload, tracker: Service) -> None:
     with ExitStack() as stack:
         doomed, other = (

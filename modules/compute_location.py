@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
-from schedlang.analysis import block_facts, has_trivial_binding, is_output, require
+from schedlang.analysis import (
+    block_facts,
+    count_consumers,
+    has_own_loops,
+    has_plain_binding,
+    is_below_root,
+    is_output,
+)
 from schedlang.handles import BlockRV
-from schedlang.module import module
+from schedlang.module import block_names, module
 from schedlang.schedule import Schedule
 
 
-@module
-def random_compute_location(sch: Schedule, block: BlockRV) -> None:
-    """Draw the loop of the consumer under which a spatial block (padding, say) is computed.
+@module(at="root")
+def random_compute_location(sch: Schedule, *, reductions: bool = True) -> None:
+    """Draw the loop of its consumer under which each producer (padding, a row's sum) is computed.
 
     ::
 
-        P; for i: C reads P   ->   for i: {P[i..]; C}     or as it was, or inlined
+        A; B reads A; for i: C reads A, B   ->   for i: {A[i..]; B[i..]; C}   or as they were
+
+    It applies to blocks that are not scheduled yet: not tiled, and with no other block in their
+    loops. Consumers find their places before their producers, so that a whole chain, such as the
+    four stages of a softmax, can meet in one loop, and a part that ``add_rfactor`` split off
+    follows what it is a part of. These are MetaSchedule's conditions and order
+    (RandomComputeLocation), and besides the split-off part of an output moves.
+    ``reductions=False`` leaves reductions where they are.
     """
+    for name in reversed(block_names(sch)):
+        mark = sch.mark()
+        block = sch.get_block(name)
+        if not _may_move(sch, block, reductions):
+            sch.rollback(mark)
+        else:
+            loop = sch.sample_compute_location(block, name=f"location:{name}")
+            sch.compute_at(block, loop, preserve_unit_loops=True)
+
+
+def _may_move(sch: Schedule, block: BlockRV, reductions: bool) -> bool:
     facts = block_facts(sch, block)
-    require(not is_output(sch, block), "it writes an output")
-    require(facts.writes == 1 and not facts.has_init, "it is not a plain producer")
-    require(not facts.reduction_extents, "it is a reduction")
-    require(has_trivial_binding(sch, block), "it is scheduled already")
-    require(len(sch.get_consumers(block)) > 0, "nothing reads it")
-    loop = sch.sample_compute_location(block, name=f"location:{facts.name}")
-    sch.compute_at(block, loop, preserve_unit_loops=True)
+    if facts.reduction_extents and not (reductions and facts.has_init):
+        return False
+    if is_output(sch, block) or not is_below_root(sch, block):
+        return False
+    if not has_plain_binding(sch, block) or not has_own_loops(sch, block):
+        return False
+    return count_consumers(sch, block) > 0

@@ -101,13 +101,13 @@ def _reuse_writes(
     if taken == "none":
         return
     loop = spatial[int(taken) - 1][-1]
-    consumer = _elementwise_consumer(sch, block)
+    consumer = elementwise_consumer(sch, block)
     if consumer is None:
         consumer = sch.cache_write(block, 0, "global")
     sch.reverse_compute_at(consumer, loop, preserve_unit_loops=True)
 
 
-def _elementwise_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
+def elementwise_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
     consumers = sch.get_consumers(block)
     if len(consumers) != 1:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.kinds import instruction
 from schedlang.module import block_names, module
@@ -13,7 +14,10 @@ from schedlang.modules.finish import (
     parallelize_outer,
     vectorize_inner,
 )
+from schedlang.modules.metaschedule_finish import finish_like_metaschedule
 from schedlang.schedule import Schedule
+
+_METASCHEDULE_LANES = 64
 
 
 @instruction
@@ -47,6 +51,7 @@ def parallel_vectorize_unroll(
     jobs_per_core: int = 16,
     max_lanes: int = 64,
     unroll_steps: Sequence[int] = (0, 16, 64, 512),
+    prob: float = 1.0,
 ) -> None:
     """Finish every block of the program; how far to unroll is drawn.
 
@@ -55,7 +60,21 @@ def parallel_vectorize_unroll(
         for i: for j: for k: C   ->   parallel i: {init; for k: vectorized j: C}  # unroll drawn
 
     ``cores`` times ``jobs_per_core`` bounds the parallel iterations, ``max_lanes`` the elements of
-    a vectorised loop.
+    a vectorised loop. With ``prob`` below 1 it is a choice how to finish: with this probability
+    along what is stored (``finish_blocks``), else as MetaSchedule does
+    (``finish_like_metaschedule``, 64 lanes), which fuses inner loops first.
     """
+    check_prob("parallel_vectorize_unroll", prob)
     steps = sch.sample_categorical(unroll_steps, name="unroll")
-    finish_blocks(sch, cores * jobs_per_core, max_lanes, steps)
+    ways = ("along_stores", "metaschedule")
+    way = ways[0] if prob == 1 else sch.choose("finish", ways, (prob, 1 - prob))
+    if way == "along_stores":
+        finish_blocks(sch, cores * jobs_per_core, max_lanes, steps)
+    else:
+        finish_like_metaschedule(sch, cores * jobs_per_core, _METASCHEDULE_LANES, steps)
+
+
+def check_prob(module_name: str, prob: float) -> None:
+    """SpaceError unless ``prob`` can be the probability of one of two ways."""
+    if not 0 < prob <= 1:
+        raise SpaceError(f"{module_name}: prob={prob}; give more than 0 and at most 1")

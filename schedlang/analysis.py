@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from schedlang.errors import NotApplicable
 from schedlang.handles import BlockRV, LoopRV
 from schedlang.schedule import Schedule
 from schedlang.tvm import analysis as _tvm
+from schedlang.tvm import branches as _branches
+from schedlang.tvm import patterns as _patterns
 from schedlang.tvm import schedule as _tvm_schedule
+from schedlang.tvm import strides as _tvm_strides
 from schedlang.tvm.analysis import BlockFacts, LoopKind
 
 __all__ = [
     "BlockFacts",
     "LoopKind",
+    "access_strides",
     "block_exists",
     "block_facts",
+    "branches_along",
+    "buffer_shape",
+    "common_depth",
     "constant_extent",
+    "count_consumers",
+    "count_operations",
     "has_data_reuse",
+    "has_own_loops",
+    "has_plain_binding",
     "has_trivial_binding",
+    "is_below_root",
     "is_output",
     "is_single_child",
+    "is_spatial_program",
     "loop_is_plain",
     "loop_kind",
     "loop_kinds",
+    "read_axes",
+    "read_variables",
+    "read_pattern",
     "require",
     "stores_contiguously",
+    "thread_axis",
+    "written_rank",
 ]
 
 
@@ -54,7 +74,7 @@ def loop_kinds(sch: Schedule, loops: list[LoopRV]) -> list[LoopKind]:
 
 
 def has_trivial_binding(sch: Schedule, block: BlockRV) -> bool:
-    """Whether each block variable is just one of the loops around it."""
+    """Whether the block variables are the loops around it, in the same order."""
     return bool(_tvm.is_trivial_binding(sch.raw, sch.raw_value(sch.own(block))))
 
 
@@ -78,6 +98,13 @@ def stores_contiguously(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
     return _tvm.stores_contiguously(sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(loop))
 
 
+def branches_along(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
+    """Whether a condition in the block's value depends on the loop: its vectors need masks."""
+    return _branches.branches_along(
+        sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(sch.own(loop))
+    )
+
+
 def is_single_child(sch: Schedule, loop: LoopRV) -> bool:
     """Whether the loop's body is one statement."""
     return _tvm.is_single_child(sch.raw, sch.raw_value(sch.own(loop)))
@@ -86,3 +113,90 @@ def is_single_child(sch: Schedule, loop: LoopRV) -> bool:
 def block_exists(sch: Schedule, block: BlockRV) -> bool:
     """Whether the block is still in the program."""
     return _tvm_schedule.block_exists(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def read_axes(sch: Schedule, block: BlockRV, index: int) -> tuple[int | None, ...]:
+    """Position of the block variable that is the index of each dimension of a read buffer.
+
+    None for a dimension whose index is more than one variable, such as ``h + kh``.
+    """
+    return _tvm.read_axes(sch.raw, sch.raw_value(sch.own(block)), index)
+
+
+def read_variables(sch: Schedule, block: BlockRV, index: int) -> tuple[int, ...]:
+    """Positions of the block variables that the indices of a read buffer depend on."""
+    return _tvm.read_variables(sch.raw, sch.raw_value(sch.own(block)), index)
+
+
+def buffer_shape(
+    sch: Schedule, block: BlockRV, role: Literal["read", "write"], index: int
+) -> tuple[int, ...]:
+    """Extents of a buffer that a block reads or writes; -1 where one is not constant."""
+    return _tvm.buffer_shape(sch.raw, sch.raw_value(sch.own(block)), role, index)
+
+
+def access_strides(sch: Schedule, block: BlockRV, loops: list[LoopRV]) -> list[list[int]] | None:
+    """Elements by which a step of each loop moves each region that the block reads or writes.
+
+    One row a region, reads first, 0 where the loop does not move it; None when a size that has to
+    be known is not constant.
+    """
+    values = [sch.raw_value(sch.own(loop)) for loop in loops]
+    return _tvm_strides.access_strides(sch.raw, sch.raw_value(sch.own(block)), values)
+
+
+def read_pattern(sch: Schedule, block: BlockRV) -> tuple[bool, bool]:
+    """Whether each index that the block writes is read once (injective), and in order (ordered).
+
+    Both are false where a read's index is no written index plus or minus a constant.
+    """
+    return _patterns.read_pattern(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def count_operations(sch: Schedule, block: BlockRV) -> int:
+    """Arithmetic operations and calls in one iteration of the block, without index arithmetic."""
+    return _patterns.count_operations(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def is_spatial_program(sch: Schedule) -> bool:
+    """Whether no block of the program reduces."""
+    return _patterns.is_spatial_program(sch.raw)
+
+
+def written_rank(sch: Schedule, block: BlockRV) -> int:
+    """Number of dimensions of the first buffer that the block writes."""
+    return _patterns.written_rank(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def thread_axis(sch: Schedule, loop: LoopRV) -> str:
+    """What the loop is bound to, such as ``"threadIdx.x"``; ``""`` when it is not bound."""
+    return _patterns.thread_axis(sch.raw, sch.raw_value(sch.own(loop)))
+
+
+def is_below_root(sch: Schedule, block: BlockRV) -> bool:
+    """Whether the block stands in the root block itself, not inside another block."""
+    return _patterns.is_below_root(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def common_depth(sch: Schedule, blocks: list[BlockRV]) -> int:
+    """How many outer loops all of the blocks share."""
+    return _patterns.common_depth(sch.raw, [sch.raw_value(sch.own(block)) for block in blocks])
+
+
+def has_plain_binding(sch: Schedule, block: BlockRV) -> bool:
+    """Whether each block variable is a loop of its own, in any order, or a constant."""
+    return _patterns.has_plain_binding(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def count_consumers(sch: Schedule, block: BlockRV) -> int:
+    """How many blocks read what the block writes.
+
+    ``sch.get_consumers`` gives them, but it is recorded, and a trace with other decisions in which
+    there are more or fewer does not replay.
+    """
+    return _patterns.count_consumers(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def has_own_loops(sch: Schedule, block: BlockRV) -> bool:
+    """Whether there are loops around the block, and nothing else in them."""
+    return _patterns.has_own_loops(sch.raw, sch.raw_value(sch.own(block)))

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from schedlang.progress import describe_latency
 
 CONFIDENCE = 0.95
+# Medians this near, of samples that cannot be told apart, are a tie.
+_TIE = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Finals:
 
     Attributes
     ----------
-    ranking: the finalists, lowest median first; at least one.
+    ranking: the finalists, lowest median first, but a tie for the first place goes to the program
+        that was found first; at least one.
     p_value: how likely samples this different are if winner and runner-up are equally fast; None
         for a single finalist.
     """
@@ -62,7 +65,7 @@ class Finals:
 
     @property
     def winner(self) -> Finalist:
-        """The one with the lowest median."""
+        """The one that ``tune`` returns."""
         return self.ranking[0]
 
     @property
@@ -85,6 +88,10 @@ class Finals:
 def choose(samples: Mapping[int, Sequence[float]]) -> Finals:
     """Rank programs by the median of their samples, which are given in seconds by candidate id.
 
+    Programs that tie with the fastest (medians within 1%, and a p-value that does not tell them
+    apart) are equally good. The one with the lowest id wins, so that the same programs give the
+    same winner again.
+
     The p-value is that of the two-sided Mann-Whitney U test: which of the two would win was not
     known before. It compares ranks, so the few samples that something interrupted, which would
     widen the variance of a t-test until no difference is ever seen, count like any other slow one;
@@ -100,6 +107,8 @@ def choose(samples: Mapping[int, Sequence[float]]) -> Finals:
         for identity, times in samples.items()
     ]
     finalists.sort(key=lambda finalist: finalist.latency)
+    winner = min((f for f in finalists if _ties(f, finalists[0])), key=lambda f: f.id)
+    finalists.sort(key=lambda finalist: finalist is not winner)
     p_value = None
     if len(finalists) > 1:
         p_value = _equally_fast(finalists[0].samples, finalists[1].samples)
@@ -125,6 +134,13 @@ def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) ->
             break
         rank, below = rank + 1, next_below
     return Interval(ordered[rank - 1], ordered[count - rank], 1 - 2 * below)
+
+
+def _ties(finalist: Finalist, fastest: Finalist) -> bool:
+    if finalist is fastest:
+        return True
+    near = finalist.latency <= _TIE * fastest.latency
+    return near and _equally_fast(finalist.samples, fastest.samples) >= 1 - CONFIDENCE
 
 
 def _equally_fast(one: Sequence[float], other: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from schedlang.distributions import ComputeLocation
@@ -13,6 +13,7 @@ from schedlang.kinds import Choice, Primitive, Sampling
 from schedlang.printing import comment, is_default, literal, ranges, targets
 from schedlang.tvm import program
 from schedlang.tvm.analysis import INLINE, ROOT
+from schedlang.tvm.intrinsics import definition
 from schedlang.workload import Workload
 
 if TYPE_CHECKING:
@@ -29,13 +30,23 @@ def as_tvm_python(trace: Trace, workload: Workload | Any = None) -> str:
     workload = workload_of(trace, workload)
     flat = flatten(trace, workload).simplified()
     lines = ["import tvm", "from tvm.s_tir import Schedule"]
-    if any(i.kind.name == "tensorize" for i in flat.instructions):
-        lines.append("import tvm.s_tir.tensor_intrin  # registers the tensor intrinsics")
+    lines += _intrinsic_lines(i.args[1] for i in flat.instructions if i.kind.name == "tensorize")
     lines += ["", *_module_lines(workload), "sch = Schedule(mod)"]
     printer = _Printer()
     for instruction in flat.instructions:
         lines += printer.lines(instruction)
     return "\n".join(lines) + "\n"
+
+
+def _intrinsic_lines(names: Iterable[str]) -> Iterator[str]:
+    """What registers these tensor intrinsics: TVM's own, and those that were defined here."""
+    texts = {name: definition(name) for name in names}
+    if None in texts.values():
+        yield "import tvm.s_tir.tensor_intrin  # registers the tensor intrinsics"
+    for name, text in texts.items():
+        if text is not None:
+            parsed = ", ".join(f"tvm.script.from_source({part!r})" for part in text)
+            yield f"tvm.s_tir.TensorIntrin.register({name!r}, {parsed}, override=True)"
 
 
 def _module_lines(workload: Workload) -> Iterator[str]:

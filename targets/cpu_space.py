@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
-from schedlang.modules import (
-    auto_inline,
-    multi_level_tiling,
-    parallel_vectorize_unroll,
-    random_compute_location,
-)
+from schedlang.modules.add_rfactor import add_rfactor
+from schedlang.modules.auto_inline import auto_inline
+from schedlang.modules.compute_location import random_compute_location
+from schedlang.modules.inline_constants import inline_constants
+from schedlang.modules.multi_level_tiling import multi_level_tiling
+from schedlang.modules.pad_einsum import pad_einsum
+from schedlang.modules.parallel_vectorize_unroll import parallel_vectorize_unroll
+from schedlang.modules.place_padded_result import place_padded_result
+from schedlang.modules.register_tile import register_tile
+from schedlang.modules.vector_math import vector_math
 from schedlang.space import Space
 from schedlang.targets.target import Target
 
+# How often a block that both can tile is tiled for registers, not in levels; and how often what
+# nearly always pays is done: inlining transposes, vector mathematics, finishing along what is
+# stored. The others are in the space because some program may need them.
+_REGISTER_TILES = 0.9
+_USUAL = 0.95
 
-def cpu_space(target: Target, *, element_bits: int = 32) -> Space:
+
+def cpu_space(target: Target, *, element_bits: int = 32, priors: bool = True) -> Space:
     """Inline, tile, place what is left, then parallelise, vectorise and unroll.
 
-    The prior prefers innermost factors that fill the target's vectors of ``element_bits`` elements.
+    The prior knows the machine: vectors of ``element_bits`` elements, vector registers and cores.
+    It makes what wastes them rare and forbids nothing. Without ``priors`` every draw is uniform.
     """
-    lanes = max(1, target.vector_bits // element_bits)
+    lanes = target.lanes(element_bits)
+    usual = _USUAL if priors else 0.5
+    # One module of both: what comes before or instead of it meets blocks that neither has tiled.
+    tiling = Space(
+        [
+            register_tile(
+                lanes=lanes,
+                registers=target.vector_registers,
+                prob=_REGISTER_TILES if priors else 0.5,
+                prior=priors,
+            ),
+            multi_level_tiling(structure=("SSRSRS", "SSRS"), vector_lanes=lanes if priors else 0),
+        ]
+    )
     return Space(
         [
-            auto_inline,
-            multi_level_tiling(structure=("SSRSRS", "SSRS"), vector_lanes=lanes),
+            inline_constants,
+            auto_inline(always_in_spatial_programs=True, unordered_prob=usual),
+            pad_einsum(lanes=lanes),
+            add_rfactor(cores=target.cores, vector_lanes=lanes if priors else 0),
+            tiling.as_module("multi_level_tiling"),
+            place_padded_result,
             random_compute_location,
-            parallel_vectorize_unroll(cores=target.cores, max_lanes=4 * lanes),
+            vector_math(prob=usual),
+            parallel_vectorize_unroll(cores=target.cores, max_lanes=4 * lanes, prob=usual),
         ],
         name="cpu",
     )

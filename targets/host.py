@@ -1,13 +1,39 @@
-"""What Linux says about the CPU of this machine: cores within the affinity mask, and caches."""
+"""What Linux says about the CPU of this machine: cores in the affinity mask, caches, features."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 CPU_ROOT = Path("/sys/devices/system/cpu")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+# Other systems' names of the architectures that Linux calls x86_64 and aarch64.
+_ARCHITECTURES = {"AMD64": "x86_64", "arm64": "aarch64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One cache that a CPU uses.
+
+    Attributes
+    ----------
+    bytes: its size; None if unknown.
+    shared_by: the CPUs that use it, as Linux lists them; None if unknown.
+    place: the folder that says so.
+    """
+
+    bytes: int | None
+    shared_by: str | None
+    place: Path
+
+
+def architecture() -> str:
+    """Of this machine, as Linux calls it: ``"x86_64"``, ``"aarch64"``."""
+    name = platform.machine()
+    return _ARCHITECTURES.get(name, name)
 
 
 def usable_cpus() -> tuple[int, ...]:
@@ -36,22 +62,45 @@ def one_cpu_per_core(cpus: tuple[int, ...], root: Path = CPU_ROOT) -> tuple[int,
     return tuple(chosen)
 
 
+def find_cache(
+    cpu: int, level: int, root: Path = CPU_ROOT, *, instructions: bool = False
+) -> Cache | None:
+    """The cache of ``level`` that ``cpu`` uses, for data or for instructions; None if unknown.
+
+    A unified cache is for both.
+    """
+    other = "Data" if instructions else "Instruction"
+    for index in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
+        if _text(index / "level") == str(level) and _text(index / "type") != other:
+            match = re.fullmatch(r"(\d+)([KMG]?)", _text(index / "size") or "")
+            size = int(match[1]) * _UNITS[match[2]] if match else None
+            return Cache(size, _text(index / "shared_cpu_list"), index)
+    return None
+
+
 def cache_bytes(cpu: int, level: int, root: Path = CPU_ROOT) -> int | None:
     """Size of the data (or unified) cache of ``level`` that ``cpu`` uses; None if unknown."""
-    for index in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
-        if _text(index / "level") == str(level) and _text(index / "type") != "Instruction":
-            match = re.fullmatch(r"(\d+)([KMG]?)", _text(index / "size") or "")
-            if match:
-                return int(match[1]) * _UNITS[match[2]]
-    return None
+    found = find_cache(cpu, level, root)
+    return found.bytes if found else None
 
 
 def shares_cache(cpu: int, level: int, root: Path = CPU_ROOT) -> str | None:
     """Which CPUs use one cache of ``level`` with ``cpu``, as Linux lists them; None if unknown."""
-    for index in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
-        if _text(index / "level") == str(level) and _text(index / "type") != "Instruction":
-            return _text(index / "shared_cpu_list")
-    return None
+    found = find_cache(cpu, level, root)
+    return found.shared_by if found else None
+
+
+def cpu_flags(root: Path = Path("/")) -> frozenset[str] | None:
+    """The kernel's names of what the first CPU can do and programs may use; None if unknown."""
+    text = _text(root / "proc/cpuinfo") or ""
+    match = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return frozenset(match[1].split()) if match else None
+
+
+def sve_bits(root: Path = Path("/")) -> int | None:
+    """Length of the SVE registers that a program gets unless it asks; None if there are none."""
+    text = _text(root / "proc/sys/abi/sve_default_vector_length") or ""
+    return 8 * int(text) if text.isdigit() else None
 
 
 def available_memory(root: Path = Path("/")) -> int | None:

@@ -43,7 +43,7 @@ class RPCWorker(Worker):
         self._key: str = header["key"]
         self._verifies: bool = header["reference"]
         self._scratch = Path(header["scratch"])
-        self._target = codegen.llvm_target(header["mcpu"], header["cores"])
+        self._target = codegen.llvm_target(**header["llvm"])
         self._remote = RemoteBench(
             request.blobs[0].decode(),
             [

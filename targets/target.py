@@ -2,111 +2,179 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
-from schedlang.targets import host
+from schedlang.targets import description, features, host, presence
+from schedlang.targets.named import GENERIC, HOST, NAMES, find_named
+from schedlang.targets.resolution import Given, resolve
 from schedlang.tvm import codegen
 
 if TYPE_CHECKING:
     from tvm.target import Target as TVMTarget
 
-NAMES = ("cpu",)
-
-# For peak_flops. No CPU runs faster than this many cycles a second, or has more units for fused
-# multiply-adds in a core: two where vectors are wide, four where they are of 128 bits.
-_CYCLES = 6.5e9
-_WIDE_UNITS, _NARROW_UNITS = 2, 4
-_NARROW_BITS = 128
+# A vectorised loop takes this many vectors at a time at most: independent work for the pipelines,
+# and few enough for all operands of a statement to stay in registers.
+_VECTORS_AT_ONCE = 4
+# SVE registers of this length have no advantage over NEON's for vectors of a fixed length.
+_LEAST_SVE_BITS = 128
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Target:
     """A machine. ``Target("cpu")`` is the one that the process runs on, as far as it may use it.
 
-    What is not given is found out from the machine. Caches and CPU numbers are this machine's, and
-    do not take part in equality.
+    The other names, such as ``"x86/avx2"`` or ``"aarch64/sve"`` (``"avx2"`` and ``"sve"`` will do),
+    are instruction sets: any machine that has them. Where this machine has them, it is meant, kept
+    to these instructions; where it does not, programs can be scheduled and compiled for it, and
+    measured elsewhere. With ``mcpu`` a target is a machine with that CPU, and all that it has. What
+    is not given is found out, and ``describe()`` says how. Caches, other limits and CPU numbers do
+    not take part in equality.
 
     Attributes
     ----------
-    name: ``"cpu"``.
+    name: one of ``schedlang.targets.named.NAMES``.
     kind: the sort of machine, ``"cpu"``.
     cores: real cores that the process may use; hardware threads of one core count once.
-    mcpu: LLVM's name of the CPU.
-    vector_bits: width of its vector registers, in bits.
+    mcpu: LLVM's name of the CPU that code is generated for.
+    vector_bits: width of its vector registers, in bits. SVE leaves it to the machine, and 128 is
+        the least: give more if it has more, and code is for such machines only.
     peak_flops: an upper bound on its arithmetic, in operations on 32-bit elements a second. It is
         not measured: cores x elements a vector x 2 for a multiply-add x units a core x a clock of
         6.5 GHz, which no CPU reaches. Programs that are far above it did not do their work (see
         ``schedlang.targets.roofline``); give ``math.inf`` to believe any time.
-    l1_bytes, l2_bytes, l3_bytes: data caches as one core sees them; None if unknown.
-    cpus: the logical CPUs that threads are bound to, one a core.
+    triple: LLVM's name of architecture and system; empty for this machine's.
+    attributes: features beyond, or without, those of ``mcpu``, as ``("+avx512vnni", "-sve")``.
+    machine: LLVM's name of the CPU that is to run it, ``"generic"`` if any may.
+    vector_registers: how many vectors a program can keep at hand.
+    l1_bytes, l2_bytes, l3_bytes: data caches as one core sees them.
+    max_unrolled: instructions of an unrolled loop body that stay in the first cache of code.
+    cpus: the logical CPUs of this process that threads are bound to, one a core.
+    sources: for each of these, what says so.
 
-    Raises ``TargetError`` for a name that is not in ``NAMES``, and for fewer than one core or a
-    negative peak.
+    Raises ``TargetError`` for a name that is not known, a CPU that LLVM does not know or that lacks
+    what the name stands for, and a limit that is not positive.
     """
 
-    name: str = "cpu"
-    cores: int = 0
-    mcpu: str = ""
-    vector_bits: int = 0
-    peak_flops: float = field(default=0.0, compare=False, repr=False)
-    kind: str = field(init=False, default="cpu")
-    l1_bytes: int | None = field(init=False, compare=False, repr=False)
-    l2_bytes: int | None = field(init=False, compare=False, repr=False)
-    l3_bytes: int | None = field(init=False, compare=False, repr=False)
+    name: str
+    cores: int
+    mcpu: str
+    vector_bits: int
+    peak_flops: float = field(compare=False, repr=False)
+    triple: str = field(repr=False)
+    attributes: tuple[str, ...] = field(repr=False)
+    vector_registers: int = field(compare=False, repr=False)
+    l1_bytes: int = field(compare=False, repr=False)
+    l2_bytes: int = field(compare=False, repr=False)
+    l3_bytes: int = field(compare=False, repr=False)
+    max_unrolled: int = field(compare=False, repr=False)
+    machine: str = field(init=False, repr=False)
+    kind: str = field(init=False)
     cpus: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    sources: Mapping[str, str] = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        if self.name not in NAMES:
-            raise TargetError(f"unknown target {self.name!r}; known: {', '.join(NAMES)}")
-        if self.cores < 0:
-            raise TargetError(f"target {self.name!r}: cores={self.cores}; give 1 or more")
-        if not self.peak_flops >= 0:
-            raise TargetError(f"target {self.name!r}: peak_flops={self.peak_flops}; give 0 or more")
-        cpus = host.one_cpu_per_core(host.usable_cpus())
-        mcpu = self.mcpu or codegen.host_cpu()
-        cores = self.cores or len(cpus)
-        bits = self.vector_bits or codegen.vector_bits(codegen.llvm_target(mcpu, cores))
-        values = {"mcpu": mcpu, "cores": cores, "vector_bits": bits, "cpus": cpus[:cores]}
-        values["peak_flops"] = self.peak_flops or _peak_flops(cores, bits)
-        for level in (1, 2, 3):
-            values[f"l{level}_bytes"] = host.cache_bytes(cpus[0], level)
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    def __init__(
+        self,
+        name: str = HOST,
+        cores: int | None = None,
+        mcpu: str | None = None,
+        vector_bits: int | None = None,
+        peak_flops: float | None = None,
+        *,
+        triple: str | None = None,
+        attributes: tuple[str, ...] | None = None,
+        vector_registers: int | None = None,
+        l1_bytes: int | None = None,
+        l2_bytes: int | None = None,
+        l3_bytes: int | None = None,
+        max_unrolled: int | None = None,
+    ) -> None:
+        numbers = {
+            "cores": cores,
+            "vector_bits": vector_bits,
+            "peak_flops": peak_flops,
+            "vector_registers": vector_registers,
+            "l1_bytes": l1_bytes,
+            "l2_bytes": l2_bytes,
+            "l3_bytes": l3_bytes,
+            "max_unrolled": max_unrolled,
+        }
+        given = {key: number for key, number in numbers.items() if number is not None}
+        attributes = None if attributes is None else tuple(attributes)
+        for key, value in resolve(Given(name, mcpu, triple, attributes, given)).items():
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "kind", "cpu")
 
     @classmethod
     def from_name(cls, name: str) -> Target:
-        """The target called ``name``, of this machine; TargetError lists the names there are."""
+        """The target called ``name``; TargetError lists the names there are."""
         return cls(name)
 
     @property
     def key(self) -> str:
         """Text that is equal for machines whose records can be exchanged; the same in every run."""
-        return f"{self.kind}/{self.mcpu}/cores={self.cores}/vector={self.vector_bits}"
+        if self.name == HOST:
+            machine = "".join((f"{self.kind}/{self.mcpu}", *self.attributes))
+            if self.mcpu == GENERIC:
+                machine += f"@{self.architecture}"
+        else:
+            machine = f"{self.name}@{self.machine}"
+        return f"{machine}/cores={self.cores}/vector={self.vector_bits}"
+
+    @property
+    def architecture(self) -> str:
+        """``"x86_64"``, ``"aarch64"``, ..."""
+        return self.triple.partition("-")[0] or host.architecture()
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What its instructions can do, by LLVM's names: ``"avx512vnni"``, ``"dotprod"``, ..."""
+        return features.features_of(self.mcpu, self.triple, self.attributes)
+
+    def lanes(self, dtype_bits: int) -> int:
+        """Elements of ``dtype_bits`` bits in a vector register; 1 if they are wider than it."""
+        if dtype_bits < 1:
+            raise TargetError(f"lanes: dtype_bits={dtype_bits}; give 1 or more")
+        return max(self.vector_bits // dtype_bits, 1)
+
+    def max_lanes(self, dtype_bits: int) -> int:
+        """Elements that a vectorised loop should have at most: those of four registers."""
+        return _VECTORS_AT_ONCE * self.lanes(dtype_bits)
+
+    def llvm_options(self) -> dict[str, Any]:
+        """What ``tvm_target`` tells LLVM, as arguments of ``codegen.llvm_target``; JSON holds it.
+
+        Another process makes the same target of it.
+        """
+        sve = "sve" in self.features and self.vector_bits > _LEAST_SVE_BITS
+        return {
+            "mcpu": self.mcpu,
+            "cores": self.cores,
+            "triple": self.triple,
+            "attributes": list(self.attributes),
+            "sve_bits": self.vector_bits if sve else 0,
+        }
 
     def tvm_target(self) -> TVMTarget:
         """TVM's target for this machine."""
-        return codegen.llvm_target(self.mcpu, self.cores)
+        return codegen.llvm_target(**self.llvm_options())
+
+    def missing_features(self) -> tuple[str, ...]:
+        """What it needs and this machine does not have, by LLVM's names."""
+        return presence.missing_features(self)
 
     def check_present(self) -> None:
-        """TargetError unless this machine can run programs for this target."""
-        if self.mcpu != codegen.host_cpu():
-            raise TargetError(
-                f"target {self.key!r} is a {self.mcpu}, and this machine is a "
-                f"{codegen.host_cpu()}: measure on that machine"
-            )
-        if self.cores > len(self.cpus):
-            raise TargetError(
-                f"target {self.key!r} wants {self.cores} cores, and this process may use "
-                f"{len(self.cpus)}: widen its affinity mask or ask for fewer"
-            )
+        """TargetError unless this machine can run programs for this target; says what is
+        missing.
+        """
+        presence.check_present(self)
 
-
-def _peak_flops(cores: int, vector_bits: int) -> float:
-    units = _WIDE_UNITS if vector_bits > _NARROW_BITS else _NARROW_UNITS
-    return cores * (vector_bits / 32) * 2 * units * _CYCLES
+    def describe(self) -> str:
+        """A table of all that is known about it, and how each is known."""
+        return description.describe(self)
 
 
 def toolchain_key() -> str:
@@ -131,8 +199,17 @@ def as_target(value: Any) -> Target:
                 f"TVM target of kind {found['kind']!r}; only llvm is known, as one of: "
                 f"{', '.join(NAMES)}"
             )
-        return Target("cpu", cores=found["cores"] or 0, mcpu=found["mcpu"] or "")
+        return _from_llvm(found)
     raise TargetError(
         f"{value!r} ({type(value).__name__}) is not a target; give a Target, a TVM target of kind "
         f"llvm, or one of the names: {', '.join(NAMES)}"
     )
+
+
+def _from_llvm(found: Mapping[str, Any]) -> Target:
+    triple, mcpu, attributes = found["triple"], found["mcpu"], found["attributes"]
+    cores, bits = found["cores"], found["sve_bits"] or None
+    named = find_named(triple.partition("-")[0] or host.architecture(), mcpu, attributes)
+    if named is not None:
+        return Target(named.name, cores, vector_bits=bits)
+    return Target(HOST, cores, mcpu, bits, triple=triple, attributes=attributes or None)

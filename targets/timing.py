@@ -30,6 +30,10 @@ class TimingPolicy:
     ----------
     min_sample_seconds: a sample lasts at least this long; short programs run several times in it.
     min_repeats, max_repeats: bounds on the number of samples.
+    min_seconds: samples are taken for at least this long, so that a short disturbance of the
+        machine is a part of them only; a program that is given up takes less.
+    max_seconds: after this long ``min_repeats`` samples are enough, however wide their interval: on
+        a busy machine it does not get narrow.
     budget_seconds: no new sample starts after this long.
     relative_width: enough when half the 95% confidence interval of the median is below this part
         of the median.
@@ -42,7 +46,9 @@ class TimingPolicy:
 
     min_sample_seconds: float = 5e-4
     min_repeats: int = 5
-    max_repeats: int = 30
+    max_repeats: int = 100
+    min_seconds: float = 0.02
+    max_seconds: float = 0.2
     budget_seconds: float = 1.0
     relative_width: float = 0.02
     slow_factor: float = 3.0
@@ -87,7 +93,7 @@ def collect(
     if warm < policy.min_sample_seconds and not policy.flush_cache:
         calls, first = _calibrate(run, warm, policy.min_sample_seconds)
     samples = [first]
-    while not _enough(samples, policy) and clock() - start < policy.budget_seconds:
+    while not _enough(samples, calls, clock() - start, policy):
         if best is not None and _surely_slower(samples, best, policy):
             return Timing(tuple(samples), gave_up=True)
         samples.append(run(calls))
@@ -118,11 +124,16 @@ def _calibrate(
     return calls, seconds
 
 
-def _enough(samples: list[float], policy: TimingPolicy) -> bool:
+def _enough(samples: list[float], calls: int, elapsed: float, policy: TimingPolicy) -> bool:
+    if len(samples) >= policy.max_repeats or elapsed >= policy.budget_seconds:
+        return True
     if len(samples) < policy.min_repeats:
         return False
-    if len(samples) >= policy.max_repeats:
+    if elapsed >= policy.max_seconds:
         return True
+    # Emptying the caches takes longer than a call, so that its samples lie far apart in any case.
+    if not policy.flush_cache and calls * sum(samples) < policy.min_seconds:
+        return False
     return relative_half_width(samples) < policy.relative_width
 
 

@@ -60,7 +60,7 @@ class Worker:
                 Argument(arg["name"], tuple(arg["shape"]), arg["dtype"], arg["role"])
                 for arg in header["args"]
             ],
-            codegen.llvm_target(header["mcpu"], header["cores"]),
+            codegen.llvm_target(**header["llvm"]),
             header["cpus"],
             header["seed"],
             reference=header["reference"],

@@ -3,10 +3,12 @@
 from schedlang.distributions.base import JSON, Decision, Distribution, Rng
 from schedlang.distributions.categorical import Categorical
 from schedlang.distributions.compute_location import ComputeLocation
+from schedlang.distributions.imperfect_tile import ImperfectTile
 from schedlang.distributions.int_range import IntRange
 from schedlang.distributions.partitioned_tile import PartitionedTile
 from schedlang.distributions.perfect_tile import PerfectTile
 from schedlang.distributions.permutation import Permutation
+from schedlang.distributions.register_tile import RegisterTile
 from schedlang.distributions.registry import (
     distribution_from_json,
     distribution_to_json,
@@ -20,10 +22,12 @@ __all__ = [
     "ComputeLocation",
     "Decision",
     "Distribution",
+    "ImperfectTile",
     "IntRange",
     "PartitionedTile",
     "PerfectTile",
     "Permutation",
+    "RegisterTile",
     "Rng",
     "Subset",
     "distribution_from_json",

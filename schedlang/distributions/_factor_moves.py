@@ -83,14 +83,14 @@ def propose(engine: Factorizations, d: Factors, rng: Rng) -> tuple[Factors, floa
     log_ratio = (
         math.log(own)
         - math.log(other)
-        + _log_coefficient(engine.total, there, adjacent)
-        - _log_coefficient(engine.total, here, adjacent)
+        + log_coefficient(engine.total, there, adjacent)
+        - log_coefficient(engine.total, here, adjacent)
     )
     return proposed, log_ratio
 
 
-def _log_coefficient(total: int, moves: int, adjacent: bool) -> float:
-    """log a(d, d2) with the sum over the moves from d in ``moves``."""
+def log_coefficient(total: int, moves: int, adjacent: bool) -> float:
+    """log a(d, d2) of ``propose``, with the sum over the moves from d in ``moves``."""
     if moves == 0:
         return -math.log(total)
     local = (PRIOR_JUMP - 1) * total if adjacent else 0

@@ -54,13 +54,15 @@ class Factorizations:
         self.log_weights: tuple[dict[int, float], ...] = tuple({} for _ in range(n))
         for level, pairs in weights or ():
             self.log_weights[level].update({f: math.log(w) for f, w in pairs if w > 0.0})
-        self.weight, shift = self._integer_weights(weights or (), max_innermost_factor)
+        self.weight, self.shift = self._integer_weights(weights or (), max_innermost_factor)
         self._ways = self._count_ways()
         # Total weight, scaled; for no weights it is the number of factorizations.
         self.total = sum(
             self.weight[n - 1][f] * self._ways[n - 1][extent // f] for f in self.divisors
         )
-        self.log_total = math.log(self.total) - shift * math.log(2.0) if self.total else -math.inf
+        self.log_total = -math.inf
+        if self.total:
+            self.log_total = math.log(self.total) - self.shift * math.log(2.0)
         self._n_free = self._count_free_levels(weights or ())
         self._tables: dict[tuple[int, int], tuple[list[float], list[int]]] = {}
         self._lines: dict[tuple[int, int, int, int], tuple[list[int], list[int], int]] = {}

@@ -15,11 +15,11 @@ WeightsLike: TypeAlias = LevelWeights | Mapping[int, Mapping[int, float]]
 
 
 def canonical_weights(
-    owner: str, weights: WeightsLike | None, extent: int, n: int
+    owner: str, weights: WeightsLike | None, extents: Sequence[int], n: int
 ) -> LevelWeights | None:
     """The canonical form, None when it says nothing.
 
-    A weight of 1 and the weight of a factor that does not divide ``extent`` change nothing and are
+    A weight of 1 and the weight of a factor that divides none of ``extents`` change nothing and are
     left out, so that equal distributions compare equal. Negative levels count from the inside.
     """
     if weights is None:
@@ -40,7 +40,7 @@ def canonical_weights(
         levels[level % n] = tuple(
             (factor, weight)
             for factor, weight in sorted(kept.items())
-            if weight != 1.0 and extent % factor == 0
+            if weight != 1.0 and any(extent % factor == 0 for extent in extents)
         )
     return tuple((level, pairs) for level, pairs in sorted(levels.items()) if pairs) or None
 

@@ -66,7 +66,7 @@ class PartitionedTile(Distribution):
                 f"must divide the extent {self.extent}; pad the loop or choose another factor",
             )
         if self.weights is not None:
-            canonical = canonical_weights(owner, self.weights, self.extent, self.n)
+            canonical = canonical_weights(owner, self.weights, (self.extent,), self.n)
             object.__setattr__(self, "weights", canonical)
             if not self.permits(self._untiled()) and self.size() == 0:
                 refuse(

@@ -69,7 +69,7 @@ class PerfectTile(Distribution):
                     "n=2",
                 )
         if self.weights is not None:
-            canonical = canonical_weights(owner, self.weights, self.extent, self.n)
+            canonical = canonical_weights(owner, self.weights, (self.extent,), self.n)
             object.__setattr__(self, "weights", canonical)
             untiled = (self.extent, *(1,) * (self.n - 1))
             if not self.permits(untiled) and self.size() == 0:

@@ -11,6 +11,7 @@ from schedlang.distributions import (
     Categorical,
     ComputeLocation,
     Distribution,
+    ImperfectTile,
     IntRange,
     PartitionedTile,
     PerfectTile,
@@ -49,6 +50,13 @@ def _make_partitioned_tile(
     return PartitionedTile(extent, n, partition_pos, innerpart_factor, _level_weights(weights))
 
 
+@lru_cache(maxsize=4096)
+def _make_imperfect_tile(
+    extent: int, n: int, bound: int | None, max_waste: float, weights: Any, waste_penalty: int
+) -> ImperfectTile:
+    return ImperfectTile(extent, n, bound, max_waste, _level_weights(weights), waste_penalty)
+
+
 def _categorical(sch: TVMSchedule, candidates: Any, probs: Any) -> Categorical:
     return _make_categorical(candidates, probs)
 
@@ -64,6 +72,19 @@ def _partitioned_tile(
 ) -> PartitionedTile:
     extent = loop_extent(sch, loop)
     return _make_partitioned_tile(extent, n, partition_pos, innerpart_factor, weights)
+
+
+def _imperfect_tile(
+    sch: TVMSchedule,
+    loop: Any,
+    n: int,
+    max_innermost_factor: int | None,
+    max_waste: float,
+    weights: Any,
+    waste_penalty: int,
+) -> ImperfectTile:
+    extent = loop_extent(sch, loop)
+    return _make_imperfect_tile(extent, n, max_innermost_factor, max_waste, weights, waste_penalty)
 
 
 def _level_weights(weights: Any) -> Any:
@@ -162,6 +183,30 @@ class SamplingPrimitives(InstructionGroup):
         """Factors whose product from ``partition_pos`` on is a multiple of ``innerpart_factor``."""
         args = [loop, n, partition_pos, innerpart_factor, weights]
         result: list[IntRV] = self._draw("sample_partitioned_tile", args, name, decision)
+        return result
+
+    @sampling(_imperfect_tile)
+    def sample_imperfect_tile(
+        self,
+        loop: Loop,
+        n: int,
+        max_innermost_factor: int | None = 16,
+        decision: Sequence[int] | None = None,
+        *,
+        max_waste: float = 0.25,
+        weights: LevelWeights = None,
+        waste_penalty: int = 8,
+        name: str | None = None,
+    ) -> list[IntRV]:
+        """``n`` factors that cover the loop: ``for i in 127, n=2  ->  [16, 8]``, for 128.
+
+        Their product is at most ``1 + max_waste`` times the extent, and the outermost no larger
+        than the others need. ``weights`` is a prior as for ``sample_perfect_tile``, and
+        ``waste_penalty`` makes a tile less probable, the more it wastes. Splitting by them
+        predicates the body.
+        """
+        args = [loop, n, max_innermost_factor, max_waste, weights, waste_penalty]
+        result: list[IntRV] = self._draw("sample_imperfect_tile", args, name, decision)
         return result
 
     @sampling(_compute_location, _place, prefix="l")

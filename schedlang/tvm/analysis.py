@@ -258,3 +258,35 @@ def stores_contiguously(sch: TVMSchedule, block: Any, loop: Any) -> bool:
 
 def _mentions(expr: Any, variable: Any) -> bool:
     return any(variable.same_as(other) for other in _undefined_vars(expr, [])[:])
+
+
+def read_axes(sch: TVMSchedule, block: Any, index: int) -> tuple[int | None, ...]:
+    """Which block variable (its position) is the index of each dimension of a read buffer.
+
+    None for a dimension whose index is not one variable, such as ``h + kh``.
+    """
+    stmt = get_statement(sch, block)
+    variables = [v.var for v in stmt.iter_vars]
+    axes: list[int | None] = []
+    for dom in stmt.reads[index].region:
+        position = next((k for k, var in enumerate(variables) if var.same_as(dom.min)), None)
+        single = int(getattr(dom.extent, "value", 0)) == 1
+        axes.append(position if single else None)
+    return tuple(axes)
+
+
+def read_variables(sch: TVMSchedule, block: Any, index: int) -> tuple[int, ...]:
+    """Positions of the block variables that the indices of a read buffer depend on."""
+    stmt = get_statement(sch, block)
+    used: list[Any] = []
+    for dom in stmt.reads[index].region:
+        used += _undefined_vars(dom.min, [])[:]
+    return tuple(
+        k for k, v in enumerate(stmt.iter_vars) if any(v.var.same_as(other) for other in used)
+    )
+
+
+def buffer_shape(sch: TVMSchedule, block: Any, role: str, index: int) -> tuple[int, ...]:
+    """Extents of a buffer that a block reads or writes; -1 where one is not constant."""
+    shape = buffer_of(sch, block, role, index).ty.shape
+    return tuple(int(getattr(extent, "value", -1)) for extent in shape)

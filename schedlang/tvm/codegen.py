@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +20,20 @@ if TYPE_CHECKING:
     from tvm.runtime import Executable
 
 _REDUCTION_AXIS = 2
+# LLVM puts vectors of a fixed length into SVE registers only if it knows how long those are.
+_SVE_OPTION = "-aarch64-sve-vector-bits-min:uint="
 
 
+@cache
 def host_cpu() -> str:
     """LLVM's name of this machine's CPU, such as ``"znver4"``."""
     return str(_codegen.llvm_get_system_cpu())
+
+
+@cache
+def host_triple() -> str:
+    """LLVM's triple of this machine, such as ``"x86_64-unknown-linux-gnu"``."""
+    return str(_codegen.llvm_get_system_triple())
 
 
 def toolchain() -> str:
@@ -31,14 +42,54 @@ def toolchain() -> str:
     return f"tvm {tvm.__version__} ffi {ffi_version} llvm {_codegen.llvm_version_major()}"
 
 
-def llvm_target(mcpu: str, cores: int) -> TVMTarget:
-    """TVM's target for ``mcpu`` with ``cores`` threads."""
-    return TVMTarget({"kind": "llvm", "mcpu": mcpu, "num-cores": cores})
+def llvm_target(
+    mcpu: str,
+    cores: int,
+    triple: str = "",
+    attributes: Sequence[str] = (),
+    sve_bits: int = 0,
+) -> TVMTarget:
+    """TVM's target for ``mcpu`` with ``cores`` threads.
+
+    ``triple`` is this machine's if it is empty; ``attributes`` add features to those of ``mcpu`` or
+    take them away: ``("+avx512vnni", "-sve")``. ``sve_bits`` is the least length of SVE's registers
+    if that is known; vectors go to NEON's if it is 128 or 0.
+    """
+    options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "num-cores": cores}
+    if triple:
+        options["mtriple"] = triple
+    if attributes:
+        options["mattr"] = list(attributes)
+    if sve_bits:
+        options["cl-opt"] = [f"{_SVE_OPTION}{sve_bits}"]
+    return TVMTarget(options)
 
 
-def vector_bits(target: TVMTarget) -> int:
-    """Width of the target's vector registers, in bits."""
-    return int(_codegen.llvm_get_vector_width(target))
+@cache
+def is_cpu(mcpu: str, triple: str = "") -> bool:
+    """Whether LLVM knows a CPU ``mcpu`` of the triple, by default of this machine's."""
+    return bool(_codegen.llvm_is_valid_cpu(mcpu, triple or host_triple()))
+
+
+def cpu_names(triple: str = "") -> list[str]:
+    """LLVM's names of the CPUs of a triple, by default of this machine's."""
+    target = llvm_target("generic", 1, triple)
+    return [str(name) for name in _codegen.llvm_get_cpu_archlist(target)]
+
+
+@cache
+def cpu_features(mcpu: str, triple: str = "", attributes: tuple[str, ...] = ()) -> frozenset[str]:
+    """LLVM's names of all features of ``mcpu``; empty if that is no CPU of the triple."""
+    if not is_cpu(mcpu, triple):
+        return frozenset()
+    target = llvm_target(mcpu, 1, triple, attributes)
+    return frozenset(map(str, _codegen.llvm_get_cpu_features(target)))
+
+
+@cache
+def vector_bits(mcpu: str, triple: str = "") -> int:
+    """What TVM takes the width of the vector registers for, in bits."""
+    return int(_codegen.llvm_get_vector_width(llvm_target(mcpu, 1, triple)))
 
 
 def is_tvm_target(value: object) -> bool:
@@ -47,12 +98,20 @@ def is_tvm_target(value: object) -> bool:
 
 
 def target_attributes(target: TVMTarget) -> dict[str, Any]:
-    """Kind, mcpu and number of cores of one of TVM's targets; None where it does not say."""
+    """What one of TVM's targets says, by the names of ``llvm_target``'s parameters, and its kind.
+
+    mcpu and cores are None, and the rest is empty, where it does not say.
+    """
     attributes = target.attrs
+    options = [str(option) for option in attributes.get("cl-opt", ())]
+    sve_bits = [option.removeprefix(_SVE_OPTION) for option in options if _SVE_OPTION in option]
     return {
         "kind": str(target.kind.name),
         "mcpu": str(attributes["mcpu"]) if "mcpu" in attributes else None,
         "cores": int(attributes["num-cores"]) if "num-cores" in attributes else None,
+        "triple": str(attributes["mtriple"]) if "mtriple" in attributes else "",
+        "attributes": tuple(map(str, attributes["mattr"])) if "mattr" in attributes else (),
+        "sve_bits": int(sve_bits[-1]) if sve_bits else 0,
     }
 
 
@@ -71,6 +130,11 @@ def compile_program(mod: IRModule, target: TVMTarget, *, check_arguments: bool) 
 def load_code(executable: Executable) -> Any:
     """Machine code for ``main``, from LLVM's JIT; this is where code generation happens."""
     return executable[MAIN]
+
+
+def assembly(executable: Executable) -> str:
+    """The program's machine code as LLVM's assembly; LLVM generates it anew."""
+    return str(executable.mod.inspect_source("asm"))
 
 
 def write_library(executable: Executable, path: Path) -> None:

@@ -8,6 +8,7 @@ by one until the name is known: 0.2 s for x86, 3 s for all of them.
 
 from __future__ import annotations
 
+import functools
 import importlib.machinery
 import importlib.util
 import sys
@@ -18,17 +19,59 @@ from pathlib import Path
 
 import tvm.s_tir
 from tvm.s_tir import TensorIntrin
+from tvm.target import codegen as _codegen
+
+from schedlang.tvm.accesses import axes
+from schedlang.tvm.program import block_realizes, parse_script
 
 _PACKAGE = "tvm.s_tir.tensor_intrin"
 # What a file imports stands before it; the large ones stand last.
 _FILES = ("dot_product_common", "x86", "arm_cpu", "riscv_cpu", "hexagon", "rocm", "cuda")
 _lock = threading.Lock()
+# Description and implementation of each intrinsic that ``define_intrinsic`` was told of.
+_defined: dict[str, tuple[str, str]] = {}
+
+
+def define_intrinsic(name: str, description: str, implementation: str) -> None:
+    """Make a tensor intrinsic of one's own known under ``name``.
+
+    Both texts are TVMScript of one ``@T.prim_func(s_tir=True)`` each: what it computes, and what is
+    run instead. They are parsed when the intrinsic is first used, and are **executed as Python**
+    then. ValueError for a name that was given another meaning before.
+    """
+    if _defined.get(name, (description, implementation)) != (description, implementation):
+        raise ValueError(f"tensor intrinsic {name!r} is defined already; give another name")
+    _defined[name] = (description, implementation)
+
+
+def definition(name: str) -> tuple[str, str] | None:
+    """The texts that ``define_intrinsic`` was given; None for an intrinsic that is TVM's own."""
+    return _defined.get(name)
+
+
+def intrinsic_axes(name: str) -> tuple[tuple[str, int], ...]:
+    """The loops of an intrinsic, outermost first: ``("S" or "R", extent)``; ValueError if unknown.
+
+    ``dot_16x4_vnni`` has ``(("S", 16), ("R", 4))``.
+    """
+    require_intrinsic(name)
+    *_, innermost = block_realizes(TensorIntrin.get(name).desc)
+    return axes(innermost.block.iter_vars)
+
+
+@functools.cache
+def host_features() -> frozenset[str]:
+    """LLVM's names of what this machine's CPU can do, such as ``"avx512vnni"``."""
+    cpu = {"kind": "llvm", "mcpu": str(_codegen.llvm_get_system_cpu())}
+    return frozenset(map(str, _codegen.llvm_get_cpu_features(tvm.target.Target(cpu))))
 
 
 def require_intrinsic(name: str) -> None:
     """Make sure that a tensor intrinsic is registered; ValueError if TVM has none of that name."""
     if not _is_known(name):
         with _lock:
+            if name in _defined and not _is_known(name):
+                _register(name)
             for file in _FILES:
                 if _is_known(name):
                     return
@@ -36,7 +79,7 @@ def require_intrinsic(name: str) -> None:
         if not _is_known(name):
             raise ValueError(
                 f"no tensor intrinsic {name!r} is registered; "
-                "register your own with tvm.s_tir.TensorIntrin.register"
+                "add your own with schedlang.intrinsics.define_intrinsic"
             )
 
 
@@ -49,6 +92,12 @@ def register_all() -> None:
 
 def _is_known(name: str) -> bool:
     return TensorIntrin.get(name, allow_missing=True) is not None
+
+
+def _register(name: str) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        texts = [thread.submit(parse_script, text) for text in _defined[name]]
+    TensorIntrin.register(name, *(text.result() for text in texts))
 
 
 def _load(file: str) -> None:

@@ -13,6 +13,7 @@ from schedlang.distributions import (
     Categorical,
     ComputeLocation,
     Distribution,
+    ImperfectTile,
     IntRange,
     PartitionedTile,
     PerfectTile,
@@ -66,6 +67,32 @@ class TestPartitionedTile(DistributionContract):
             PartitionedTile(
                 48, n=3, partition_pos=1, innerpart_factor=8, weights={0: {3: 5.0}, -1: {1: 0.0}}
             ),
+        ],
+        ids=str,
+    )
+    def distribution(self, request: pytest.FixtureRequest) -> Distribution:
+        return request.param  # type: ignore[no-any-return]
+
+
+class TestImperfectTile(DistributionContract):
+    @pytest.fixture(
+        params=[
+            ImperfectTile(1, n=2),
+            ImperfectTile(3, n=2),
+            ImperfectTile(7, n=2),
+            ImperfectTile(7, n=3, max_innermost_factor=4),
+            ImperfectTile(16, n=3, max_waste=0),
+            ImperfectTile(127, n=2),
+            ImperfectTile(127, n=3, max_innermost_factor=16, waste_penalty=0),
+            ImperfectTile(97, n=2, max_innermost_factor=97),
+            ImperfectTile(13, n=2, max_innermost_factor=1),
+            ImperfectTile(14, n=3, max_waste=0.15, waste_penalty=64),
+            ImperfectTile(100, n=2, weights={-1: {16: 9.5, 32: 16.0, 48: 0.125, 17: 0.0}}),
+            ImperfectTile(30, n=3, weights={0: {1: 0.0, 2: 0.5}, 1: {1: 0.25}, 2: {7: 3.0}}),
+            ImperfectTile(11, n=2, max_waste=1, weights={1: {1: 0.0, 2: 0.0, 12: 1e-9, 4: 1e9}}),
+            ImperfectTile(1000, n=4, max_innermost_factor=64, weights={-1: {16: 16.0, 32: 16.0}}),
+            ImperfectTile(5000, n=4, max_innermost_factor=100, max_waste=0.05),
+            ImperfectTile(2_147_483_647, n=3, max_innermost_factor=64),
         ],
         ids=str,
     )

@@ -12,6 +12,7 @@ import pytest
 from schedlang.distributions import (
     Categorical,
     ComputeLocation,
+    ImperfectTile,
     IntRange,
     PartitionedTile,
     PerfectTile,
@@ -72,6 +73,28 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: PartitionedTile(16, 2, 2, 4),
         "PartitionedTile(partition_pos=2): must be an int from 0 to 1",
+    ),
+    (lambda: ImperfectTile(8, 1), "ImperfectTile(n=1): must be an int from 2 to 16"),
+    (
+        lambda: ImperfectTile(8, 2, max_waste=-0.5),
+        "ImperfectTile(max_waste=-0.5): a weight must be finite and not negative",
+    ),
+    (
+        lambda: ImperfectTile(8, 2, max_waste=25),
+        "ImperfectTile(max_waste=25): is a part of the extent, from 0 to 1",
+    ),
+    (
+        lambda: ImperfectTile(8, 2, max_innermost_factor=0),
+        "ImperfectTile(max_innermost_factor=0): must be an int of at least 1, or None",
+    ),
+    (
+        lambda: ImperfectTile(8, 2, waste_penalty=-1),
+        "ImperfectTile(waste_penalty=-1): must be an int from 0 to 64",
+    ),
+    (
+        lambda: ImperfectTile(3, 2, weights={1: {1: 0.0, 3: 0.0}}),
+        "ImperfectTile(weights=((1, ((1, 0.0), (3, 0.0))),)): every way to tile 3 has a factor of "
+        "weight 0",
     ),
     (lambda: Categorical(()), "Categorical(candidates=()): must hold at least one value"),
     (

@@ -29,6 +29,16 @@ def _sample_perfect_tile(sch: Schedule) -> None:
     sch.split(j, factors)
 
 
+def _sample_imperfect_tile(sch: Schedule) -> None:
+    i, j = sch.get_loops("B")
+    sch.split(i, sch.sample_imperfect_tile(i, 2, decision=[3, 6]))
+    prior = {-1: {5: 3.0}}
+    columns = sch.sample_imperfect_tile(
+        j, 3, 8, [1, 4, 5], max_waste=0.3, weights=prior, waste_penalty=2, name="columns"
+    )
+    sch.split(j, columns)
+
+
 def _sample_partitioned_tile(sch: Schedule) -> None:
     i, _ = sch.get_loops("B")
     factors = sch.sample_partitioned_tile(
@@ -65,6 +75,7 @@ CASES = [
     Case("sample", elementwise, _sample),
     Case("sample_categorical", elementwise, _sample_categorical),
     Case("sample_perfect_tile", elementwise, _sample_perfect_tile),
+    Case("sample_imperfect_tile", elementwise, _sample_imperfect_tile),
     Case("sample_partitioned_tile", elementwise, _sample_partitioned_tile),
     Case("sample_compute_location", chain, _sample_compute_location),
     Case("sample_loop_order", matmul, _sample_loop_order),
@@ -143,6 +154,27 @@ MISUSES = [
         lambda sch: sch.sample_perfect_tile(sch.get_loops("B")[0], 2, weights={"inner": 3}),
         "weights={'inner': 3}",
         "takes {level: {factor: weight}}, not dict",
+    ),
+    Misuse(
+        "sample_imperfect_tile",
+        elementwise,
+        lambda sch: sch.sample_imperfect_tile(sch.get_loops("B")[0], 2, decision=[4, 6]),
+        "loop=l1 (i in 16)",
+        r"decision \(4, 6\) of 'sample_imperfect_tile' is not in the support",
+    ),
+    Misuse(
+        "sample_imperfect_tile",
+        elementwise,
+        lambda sch: sch.sample_imperfect_tile(sch.get_loops("B")[0], 2, max_waste=1.5),
+        "max_waste=1.5",
+        "is a part of the extent, from 0 to 1",
+    ),
+    Misuse(
+        "sample_imperfect_tile",
+        elementwise,
+        lambda sch: sch.sample_imperfect_tile(sch.get_loops("B")[0], 1),
+        "n=1",
+        "n=1.: must be an int from 2 to 16",
     ),
     Misuse(
         "sample_partitioned_tile",

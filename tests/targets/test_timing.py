@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 
 import pytest
@@ -38,7 +39,7 @@ def timed(program: Program, best: float | None = None, **policy: float) -> Timin
 
 def test_a_short_program_runs_in_batches() -> None:
     program = Program(lambda _: 5e-6)
-    timing = timed(program, min_sample_seconds=5e-4)
+    timing = timed(program, min_sample_seconds=5e-4, min_seconds=0.0)
     assert timing.samples == (5e-6,) * 5
     assert set(program.calls[2:]) == {100}
 
@@ -54,10 +55,22 @@ def test_the_first_call_is_no_sample() -> None:
 
 
 def test_a_noisy_program_gets_more_samples() -> None:
-    quiet = timed(Program(lambda n: 0.001))
-    noisy = timed(Program(lambda n: 0.001 * (1 + 0.3 * (n % 3))))
+    quiet = timed(Program(lambda n: 0.005), max_repeats=30)
+    noisy = timed(Program(lambda n: 0.005 * (1 + 0.3 * (n % 3))), max_repeats=30)
     assert len(quiet.samples) == 5
     assert len(noisy.samples) == 30
+
+
+def test_a_program_that_stays_noisy_is_let_go_after_a_while() -> None:
+    program = Program(lambda n: 0.01 * (1 + n % 2))
+    timing = timed(program, max_seconds=0.1, budget_seconds=10.0)
+    assert len(timing.samples) >= 5 and program.now < 0.15
+
+
+def test_samples_are_taken_for_long_enough_to_outlast_a_short_disturbance() -> None:
+    timing = timed(Program(lambda n: 0.004 if n < 4 else 0.001), min_seconds=0.02)
+    assert sum(timing.samples) >= 0.02
+    assert statistics.median(timing.samples) == 0.001
 
 
 def test_the_budget_ends_it() -> None:
@@ -101,7 +114,7 @@ def test_a_program_a_little_slower_is_given_up_after_three_samples() -> None:
 
 
 def test_a_program_as_fast_as_the_best_is_not_given_up() -> None:
-    timing = timed(Program(lambda _: 0.00105), best=0.001)
+    timing = timed(Program(lambda _: 0.0105), best=0.01)
     assert not timing.gave_up and len(timing.samples) == 5
 
 

@@ -1,0 +1,57 @@
+"""MetaSchedule's own space for a workload, drawn at random, for any measurer."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from _contest import BATCH, Draw
+
+import schedlang as sl
+from schedlang.search.random import PATIENCE
+from schedlang.tvm.program import structural_key
+
+_MOST_TRIALS = 2**31 - 1
+
+
+def draw_from_metaschedule(workload: sl.Workload, target: sl.Target, seed: int) -> Draw:
+    """Different programs of MetaSchedule's space for the target, with its default rules.
+
+    What its replay-trace strategy gives: a sketch picked uniformly, its trace replayed with fresh
+    random decisions, and the target's post-processors applied.
+    """
+    from tvm.s_tir import meta_schedule as ms
+
+    context = ms.TuneContext(
+        mod=workload.mod,
+        target=target.tvm_target(),
+        space_generator=ms.space_generator.PostOrderApply(),
+        search_strategy=ms.search_strategy.ReplayTrace(),
+        task_name=workload.name,
+        # Neighbouring states of its generator give similar first draws.
+        rand_state=random.Random(seed).randrange(1, 2**31 - 1),
+        # With more, which thread draws which candidate is a matter of luck.
+        num_threads=1,
+    )
+    programs = _distinct_programs(context)
+    return lambda count: list(itertools.islice(programs, count))
+
+
+def _distinct_programs(context: Any) -> Iterator[Any]:
+    """New programs until ``PATIENCE`` draws in a row gave none, as ``schedlang.search.Random``."""
+    context.pre_tuning(max_trials=_MOST_TRIALS, num_trials_per_iter=BATCH)
+    seen: set[str] = set()
+    barren = 0
+    while barren < PATIENCE:
+        drawn = context.search_strategy.generate_measure_candidates()
+        barren += BATCH - len(drawn)  # draws that its post-processors refused too often
+        for candidate in drawn:
+            key = structural_key(candidate.sch.mod)
+            if key in seen:
+                barren += 1
+                continue
+            barren = 0
+            seen.add(key)
+            yield candidate.sch.mod

@@ -1,0 +1,188 @@
+"""The standard workloads in torch, eager: one call of each, on the workload's own tensors.
+
+Tensors are as torch runs them best where that costs nothing at run time: channels last for
+convolutions of two and three dimensions, which is the workloads' own layout, and weights in
+torch's order, prepared before. What eager mode has to do in every call is part of the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import schedlang as sl
+from schedlang.targets.inputs import random_inputs
+from schedlang.targets.timing import TimingPolicy, collect
+from schedlang.targets.verification import Numerics, compare
+from schedlang.tvm import codegen
+from schedlang.workloads.registry import factory
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:  # the `bench` extra has it
+    torch = None
+
+_CHANNELS_LAST = {2: "channels_last", 3: "channels_last_3d"}
+
+
+@dataclass(frozen=True)
+class Eager:
+    """A workload in torch: ``call`` computes it, ``layout`` gives the workload's order of axes."""
+
+    call: Callable[[], Any]
+    layout: Callable[[Any], Any] = lambda result: result
+
+
+def available() -> bool:
+    """Whether torch is installed."""
+    return torch is not None
+
+
+class TorchOperator:
+    """The first standard shape of a workload in torch, on random inputs, on ``threads`` threads."""
+
+    def __init__(self, workload: sl.Workload, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self._workload = workload
+        self._inputs = random_inputs(workload.args, seed=0)
+        tensors = [torch.from_numpy(value) for value in self._inputs if value is not None]
+        parameters = inspect.signature(factory(workload.name)).parameters
+        self._eager = _OPERATORS[workload.name](
+            tensors, {name: parameter.default for name, parameter in parameters.items()}
+        )
+
+    def latency(self) -> float:
+        """Median seconds of a call, timed as the measurer times programs."""
+        import time
+
+        def run(calls: int) -> float:
+            start = time.perf_counter()
+            for _ in range(calls):
+                self._eager.call()
+            return (time.perf_counter() - start) / calls
+
+        with torch.inference_mode():
+            samples = collect(run, TimingPolicy()).samples
+        return float(np.median(samples))
+
+    def mismatch(self, program: Callable[..., None]) -> str | None:
+        """How a verified program of the workload differs, in one line; None if it agrees."""
+        with torch.inference_mode():
+            ours = self._eager.layout(self._eager.call()).contiguous().numpy()
+        args = self._workload.args
+        arrays = [
+            np.zeros(arg.shape, arg.dtype) if value is None else value
+            for arg, value in zip(args, self._inputs, strict=True)
+        ]
+        program(*arrays)
+        length = codegen.reduction_length(self._workload.mod)
+        return compare([ours], [arrays[-1]], [args[-1].dtype], Numerics(length))
+
+
+def _convolution(tensors: Sequence[Any], p: Mapping[str, Any]) -> Eager:
+    rank = tensors[0].ndim - 2
+    inputs, weight = _convolution_operands(*tensors[:2])
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[rank - 1]
+    options = {"stride": p["stride"], "padding": p["padding"]}
+    options |= {"dilation": p.get("dilation", 1), "groups": p.get("groups", 1)}
+    return Eager(lambda: convolve(inputs, weight, **options), _channels_last)
+
+
+def _convolution_operands(inputs: Any, weight: Any) -> tuple[Any, Any]:
+    """(n, spatial.., ci) and (kernel.., ci, co) as torch wants them: channels before space."""
+    rank = inputs.ndim - 2
+    inputs = inputs.movedim(-1, 1)
+    weight = weight.movedim((-1, -2), (0, 1))
+    if rank == 1:
+        return inputs.contiguous(), weight.contiguous()
+    form = getattr(torch, _CHANNELS_LAST[rank])
+    return inputs, weight.contiguous(memory_format=form)
+
+
+def _channels_last(result: Any) -> Any:
+    return result.movedim(1, -1)
+
+
+def _depthwise(tensors: Sequence[Any], p: Mapping[str, Any]) -> Eager:
+    inputs, weight = tensors
+    # (1, kh, kw, c) is (kh, kw, 1, c) for as many groups as channels.
+    operands = [inputs, weight.movedim(0, 2)]
+    return _convolution(operands, {**p, "groups": p["channels"]})
+
+
+def _transposed_convolution(tensors: Sequence[Any], p: Mapping[str, Any]) -> Eager:
+    inputs, weight = tensors
+    x = inputs.movedim(-1, 1)
+    w = weight.permute(2, 3, 0, 1).contiguous(memory_format=torch.channels_last)
+    return Eager(
+        lambda: F.conv_transpose2d(x, w, stride=p["stride"], padding=p["padding"]), _channels_last
+    )
+
+
+def _capsule_convolution(tensors: Sequence[Any], p: Mapping[str, Any]) -> Eager:
+    """A convolution of each row of the capsules: their columns and channels are its channels."""
+    inputs, weight = tensors
+    n, h, w, rows, columns, channels = inputs.shape
+    kh, kw, _, _, _, out_channels = weight.shape
+    # (kh, kw, k, j, ci, co) -> (j co, k ci, kh, kw)
+    kernel = weight.permute(3, 5, 2, 4, 0, 1).reshape(-1, columns * channels, kh, kw)
+    kernel = kernel.contiguous(memory_format=torch.channels_last)
+
+    def call() -> Any:
+        x = inputs.permute(0, 3, 1, 2, 4, 5).reshape(n * rows, h, w, columns * channels)
+        return F.conv2d(x.movedim(-1, 1), kernel, stride=p["stride"], padding=p["padding"])
+
+    def layout(result: Any) -> Any:
+        out_h, out_w = result.shape[2:]
+        parts = result.reshape(n, rows, columns, out_channels, out_h, out_w)
+        return parts.permute(0, 4, 5, 1, 2, 3)
+
+    return Eager(call, layout)
+
+
+def _fused_convolution(tensors: Sequence[Any], p: Mapping[str, Any]) -> Eager:
+    inputs, weight, bias, offset, scale = tensors
+    x, w = _convolution_operands(inputs, weight)
+    scale, offset = (value.reshape(-1, 1, 1) for value in (scale, offset))
+    options = {"stride": p["stride"], "padding": p["padding"]}
+    return Eager(lambda: F.relu(F.conv2d(x, w, bias, **options) * scale + offset), _channels_last)
+
+
+def _matmul(tensors: Sequence[Any], _: Mapping[str, Any]) -> Eager:
+    left, right = tensors
+    return Eager(lambda: torch.matmul(left, right))
+
+
+def _attention_scores(tensors: Sequence[Any], _: Mapping[str, Any]) -> Eager:
+    query, value = tensors
+    return Eager(lambda: torch.matmul(query.permute(0, 2, 1, 3), value.permute(0, 2, 3, 1)))
+
+
+def _norm(tensors: Sequence[Any], _: Mapping[str, Any]) -> Eager:
+    return Eager(lambda: torch.linalg.vector_norm(tensors[0], dim=(1, 2)))
+
+
+def _softmax(tensors: Sequence[Any], _: Mapping[str, Any]) -> Eager:
+    return Eager(lambda: torch.softmax(tensors[0], dim=1))
+
+
+_OPERATORS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Eager]] = {
+    "C1D": _convolution,
+    "C2D": _convolution,
+    "C3D": _convolution,
+    "CAP": _capsule_convolution,
+    "CBR": _fused_convolution,
+    "DEP": _depthwise,
+    "DIL": _convolution,
+    "GMM": _matmul,
+    "GRP": _convolution,
+    "NRM": _norm,
+    "SFM": _softmax,
+    "T2D": _transposed_convolution,
+    "TBG": _attention_scores,
+}

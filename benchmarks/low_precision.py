@@ -1,0 +1,112 @@
+"""What 8 and 16 bits gain: a GEMM in uint8 x int8 and in bfloat16 against the best in float32.
+
+Each is tuned with the same number of trials in its own space: the CPU's default one, with UseVNNI
+or UseBF16Dot in front of its tiling. Then the best of each is timed again, in turns, so that all
+see the same state of the machine; every result is compared with the unscheduled program's.
+
+Targets: int8 at least 2.5 times as fast as float32, bfloat16 at least 1.6 times. A CPU that lacks
+an instruction gets no figure for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tvm import te
+
+import schedlang as sl
+from schedlang.intrinsics import host_features
+from schedlang.modules.use_bf16_dot import UseBF16Dot
+from schedlang.modules.use_vnni import UseVNNI
+from schedlang.targets import LocalCPU
+
+TURNS = 5
+# Name, types of A, B and C, the module, the CPU's feature, and how much faster it should be.
+KERNELS = (
+    ("float32", ("float32", "float32", "float32"), None, "", 1.0),
+    ("int8", ("uint8", "int8", "int32"), UseVNNI, "avx512vnni", 2.5),
+    ("bfloat16", ("bfloat16", "bfloat16", "float32"), UseBF16Dot, "avx512bf16", 1.6),
+)
+
+
+def matmul(size: int, dtypes: tuple[str, str, str], name: str) -> sl.Workload:
+    """C = A @ B, all square, summed in C's type."""
+    left, right, out = dtypes
+    a = te.placeholder((size, size), left, "A")
+    b = te.placeholder((size, size), right, "B")
+    r = te.reduce_axis((0, size), "k")
+    c = te.compute(
+        (size, size), lambda i, j: te.sum(a[i, r].astype(out) * b[r, j].astype(out), [r]), "C"
+    )
+    return sl.workloads.from_te([a, b, c], name)
+
+
+def space_with(module: sl.Module | None) -> sl.Space:
+    """The default space, with a hardware module before it tiles."""
+    space = sl.default_space("cpu")
+    return space if module is None else space.after("auto_inline", module)
+
+
+def time_in_turns(results: dict[str, sl.TuneResult]) -> dict[str, list[float]]:
+    """Median latencies in seconds of the best of each, one a turn."""
+    latencies: dict[str, list[float]] = {name: [] for name in results}
+    with ExitStack() as stack:
+        measurers = {
+            name: stack.enter_context(LocalCPU(result.workload, "cpu", verify="all"))
+            for name, result in results.items()
+        }
+        for _ in range(TURNS):
+            for name, result in results.items():
+                candidate = sl.Candidate(0, result.best.schedule.mod)
+                [measurement] = measurers[name].remeasure([candidate])
+                if not (measurement.ok and measurement.verified):
+                    raise SystemExit(f"{name}: {measurement.status} {measurement.message}")
+                latencies[name].append(measurement.latency)
+    return latencies
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="16 trials of 256x256x256")
+    parser.add_argument("--size", type=int, default=512)
+    parser.add_argument("--trials", type=int, default=256)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    size = 256 if arguments.quick else arguments.size
+    trials = 16 if arguments.quick else arguments.trials
+    results = {}
+    for name, dtypes, module, feature, _ in KERNELS:
+        if feature and feature not in host_features():
+            print(f"{name:9} this CPU has no {feature}")
+            continue
+        workload = matmul(size, dtypes, f"{name} GEMM {size}")
+        results[name] = sl.tune(
+            workload, space=space_with(module), trials=trials, seed=arguments.seed
+        )
+    latencies = time_in_turns(results)
+    print(f"\nGEMM {size}x{size}x{size}, best of {trials} trials on {sl.Target('cpu').cores} cores")
+    print("types      latency      GOP/s   against float32  target")
+    rows: list[dict[str, Any]] = []
+    plain = statistics.median(latencies["float32"])
+    for name, _, _, _, wanted in KERNELS:
+        if name not in latencies:
+            continue
+        seconds = statistics.median(latencies[name])
+        rows.append({"types": name, "seconds": seconds, "ratio": plain / seconds, "target": wanted})
+        speed = results[name].workload.flops / seconds / 1e9
+        print(
+            f"{name:9} {seconds * 1e6:7.1f} us {speed:10.0f} {plain / seconds:16.2f} {wanted:7.1f}"
+        )
+    if arguments.json:
+        summary = {"size": size, "trials": trials, "rows": rows, "turns": latencies}
+        arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The measured arithmetic peak of this machine in float32: multiply-adds that stay in registers.
+
+A loop built through TVM updates independent vector accumulators, ``sum = sum * factor + term``: as
+many as hide the latency of a multiply-add and fit every register file. Its machine code is read
+before it is timed: the loop must hold one multiply-add for each accumulator, on full vectors, and
+nothing that touches memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import schedlang as sl
+from schedlang.targets.timing import TimingPolicy, collect
+from schedlang.tvm import codegen, program, runtime
+
+# A multiply-add has a latency of 4 cycles and at most two start in each: 8 hide it. With the two
+# operands 12 still fit the 16 vector registers of AVX2.
+ACCUMULATORS = 12
+# A call lasts milliseconds; launching its threads, microseconds.
+STEPS = 1 << 20
+# Many short samples: some of them are spared by whatever else runs.
+POLICY = TimingPolicy(min_sample_seconds=0.01, min_repeats=100, max_repeats=100, budget_seconds=3.0)
+
+# The accumulators start apart, or they would be one.
+_PROGRAM = """
+@T.prim_func(s_tir=True)
+def main(
+    factor: T.Buffer(({lanes},), "float32"),
+    term: T.Buffer(({lanes},), "float32"),
+    out: T.Buffer(({threads}, {accumulators}, {lanes}), "float32"),
+):
+    T.func_attr({{"tirx.noalias": True}})
+    for thread in T.{kind}({threads}):
+        sums = T.alloc_buffer(({accumulators}, {lanes}), "float32", scope="local")
+        for i in T.unroll({accumulators}):
+            for lane in T.vectorized({lanes}):
+                sums[i, lane] = term[lane] + T.cast(i, "float32")
+        for step in range({steps}):
+            for i in T.unroll({accumulators}):
+                for lane in T.vectorized({lanes}):
+                    sums[i, lane] = sums[i, lane] * factor[lane] + term[lane]
+        for i in T.unroll({accumulators}):
+            for lane in T.vectorized({lanes}):
+                out[thread, i, lane] = sums[i, lane]
+"""
+
+_MULTIPLY_ADD = re.compile(r"(vfmadd\w*ps|fmla)\b")
+_JUMP = re.compile(r"(j\w+|b(\.\w+)?|cbn?z|tbn?z|retq?)\b")
+_REGISTERS = {512: "zmm", 256: "ymm", 128: "xmm"}
+
+
+def measured_peak(threads: int | None = None) -> float:
+    """Most float32 operations a second that ``threads`` threads reach; all cores by default.
+
+    The fastest of several samples: whatever disturbs one only makes it slower. Raises ValueError
+    for more threads than cores, and RuntimeError when the machine code is not what it should be.
+    """
+    target = sl.Target("cpu")
+    threads = target.cores if threads is None else threads
+    if not 1 <= threads <= target.cores:
+        raise ValueError(f"threads={threads}: give 1 to {target.cores}, the cores there are")
+    os.environ.setdefault("TVM_NUM_THREADS", str(target.cores))
+    runtime.configure_threads(target.cpus)
+    lanes = target.vector_bits // 32
+    executable = compile_loop(target, threads)
+    check_machine_code(executable.mod.inspect_source("asm"), target.vector_bits)
+    entry = codegen.load_code(executable)
+    tensors = _tensors(threads, lanes)
+
+    def run(calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            entry(*tensors)
+        return (time.perf_counter() - start) / calls
+
+    operations = 2 * threads * ACCUMULATORS * lanes * STEPS
+    return operations / min(collect(run, POLICY).samples)
+
+
+def compile_loop(target: sl.Target, threads: int) -> Any:
+    """The loop as an executable for ``target``."""
+    text = _PROGRAM.format(
+        lanes=target.vector_bits // 32,
+        threads=threads,
+        accumulators=ACCUMULATORS,
+        steps=STEPS,
+        kind="parallel" if threads > 1 else "serial",
+    )
+    module = program.as_main(program.parse_script(text))
+    return codegen.compile_program(module, target.tvm_target(), check_arguments=False)
+
+
+def check_machine_code(assembly: str, vector_bits: int) -> None:
+    """RuntimeError unless a loop multiplies and adds in registers only, on vectors of that width.
+
+    Unrolled once more by LLVM it holds a multiple of ``ACCUMULATORS`` multiply-adds.
+    """
+    loop = innermost_loop(assembly)
+    steps = [line for line in loop if _MULTIPLY_ADD.match(line)]
+    if not steps or len(steps) % ACCUMULATORS:
+        raise RuntimeError(
+            f"the loop has {len(steps)} multiply-adds, and not a multiple of {ACCUMULATORS}:\n"
+            + "\n".join(loop)
+        )
+    touching = [line for line in loop if "(" in line or "[" in line]
+    if touching:
+        raise RuntimeError("the loop touches memory:\n" + "\n".join(touching))
+    if steps[0].split()[0] != "fmla":
+        narrow = [line for line in steps if line.count(f"%{_REGISTERS[vector_bits]}") != 3]
+        if narrow:
+            raise RuntimeError(
+                f"multiply-adds that are not of {vector_bits} bits:\n" + "\n".join(narrow)
+            )
+
+
+def innermost_loop(assembly: str) -> list[str]:
+    """The instructions of the basic block with the most multiply-adds."""
+    blocks: list[list[str]] = [[]]
+    for line in assembly.splitlines():
+        code = line.split("#")[0].split("//")[0].strip()
+        if re.match(r"[.\w]+:", code):
+            blocks.append([])
+        elif code and not code.startswith("."):
+            blocks[-1].append(code)
+            if _JUMP.match(code):
+                blocks.append([])
+    return max(blocks, key=lambda block: sum(bool(_MULTIPLY_ADD.match(line)) for line in block))
+
+
+def _tensors(threads: int, lanes: int) -> list[Any]:
+    import numpy as np
+
+    shapes = ((lanes,), (lanes,), (threads, ACCUMULATORS, lanes))
+    tensors = [runtime.empty_tensor(shape, "float32") for shape in shapes]
+    # The sums approach 2: no denormal number, and no infinity, slows anything down.
+    for tensor, value in zip(tensors, (0.5, 1.0, 0.0), strict=True):
+        tensor.copyfrom(np.full(tensor.shape, value, "float32"))
+    return tensors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="as without; it takes seconds")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    target = sl.Target("cpu")
+    rows = []
+    print("threads  GFLOPS  a thread")
+    for threads in sorted({1, target.cores}):
+        peak = measured_peak(threads)
+        rows.append({"threads": threads, "flops": peak})
+        print(f"{threads:7} {peak / 1e9:7.1f} {peak / 1e9 / threads:9.1f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"target": target.key, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

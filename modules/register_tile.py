@@ -1,0 +1,196 @@
+"""Tiles whose results stay in vector registers for the whole of a reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedlang.analysis import (
+    LoopKind,
+    block_facts,
+    constant_extent,
+    has_data_reuse,
+    has_trivial_binding,
+    loop_kinds,
+    read_variables,
+    require,
+    stores_contiguously,
+)
+from schedlang.distributions import RegisterTile
+from schedlang.errors import SpaceError
+from schedlang.expressions import IntRV
+from schedlang.handles import BlockRV, LoopRV
+from schedlang.kinds import instruction, sampling_instruction
+from schedlang.module import module
+from schedlang.modules.multi_level_tiling import elementwise_consumer
+from schedlang.modules.pack_operand import choose_packing
+from schedlang.schedule import Schedule
+
+# A reduction loop's inner part is repeated in the code, which is worth it for short ones only.
+MAX_REPEATED = 8
+
+
+@sampling_instruction
+def sample_register_tile(
+    sch: Schedule,
+    loops: list[LoopRV],
+    operands: list[list[int]],
+    lanes: int,
+    registers: int,
+    uniform: bool = False,
+) -> RegisterTile:
+    """One factor a loop: a tile that fits into vector registers; the last loop is vectorised.
+
+    ``[i in 128, j in 128], [[0], [1]], 16 lanes, 32 registers  ->  [8, 32]``
+
+    ``operands`` holds the loops (their positions) that each operand's elements depend on.
+    """
+    extents = tuple(constant_extent(sch, loop) or 1 for loop in loops)
+    read = tuple(tuple(operand) for operand in operands)
+    return RegisterTile(extents, read, lanes, registers, uniform)
+
+
+@instruction
+def unroll_tile(sch: Schedule, block: BlockRV, depth: int, lanes: int) -> None:
+    """Vectorise the innermost of a block's last ``depth`` loops, and unroll the others.
+
+    ::
+
+        for i in 4: for j in 32: C   ->   unrolled i: unrolled j0 in 2: vectorized j1 in 16: C
+    """
+    *outer, inner = sch.get_loops(block)[-depth:]
+    for loop in outer:
+        sch.unroll(loop)
+    extent = constant_extent(sch, inner) or 1
+    width = max(d for d in range(1, min(extent, lanes) + 1) if extent % d == 0)
+    if width < extent:
+        unrolled, inner = sch.split(inner, [None, width])
+        sch.unroll(unrolled)
+    if width > 1:
+        sch.vectorize(inner)
+
+
+@module
+def register_tile(
+    sch: Schedule,
+    block: BlockRV,
+    *,
+    lanes: int = 8,
+    registers: int = 16,
+    prob: float = 1.0,
+    prior: bool = True,
+) -> None:
+    """Keep a tile of the result in registers while the whole reduction runs just outside it.
+
+    ::
+
+        for i, j, k: C
+        ->  for i0, j0: for i1, j1: {T = 0; for k: unrolled i2: vectorized j2: T += ..; C = T}
+
+    What TVM's code generator needs to keep the accumulators in registers: the tile unrolled and
+    vectorised, its initial value set before the reduction, and a cache of the tile's own size (or
+    the only element-wise consumer) just outside. ``lanes`` (elements of a vector) and ``registers``
+    (vectors of a core) shape the prior, which ``prior=False`` makes uniform. Operands may be packed
+    first (``choose_packing``). With ``prob`` below 1 it is a choice, and other modules may tile the
+    block.
+    """
+    if lanes < 1 or registers < 1:
+        raise SpaceError(f"register_tile: lanes={lanes}, registers={registers}; give at least 1")
+    if not 0 < prob <= 1:
+        raise SpaceError(f"register_tile: prob={prob}; give more than 0 and at most 1")
+    facts = block_facts(sch, block)
+    require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
+    require(has_trivial_binding(sch, block), "it is scheduled already")
+    require(has_data_reuse(sch, block), "no data are used twice")
+    nest = _read_nest(sch, block, facts.name)
+    if prob < 1 and not sch.choose(f"register_tile:{facts.name}", (True, False), (prob, 1 - prob)):
+        return
+    tile = nest.sample_tile(sch, lanes, registers, uniform=not prior)
+    choose_packing(sch, block, nest.by_variable(tile), nest.vector, uniform=not prior)
+    _apply(sch, nest, tile, lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops of a block that is not scheduled yet; the one to vectorise is the last spatial."""
+
+    block: BlockRV
+    name: str
+    loops: list[LoopRV]
+    spatial: list[LoopRV]
+    reduction: list[LoopRV]
+
+    @property
+    def vector(self) -> int:
+        """Position of the vectorised loop among the block's variables."""
+        return self.loops.index(self.spatial[-1])
+
+    def sample_tile(
+        self, sch: Schedule, lanes: int, registers: int, *, uniform: bool
+    ) -> list[IntRV]:
+        """One factor a spatial loop."""
+        order = {self.loops.index(loop): k for k, loop in enumerate(self.spatial)}
+        operands = [
+            [order[k] for k in read_variables(sch, self.block, index) if k in order]
+            for index in range(block_facts(sch, self.block).reads)
+        ]
+        site = f"register_tile_of:{self.name}"
+        drawn: list[IntRV] = sample_register_tile(
+            sch, self.spatial, operands, lanes, registers, uniform, name=site
+        )
+        return drawn
+
+    def by_variable(self, tile: list[IntRV]) -> list[IntRV | int]:
+        """The factor of each variable of the block; 1 for one that is reduced over."""
+        factors = dict(zip(self.spatial, tile, strict=True))
+        return [factors.get(loop, 1) for loop in self.loops]
+
+
+def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
+    loops = sch.get_loops(block)
+    facts = block_facts(sch, block)
+    require(
+        len(loops) == len(facts.spatial_extents) + len(facts.reduction_extents),
+        "it has loops that none of its variables is",
+    )
+    kinds = loop_kinds(sch, loops)
+    require(LoopKind.OPAQUE not in kinds, "a loop is both spatial and a reduction")
+    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == LoopKind.SPATIAL]
+    along = [loop for loop in spatial if stores_contiguously(sch, block, loop)]
+    require(len(along) == 1, "no loop runs along what it stores")
+    return _Nest(
+        block,
+        name,
+        loops,
+        [loop for loop in spatial if loop is not along[0]] + along,
+        [loop for loop, kind in zip(loops, kinds, strict=True) if kind != LoopKind.SPATIAL],
+    )
+
+
+def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int) -> None:
+    outer, panel, inner = [], [], []
+    for loop, factor in zip(nest.spatial, tile, strict=True):
+        site = f"panel:{nest.name}:{sch.get(loop).loop_var.name}"
+        rest, last = sch.split(loop, [None, factor])
+        first, second = sch.split(rest, sch.sample_perfect_tile(rest, 2, None, name=site))
+        outer.append(first)
+        panel.append(second)
+        inner.append(last)
+    reduced, repeated = [], []
+    for loop in nest.reduction:
+        site = f"repeat:{nest.name}:{sch.get(loop).loop_var.name}"
+        weights = {-1: {factor: 1 / factor for factor in range(2, MAX_REPEATED + 1)}}
+        parts = sch.sample_perfect_tile(loop, 2, MAX_REPEATED, weights=weights, name=site)
+        first, second = sch.split(loop, parts)
+        reduced.append(first)
+        repeated.append(second)
+    if len(panel) > 1 and sch.choose(f"panel_order:{nest.name}", ("rows", "columns")) == "columns":
+        panel = [panel[-1], *panel[:-1]]
+    sch.reorder(*outer, *panel, *reduced, *repeated, *inner)
+    consumer = elementwise_consumer(sch, nest.block)
+    if consumer is None:
+        consumer = sch.cache_write(nest.block, 0, "global")
+    sch.reverse_compute_at(consumer, panel[-1], preserve_unit_loops=True)
+    for loop in repeated:
+        sch.unroll(loop)
+    for block in (nest.block, consumer):
+        unroll_tile(sch, block, len(inner), lanes)

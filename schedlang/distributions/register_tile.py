@@ -1,0 +1,218 @@
+"""Tiles of several loops at once, whose results stay in the registers of a core."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, cast
+
+from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse
+from schedlang.distributions._divisors import divisors
+from schedlang.distributions._drawing import (
+    PRIOR_JUMP,
+    Rng,
+    cumulate,
+    pick_cumulated,
+    pick_index,
+)
+from schedlang.distributions.base import Decision, Distribution
+from schedlang.distributions.registry import register_distribution
+
+Tile = tuple[int, ...]
+
+_MAX_REGISTERS = 1024
+_MAX_LANES = 4096
+# Tiles of up to this many times the registers are in the support: they spill, which the prior makes
+# rare and nothing forbids.
+_SPILLED = 2
+_SPILL_WEIGHT = 0.02
+# A multiply-add takes about four cycles and a core starts two a cycle: with fewer independent
+# accumulators it waits for itself.
+_LATENCY_ACCUMULATORS = 8
+# The weight of a tile is this power of the part of the peak that it can be expected to reach.
+_SHARPNESS = 4.0
+
+
+@register_distribution
+@dataclass(frozen=True, slots=True, repr=False)
+class RegisterTile(Distribution):
+    """One factor a loop; together they are a tile whose accumulators fit the vector registers.
+
+    Parameters
+    ----------
+    extents: of the tiled loops, in iterations; the last is the one that is vectorised. Each factor
+        divides its extent.
+    operands: for each operand that is read, the positions of the loops that its elements depend on.
+    lanes: elements of a vector.
+    registers: vector registers of a core.
+    uniform: all tiles of the support are equally likely.
+
+    The support holds the tiles of at most twice ``registers`` accumulators. The prior of a tile is
+    the fourth power of the part of the peak that it can be expected to reach: the lanes in use,
+    enough independent accumulators to hide the latency of a multiply-add (8), and multiply-adds in
+    proportion to them and the operands' loads (a vector, or half of one for an element that is
+    spread). What cannot stay in registers weighs a fiftieth.
+    """
+
+    kind: ClassVar[str] = "register_tile"
+
+    extents: tuple[int, ...]
+    operands: tuple[tuple[int, ...], ...]
+    lanes: int
+    registers: int
+    uniform: bool = False
+
+    def __post_init__(self) -> None:
+        owner = "RegisterTile"
+        if type(self.extents) is not tuple or not 1 <= len(self.extents) <= MAX_LEVELS:
+            refuse(owner, "extents", self.extents, f"must be a tuple of 1 to {MAX_LEVELS} extents")
+        for extent in self.extents:
+            check_int(owner, "extents", extent, 1, MAX_EXTENT)
+        known = set(range(len(self.extents)))
+        if type(self.operands) is not tuple or len(self.operands) > MAX_LEVELS:
+            refuse(owner, "operands", self.operands, f"must be a tuple of at most {MAX_LEVELS}")
+        for operand in self.operands:
+            if type(operand) is not tuple or not known.issuperset(operand):
+                problem = f"must hold tuples of loop positions, 0 to {len(known) - 1}"
+                refuse(owner, "operands", self.operands, problem)
+        check_int(owner, "lanes", self.lanes, 1, _MAX_LANES)
+        check_int(owner, "registers", self.registers, 1, _MAX_REGISTERS)
+        if type(self.uniform) is not bool:
+            refuse(owner, "uniform", self.uniform, "must be True or False")
+
+    def _table(self) -> _Table:
+        return _table(self.extents, self.operands, self.lanes, self.registers, self.uniform)
+
+    def sample(self, rng: Rng) -> Tile:
+        table = self._table()
+        return table.tiles[pick_cumulated(rng, table.cumulated)]
+
+    def permits(self, d: object) -> bool:
+        if type(d) is not tuple or not all(type(factor) is int for factor in d):
+            return False
+        return d in self._table().log_probs
+
+    def log_prob(self, d: object) -> float:
+        return self._table().log_probs[cast(Tile, d)] if self.permits(d) else -math.inf
+
+    def size(self) -> int:
+        return len(self._table().tiles)
+
+    def support(self) -> Iterator[Tile]:
+        """Lexicographic, so ``(1, ..., 1)`` comes first."""
+        return iter(self._table().tiles)
+
+    def neighbours(self, d: Decision) -> tuple[Tile, ...]:
+        """One factor goes to the next smaller or the next greater divisor."""
+        self.require(d)
+        here, known = cast(Tile, d), self._table().log_probs
+        found = []
+        for position, extent in enumerate(self.extents):
+            steps = divisors(extent)
+            at = steps.index(here[position])
+            for factor in (*steps[max(at - 1, 0) : at], *steps[at + 1 : at + 2]):
+                there = (*here[:position], factor, *here[position + 1 :])
+                if there in known:
+                    found.append(there)
+        return tuple(found)
+
+    def propose(self, d: Decision, rng: Rng) -> tuple[Tile, float]:
+        """A neighbour, uniformly; in 1 of 8 cases a draw from the prior."""
+        self.require(d)
+        here = cast(Tile, d)
+        near = self.neighbours(here)
+        if not near or rng.random() * PRIOR_JUMP < 1.0:
+            there = self.sample(rng)
+        else:
+            there = near[pick_index(rng, len(near))]
+        if there == here:
+            return here, 0.0
+        return there, self._log_proposal(there, here) - self._log_proposal(here, there)
+
+    def _log_proposal(self, here: Tile, there: Tile) -> float:
+        """log q(there | here)."""
+        near = self.neighbours(here)
+        prior = math.exp(self.log_prob(there))
+        if not near:
+            return math.log(prior)
+        local = (PRIOR_JUMP - 1) / len(near) if there in near else 0.0
+        return math.log((local + prior) / PRIOR_JUMP)
+
+    def origin(self) -> Tile:
+        """A most probable tile."""
+        table = self._table()
+        return max(table.tiles, key=table.log_probs.__getitem__)
+
+    def repair(self, d: object) -> Tile:
+        """The permitted tile whose factors are nearest in proportion."""
+        if self.permits(d):
+            return cast(Tile, d)
+        if type(d) not in (tuple, list):
+            return self.origin()
+        given = list(cast(Tile, d))[: len(self.extents)]
+        wanted = [f if type(f) is int and f > 0 else 1 for f in given]
+        wanted += [1] * (len(self.extents) - len(wanted))
+        logs = [math.log(factor) for factor in wanted]
+
+        def distance(tile: Tile) -> float:
+            return sum(abs(math.log(f) - log) for f, log in zip(tile, logs, strict=True))
+
+        return min(self._table().tiles, key=distance)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.extents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    tiles: tuple[Tile, ...]
+    cumulated: list[float]
+    log_probs: dict[Tile, float]
+
+
+@lru_cache(maxsize=256)
+def _table(
+    extents: tuple[int, ...],
+    operands: tuple[tuple[int, ...], ...],
+    lanes: int,
+    registers: int,
+    uniform: bool,
+) -> _Table:
+    most = _SPILLED * registers
+    rows = [[f for f in divisors(extent) if f <= most] for extent in extents[:-1]]
+    vectors = [f for f in divisors(extents[-1]) if -(-f // lanes) <= most]
+    tiles: list[Tile] = [()]
+    for factors in rows:
+        tiles = [(*t, f) for t, f in itertools.product(tiles, factors) if math.prod(t) * f <= most]
+    tiles = [
+        (*t, f)
+        for t, f in itertools.product(tiles, vectors)
+        if math.prod(t) * -(-f // lanes) <= most
+    ]
+    weights = [1.0 if uniform else _weight(tile, operands, lanes, registers) for tile in tiles]
+    total = math.fsum(weights)
+    logs = {tile: math.log(w / total) for tile, w in zip(tiles, weights, strict=True)}
+    return _Table(tuple(tiles), cumulate(weights), logs)
+
+
+def _weight(
+    tile: Tile, operands: tuple[tuple[int, ...], ...], lanes: int, registers: int
+) -> float:
+    *rows, width = tile
+    vectors = -(-width // lanes)
+    accumulators = math.prod(rows) * vectors
+    filled = width / (vectors * lanes)
+    hidden = min(1.0, accumulators / _LATENCY_ACCUMULATORS)
+    loads = 0.0
+    for operand in operands:
+        elements = math.prod(tile[k] for k in set(operand) if k < len(rows))
+        # An element is loaded and spread over a vector in one go, at half the cost of a vector.
+        loads += elements * (vectors if len(rows) in operand else 0.5)
+    reached = filled * hidden * accumulators / (accumulators + loads)
+    weight = math.pow(reached, _SHARPNESS)
+    # Beside the accumulators a tile needs its vectors of one operand, and one of the other.
+    return weight if accumulators + vectors + 1 <= registers else _SPILL_WEIGHT * weight

@@ -1,0 +1,71 @@
+"""How a block indexes the buffers that it reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from schedlang.tvm.schedule import TVMSchedule, get_statement
+
+_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One buffer that a block reads or writes.
+
+    Attributes
+    ----------
+    buffer: its name.
+    dtype: its element type.
+    dims: for each dimension the position of the block variable that is its index; None where the
+        index is another expression, or a range.
+    variables: positions of all block variables in the indices.
+    """
+
+    buffer: str
+    dtype: str
+    dims: tuple[int | None, ...]
+    variables: frozenset[int]
+
+
+def accesses(sch: TVMSchedule, block: Any, role: str) -> tuple[Access, ...]:
+    """What a block touches, in the order of its signature; ``role`` is "read" or "write"."""
+    stmt = get_statement(sch, block)
+    variables = [axis.var for axis in stmt.iter_vars]
+    return tuple(
+        _access(region, variables) for region in (stmt.reads if role == "read" else stmt.writes)
+    )
+
+
+def block_axes(sch: TVMSchedule, block: Any) -> tuple[tuple[str, int], ...]:
+    """The variables of a block in order: ``("S" or "R", extent)``, -1 for one not constant."""
+    return axes(get_statement(sch, block).iter_vars)
+
+
+def axes(iter_vars: Any) -> tuple[tuple[str, int], ...]:
+    """Kind and extent of each."""
+    return tuple(
+        (
+            "R" if int(axis.iter_type) == tirx.IterVar.CommReduce else "S",
+            int(getattr(axis.dom.extent, "value", -1)),
+        )
+        for axis in iter_vars
+    )
+
+
+def _access(region: Any, variables: list[Any]) -> Access:
+    dims: list[int | None] = []
+    used: set[int] = set()
+    for dom in region.region:
+        used |= {_position(var, variables) for var in _undefined_vars(dom.min, [])[:]}
+        plain = isinstance(dom.min, tirx.Var) and int(getattr(dom.extent, "value", 0)) == 1
+        dims.append(_position(dom.min, variables) if plain else None)
+    buffer = region.source
+    return Access(str(buffer.name), str(buffer.ty.dtype), tuple(dims), frozenset(used))
+
+
+def _position(var: Any, variables: list[Any]) -> int:
+    return next((k for k, other in enumerate(variables) if var.same_as(other)), -1)

@@ -1,0 +1,66 @@
+"""How far a step of a loop moves what a block reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir.schedule import _ffi_api
+from tvm.tirx.function import IndexMap as TVMIndexMap
+
+from schedlang.tvm.schedule import TVMSchedule, get_statement
+
+_block_realize = _ffi_api.GetSBlockRealize
+
+
+def access_strides(sch: TVMSchedule, block: Any, loops: Sequence[Any]) -> list[list[int]] | None:
+    """Elements by which one step of each loop moves each region that the block reads or writes.
+
+    One row a region, reads first, in it one number a loop: 0 where the loop does not move it. None
+    when the size of a buffer that has to be known is not constant. The stride is taken from the
+    last index that contains the loop's variable in a sum of constant multiples; in a sum with the
+    variable in several terms, the smallest counts; a variable under any other operator does not.
+    """
+    realize = _block_realize(sch, block)
+    variables = [get_statement(sch, loop).loop_var for loop in loops]
+    block_variables = [iter_var.var for iter_var in realize.block.iter_vars]
+    rows = []
+    for region in (*realize.block.reads, *realize.block.writes):
+        starts = [dom.min for dom in region.region]
+        indices = TVMIndexMap(block_variables, starts, None).map_indices(list(realize.iter_values))
+        shape = [getattr(size, "value", None) for size in region.source.ty.shape]
+        row = [_stride(indices[:], shape, variable) for variable in variables]
+        if None in row:
+            return None
+        rows.append([stride for stride in row if stride is not None])
+    return rows
+
+
+def _stride(indices: Sequence[Any], shape: Sequence[int | None], variable: Any) -> int | None:
+    """Stride of one variable; None when a size on the way is unknown."""
+    size = 1
+    for index, extent in zip(reversed(indices), reversed(shape), strict=True):
+        coefficient = _coefficient(index, variable)
+        if coefficient:
+            return coefficient * size
+        if extent is None:
+            return None
+        size *= extent
+    return 0
+
+
+def _coefficient(expr: Any, variable: Any) -> int | None:
+    """Smallest constant factor of a variable in a sum; None when it is in none of the terms."""
+    if isinstance(expr, tirx.Var):
+        return 1 if expr.same_as(variable) else None
+    if isinstance(expr, tirx.Add):
+        found = [_coefficient(term, variable) for term in (expr.a, expr.b)]
+        known = [coefficient for coefficient in found if coefficient is not None]
+        return min(known, default=None)
+    if isinstance(expr, tirx.Mul):
+        for factor, other in ((expr.a, expr.b), (expr.b, expr.a)):
+            if isinstance(factor, tirx.IntImm):
+                coefficient = _coefficient(other, variable)
+                return None if coefficient is None else coefficient * int(factor.value)
+    return None

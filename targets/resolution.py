@@ -1,0 +1,180 @@
+"""Finding out what was not given of a target, and what says so."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.errors import TargetError
+from schedlang.targets import features, host, limits
+from schedlang.targets.limits import Fact, Facts
+from schedlang.targets.named import GENERIC, NAMED, NamedTarget, full_name
+from schedlang.tvm import codegen
+
+# For peak_flops. No CPU runs faster than this many cycles a second, or has more units for fused
+# multiply-adds in a core: two where vectors are wide, four where they are of 128 bits.
+_CYCLES = 6.5e9
+_WIDE_UNITS, _NARROW_UNITS = 2, 4
+_NARROW_BITS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the user says of a target; ``numbers`` has only what was given."""
+
+    name: str
+    mcpu: str | None
+    triple: str | None
+    attributes: tuple[str, ...] | None
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What LLVM is told, the CPU that is to run it, whether that is this one, and what says so."""
+
+    mcpu: str
+    triple: str
+    attributes: tuple[str, ...]
+    machine: str
+    here: bool
+    origin: str
+
+
+def resolve(given: Given) -> dict[str, Any]:
+    """The attributes of the target that ``given`` means; TargetError if there is none."""
+    name = full_name(given.name)
+    for key, number in given.numbers.items():
+        _check_number(name, key, number)
+    code = _named_code(NAMED[name], given) if name in NAMED else _plain_code(name, given)
+    architecture = code.triple.partition("-")[0] or host.architecture()
+    available = features.features_of(code.mcpu, code.triple, code.attributes)
+    cpus = limits.cpus_to_use(host.usable_cpus())
+    assumed = limits.limits_elsewhere(architecture, available & features.KNOWN)
+    facts = limits.limits_here(cpus, assumed) if code.here else dict(assumed)
+    facts |= _vector_facts(architecture, available, code)
+    for key, number in given.numbers.items():
+        if key != "peak_flops":
+            facts[key] = Fact(int(number), "given")
+    peak = given.numbers.get("peak_flops")
+    sources = {key: fact.source for key, fact in facts.items()}
+    sources["mcpu"] = code.origin
+    sources["peak_flops"] = "an upper bound: no clock is above 6.5 GHz" if peak is None else "given"
+    return {
+        "name": name,
+        "mcpu": code.mcpu,
+        "triple": code.triple,
+        "attributes": code.attributes,
+        "machine": code.machine,
+        "cpus": cpus[: facts["cores"].value],
+        "peak_flops": _peak_flops(facts) if peak is None else peak,
+        "sources": sources,
+        **{key: fact.value for key, fact in facts.items()},
+    }
+
+
+def _plain_code(name: str, given: Given) -> Code:
+    """``Target("cpu")``, or the machine whose CPU is given."""
+    triple = given.triple or ""
+    own = not triple or _is_like_host(triple)
+    triple = "" if own else triple
+    mcpu = given.mcpu or (codegen.host_cpu() if own else GENERIC)
+    here = own and mcpu == codegen.host_cpu()
+    attributes = given.attributes
+    if attributes is None:
+        attributes = features.host_attributes() if here else ()
+    _check_cpu(name, mcpu, triple)
+    _check_attributes(name, mcpu, triple, attributes)
+    origin = "LLVM's name of the host CPU" if here else "given" if given.mcpu else "default"
+    return Code(mcpu, triple, attributes, mcpu, here, origin)
+
+
+def _is_like_host(triple: str) -> bool:
+    """Same architecture and system; vendors and libraries are called by many names."""
+    own = codegen.host_triple()
+    same_system = ("linux" in triple) == ("linux" in own)
+    return triple.partition("-")[0] == own.partition("-")[0] and same_system
+
+
+def _named_code(entry: NamedTarget, given: Given) -> Code:
+    own = entry.architecture == host.architecture()
+    triple = "" if own else entry.triple
+    attributes = entry.attributes
+    for key, value, known in (
+        ("triple", given.triple, (triple, entry.triple)),
+        ("attributes", given.attributes, (attributes,)),
+    ):
+        if value is not None and value not in known:
+            raise TargetError(
+                f"target {entry.name!r} has {key} {known[0]!r} and not {value!r}; describe another "
+                'machine with Target("cpu", mcpu=..., triple=..., attributes=...)'
+            )
+    if given.mcpu is None or given.mcpu == entry.mcpu:
+        here = own and features.host_features().issuperset(entry.requires)
+        machine = codegen.host_cpu() if here else GENERIC
+        origin = f"the least CPU with what {entry.name} has"
+        return Code(entry.mcpu, triple, attributes, machine, here, origin)
+    _check_cpu(entry.name, given.mcpu, triple or entry.triple)
+    lacking = set(entry.requires) - features.features_of(given.mcpu, triple, attributes)
+    if lacking:
+        raise TargetError(
+            f"target {entry.name!r}: mcpu={given.mcpu!r} lacks {', '.join(sorted(lacking))}; "
+            "choose another name, or another CPU"
+        )
+    here = own and given.mcpu == codegen.host_cpu()
+    return Code(given.mcpu, triple, attributes, given.mcpu, here, "given")
+
+
+def _vector_facts(architecture: str, available: frozenset[str], code: Code) -> Facts:
+    bits = features.vector_bits(architecture, available, here=code.here)
+    if bits is None:
+        bits = codegen.vector_bits(code.mcpu, code.triple), "TVM's default for the architecture"
+    return {
+        "vector_bits": Fact(*bits),
+        "vector_registers": Fact(*features.vector_registers(architecture, available)),
+    }
+
+
+def _check_cpu(name: str, mcpu: str, triple: str) -> None:
+    """TVM itself goes on without the CPU's features, and says so in a log."""
+    if codegen.is_cpu(mcpu, triple):
+        return
+    close = difflib.get_close_matches(mcpu, codegen.cpu_names(triple), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "give triple=... for another architecture"
+    where = triple.partition("-")[0] or host.architecture()
+    raise TargetError(f"target {name!r}: LLVM knows no CPU {mcpu!r} of {where}; {hint}")
+
+
+def _check_attributes(name: str, mcpu: str, triple: str, attributes: tuple[str, ...]) -> None:
+    """LLVM itself ignores what it does not know."""
+    for text in attributes:
+        if text[:1] not in ("+", "-"):
+            raise TargetError(
+                f"target {name!r}: attributes={attributes!r}; give features with a sign, such as "
+                '("+avx512vnni", "-sve")'
+            )
+    unknown = set(features.needed(attributes)) - features.features_of(mcpu, triple, attributes)
+    if unknown:
+        raise TargetError(
+            f"target {name!r}: attributes={attributes!r}; {mcpu} does not get "
+            f"{', '.join(sorted(unknown))} from LLVM: one takes it away, or it is misspelt"
+        )
+
+
+def _check_number(name: str, key: str, number: float) -> None:
+    if key == "peak_flops":
+        if not number > 0:
+            raise TargetError(f"target {name!r}: peak_flops={number}; give more than 0")
+        return
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise TargetError(f"target {name!r}: {key}={number!r}; give a whole number, 1 or more")
+    if key == "vector_bits" and (number < 8 or number & (number - 1)):
+        raise TargetError(f"target {name!r}: vector_bits={number}; give a power of two from 8 on")
+
+
+def _peak_flops(facts: Facts) -> float:
+    bits = facts["vector_bits"].value
+    units = _WIDE_UNITS if bits > _NARROW_BITS else _NARROW_UNITS
+    return facts["cores"].value * (bits / 32) * 2 * units * _CYCLES

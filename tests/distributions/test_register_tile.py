@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from schedlang.distributions import Distribution, RegisterTile
+from schedlang.errors import DistributionError
+from schedlang.testing.distributions import DistributionContract
+
+PRODUCT = ((0,), (1,))
+
+
+class TestRegisterTile(DistributionContract):
+    @pytest.fixture(
+        params=[
+            RegisterTile((1,), (), 8, 16),
+            RegisterTile((7, 13), PRODUCT, 16, 32),
+            RegisterTile((128, 128), PRODUCT, 16, 32),
+            RegisterTile((128, 128), PRODUCT, 16, 32, uniform=True),
+            RegisterTile((1, 112, 112, 64), ((0, 1, 2), (3,)), 16, 32),
+            RegisterTile((24, 60), (), 4, 8),
+        ],
+        ids=str,
+    )
+    def distribution(self, request: pytest.FixtureRequest) -> Distribution:
+        return request.param  # type: ignore[no-any-return]
+
+
+def test_the_likeliest_tiles_fill_the_registers_and_the_lanes() -> None:
+    tile = RegisterTile((512, 512), PRODUCT, 16, 32)
+    rows, width = tile.origin()
+    assert width % 16 == 0
+    assert 16 <= rows * width // 16 <= 30
+    assert tile.log_prob((8, 32)) > tile.log_prob((8, 8)) + math.log(4)
+    assert tile.log_prob((8, 32)) > tile.log_prob((2, 32)) + math.log(2)
+
+
+def test_tiles_that_spill_are_rare_and_not_forbidden() -> None:
+    tile = RegisterTile((512, 512), PRODUCT, 16, 32)
+    assert tile.permits((16, 64))
+    assert tile.log_prob((16, 64)) < tile.log_prob((8, 32)) - math.log(10)
+
+
+def test_a_loop_that_all_operands_depend_on_is_no_reason_to_tile() -> None:
+    """A batch: each of its elements has its own operands, so that its tile reuses nothing."""
+    tile = RegisterTile((16, 64, 64), ((0, 1), (0, 2)), 16, 32)
+    assert tile.log_prob((1, 8, 32)) > tile.log_prob((8, 1, 32))
+
+
+def test_without_a_prior_all_are_equally_likely() -> None:
+    tile = RegisterTile((64, 64), PRODUCT, 16, 32, uniform=True)
+    probabilities = {tile.log_prob(d) for d in tile.support()}
+    assert len(probabilities) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "repaired"), [((5, 31), (4, 32)), ((1000, 1000), (64, 16)), ((8,), (8, 1))]
+)
+def test_repair_stays_near(given: tuple[int, ...], repaired: tuple[int, ...]) -> None:
+    tile = RegisterTile((64, 64), PRODUCT, 16, 32)
+    fixed = tile.repair(given)
+    assert tile.permits(fixed)
+    distance = sum(abs(math.log(a / b)) for a, b in zip(fixed, given, strict=False))
+    assert distance <= sum(abs(math.log(a / b)) for a, b in zip(repaired, given, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((), (), 8, 16), "extents=.*1 to 16 extents"),
+        (((0, 4), (), 8, 16), "extents=0"),
+        (((4, 4), ((2,),), 8, 16), "operands=.*loop positions, 0 to 1"),
+        (((4, 4), [[0]], 8, 16), "operands="),
+        (((4, 4), (), 0, 16), "lanes=0"),
+        (((4, 4), (), 8, 0), "registers=0"),
+        (((4, 4), (), 8, 16, 1), "uniform=1.*True or False"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(DistributionError, match=message):
+        RegisterTile(*arguments)  # type: ignore[arg-type]

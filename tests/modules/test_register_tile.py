@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.errors import SpaceError
+from schedlang.modules.auto_inline import auto_inline
+from schedlang.modules.pack_operand import pack_read
+from schedlang.modules.parallel_vectorize_unroll import parallel_vectorize_unroll
+from schedlang.modules.register_tile import register_tile
+from schedlang.targets import LocalCPU
+from tests.modules.module_runs import Golden, assert_golden, assert_not_applicable, sampled
+from tests.primitives.test_golden import script
+
+PLAIN = {"pack:C:0": False, "pack:C:1": False, "panel_order:C": "rows"}
+TILED = {
+    "register_tile_of:C": (4, 32),
+    "panel:C:i": (2, 2),
+    "panel:C:j": (1, 2),
+    "repeat:C:k": (8, 2),
+}
+
+
+def product(k: int = 16) -> sl.Workload:
+    return sl.workloads.matmul(16, 64, k)
+
+
+def test_a_product(golden: Golden) -> None:
+    sch = sampled(product(), register_tile(lanes=16), choices=PLAIN, decisions=TILED)
+    assert_golden(golden, "register_tile", sch)
+
+
+def test_packed_operands(golden: Golden) -> None:
+    choices = {"pack:C:0": True, "pack:C:1": True, "panel_order:C": "columns"}
+    sch = sampled(product(), register_tile(lanes=16), choices=choices, decisions=TILED)
+    assert_golden(golden, "register_tile_packed", sch)
+
+
+def test_an_elementwise_consumer_takes_the_place_of_the_cache() -> None:
+    workload = sl.workloads.CBR(8, 8, 4, 32, 3, 1, 1)
+    sch = sampled(workload, auto_inline, register_tile(lanes=16))
+    assert "conv2d_global" not in script(sch.mod)
+
+
+def test_packing_keeps_what_is_not_tiled_in_order() -> None:
+    sch = sl.Schedule(product(), seed=0)
+    pack_read(sch, sch.get_block("C"), 1, [1, 16], [False, True])
+    text = script(sch.mod)
+    assert "B_global = T.sblock_alloc_buffer((4, 16, 16))" in text
+    assert "T.vectorized(16)" in text
+
+
+SMALL = [
+    product(),
+    sl.workloads.matmul(7, 13, 5),
+    sl.workloads.TBG(16, 2, 16),
+    sl.workloads.C2D(8, 8, 4, 32, 3, 1, 1),
+    sl.workloads.DEP(8, 8, 32, 3, 2, 1),
+    sl.workloads.T2D(4, 4, 8, 32, 4, 2, 1),
+]
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+def test_samples_compute_the_same(workload: sl.Workload) -> None:
+    """Each sketch once, compared with the unscheduled program."""
+    space = sl.Space([register_tile(lanes=16, registers=32), parallel_vectorize_unroll(cores=2)])
+    candidates = [
+        sl.Candidate(number, space.sample(workload, seed=number).mod) for number in range(8)
+    ]
+    with LocalCPU(workload, "cpu", verify="all") as measurer:
+        measured = list(measurer.measure(candidates))
+    assert [m.status for m in measured] == ["ok"] * len(candidates), [m.message for m in measured]
+
+
+@pytest.mark.parametrize(
+    ("workload", "block", "reason"),
+    [
+        (sl.workloads.SFM(16, 16), "exponent", "no single-output reduction"),
+        (sl.workloads.SFM(16, 16), "row_sum", "no data are used twice"),
+    ],
+)
+def test_where_it_does_not_apply(workload: sl.Workload, block: str, reason: str) -> None:
+    assert_not_applicable(register_tile, workload, block, reason)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lanes": 0}, "lanes=0, registers=16; give at least 1"),
+        ({"registers": -1}, "registers=-1; give at least 1"),
+        ({"prob": 0.0}, "prob=0.0; give more than 0 and at most 1"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    sch = sl.Schedule(product(), seed=0)
+    with pytest.raises(SpaceError, match=message):
+        register_tile(**options)(sch, sch.get_block("C"))
+
+
+def test_it_can_leave_the_block_to_others() -> None:
+    choices = {"register_tile:C": False}
+    sch = sampled(product(), register_tile(prob=0.5), choices=choices)
+    assert script(sch.mod) == script(product().mod)

@@ -38,9 +38,9 @@ def add_rfactor(
 
     ``none`` leaves it as it is. Finishing then runs ``k0`` of ``outer`` on the cores, ``k1`` of
     ``inner`` in vector lanes, and does both for ``both``, which is offered where the spatial loops
-    alone give fewer than ``cores * jobs_per_core`` jobs. ``ways`` leaves some of them out. The first
-    three are MetaSchedule's AddRFactor and Ansor's rule 6 (Ansor, Table 1), under the same
-    conditions; a reduction that tiling would help is left alone where it is parallel enough.
+    alone give fewer than ``cores * jobs_per_core`` jobs. ``ways`` leaves some of them out. All
+    but the last are MetaSchedule's AddRFactor and Ansor's rule 6 (Ansor, Table 1), under the
+    same conditions; a reduction that tiling would help is left alone where it is parallel enough.
 
     ``max_innermost_factor`` bounds the last part of the split. With ``vector_lanes`` the prior
     prefers last parts of whole vectors, first parts that the cores share evenly, and the ways that

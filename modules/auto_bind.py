@@ -154,10 +154,8 @@ def _check(
     ):
         if not isinstance(value, int) or value < 1:
             raise SpaceError(f"auto_bind({option}={value!r}): it takes an integer of at least 1")
-    bad = isinstance(thread_extents, str) or not all(
-        isinstance(extent, int) and extent > 0 for extent in thread_extents
-    )
-    if bad:
+    extents: list[object] = list(thread_extents)
+    if not all(isinstance(extent, int) and extent > 0 for extent in extents):
         raise SpaceError(
             f"auto_bind(thread_extents={thread_extents!r}): it takes a list of positive integers"
         )

@@ -16,7 +16,7 @@ from schedlang.schedule import Schedule
 
 
 @module(at="root")
-def random_compute_location(sch: Schedule, *, reductions: bool = True) -> None:
+def random_compute_location(sch: Schedule, *, reductions: bool = True, decay: float = 1.0) -> None:
     """Draw the loop of its consumer under which each producer (padding, a row's sum) is computed.
 
     ::
@@ -28,7 +28,8 @@ def random_compute_location(sch: Schedule, *, reductions: bool = True) -> None:
     four stages of a softmax, can meet in one loop, and a part that ``add_rfactor`` split off
     follows what it is a part of. These are MetaSchedule's conditions and order
     (RandomComputeLocation), and besides the split-off part of an output moves.
-    ``reductions=False`` leaves reductions where they are.
+    ``reductions=False`` leaves reductions where they are. ``decay`` is a prior: each loop is so
+    many times as likely as the one outside it, where less is computed again.
     """
     for name in reversed(block_names(sch)):
         mark = sch.mark()
@@ -36,7 +37,7 @@ def random_compute_location(sch: Schedule, *, reductions: bool = True) -> None:
         if not _may_move(sch, block, reductions):
             sch.rollback(mark)
         else:
-            loop = sch.sample_compute_location(block, name=f"location:{name}")
+            loop = sch.sample_compute_location(block, name=f"location:{name}", decay=decay)
             sch.compute_at(block, loop, preserve_unit_loops=True)
 
 

@@ -130,9 +130,9 @@ def _consumer_has_threads(sch: Schedule, block: BlockRV) -> bool:
 
 
 def _check(thread_extents: Sequence[int], max_threads_per_block: int) -> None:
-    extents = [] if isinstance(thread_extents, str) else list(thread_extents)
+    extents: list[object] = list(thread_extents)
     good = all(isinstance(extent, int) and extent > 0 for extent in extents)
-    if not good or not any(extent <= max_threads_per_block for extent in extents):
+    if not good or min(thread_extents, default=max_threads_per_block + 1) > max_threads_per_block:
         raise SpaceError(
             f"cross_thread_reduction(thread_extents={thread_extents!r}): it takes a list of "
             f"integers, at least one of 1 to max_threads_per_block={max_threads_per_block}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from schedlang.analysis import (
     LoopKind,
+    branches_along,
     constant_extent,
     is_single_child,
     loop_is_plain,
@@ -56,7 +57,8 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
         for i: for j in 256: C[i, j]   ->   for i: for j0 in 4: vectorized j1 in 64: C[i, j]
 
     Only a spatial loop that runs along what is stored: lanes that scatter compile slowly and run
-    slowly. Loops of extent 1 further in do not count.
+    slowly, and so do lanes that a condition in the block's value tells apart. Loops of extent 1
+    further in do not count.
     """
     for loop in reversed(sch.get_loops(block)):
         # Several blocks below a vectorised loop are miscompiled (TVM 0.27): what one hands to the
@@ -70,7 +72,7 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
             return
         if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
             return
-        if not stores_contiguously(sch, block, loop):
+        if not stores_contiguously(sch, block, loop) or branches_along(sch, block, loop):
             return
         lanes = max(d for d in range(1, min(max_lanes, extent) + 1) if extent % d == 0)
         if lanes == extent:

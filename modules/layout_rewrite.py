@@ -43,9 +43,9 @@ def rewrite_layouts(sch: Schedule, buffers: Sequence[str]) -> None:
             continue
         copy = sch.cache_read(reader, buffer, "global")
         sch.annotate(copy, _PREPROCESSING, True)
-        sch.transform_layout(copy, ("write", 0), layout)
-        # The copy writes from front to back too.
+        # The copy goes over what it writes from front to back too.
         sch.transform_block_layout(copy, layout)
+        sch.transform_layout(copy, ("write", 0), layout)
 
 
 @module(at="root")

@@ -20,6 +20,8 @@ from schedlang.targets.target import Target
 # stored. The others are in the space because some program may need them.
 _REGISTER_TILES = 0.9
 _USUAL = 0.95
+# How much less likely than a loop the one inside it is as a producer's place.
+_OUTER_LOCATIONS = 0.75
 
 
 def cpu_space(target: Target, *, element_bits: int = 32, priors: bool = True) -> Space:
@@ -50,7 +52,7 @@ def cpu_space(target: Target, *, element_bits: int = 32, priors: bool = True) ->
             add_rfactor(cores=target.cores, vector_lanes=lanes if priors else 0),
             tiling.as_module("multi_level_tiling"),
             place_padded_result,
-            random_compute_location,
+            random_compute_location(decay=_OUTER_LOCATIONS if priors else 1.0),
             vector_math(prob=usual),
             parallel_vectorize_unroll(cores=target.cores, max_lanes=4 * lanes, prob=usual),
         ],

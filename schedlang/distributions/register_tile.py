@@ -199,9 +199,7 @@ def _table(
     return _Table(tuple(tiles), cumulate(weights), logs)
 
 
-def _weight(
-    tile: Tile, operands: tuple[tuple[int, ...], ...], lanes: int, registers: int
-) -> float:
+def _weight(tile: Tile, operands: tuple[tuple[int, ...], ...], lanes: int, registers: int) -> float:
     *rows, width = tile
     vectors = -(-width // lanes)
     accumulators = math.prod(rows) * vectors

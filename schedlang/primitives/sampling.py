@@ -96,11 +96,20 @@ def _level_weights(weights: Any) -> Any:
     return {level: {factor: weight for factor, weight in table} for level, table in weights}
 
 
-def _compute_location(sch: TVMSchedule, block: Any) -> ComputeLocation:
-    return ComputeLocation(analysis.compute_locations(sch, block))
+def _compute_location(sch: TVMSchedule, block: Any, decay: float) -> ComputeLocation:
+    locations = analysis.compute_locations(sch, block)
+    if not 0 < decay <= 1:
+        raise ValueError(f"decay={decay}: give more than 0 and at most 1")
+    if decay == 1:
+        return ComputeLocation(locations)
+    outermost = sum(1 for location in locations if location < 0)
+    weights = tuple(decay ** max(0, k - outermost) for k in range(len(locations)))
+    return ComputeLocation(locations, weights)
 
 
-def _place(sch: TVMSchedule, distribution: Distribution, decision: Any, block: Any) -> Result:
+def _place(
+    sch: TVMSchedule, distribution: Distribution, decision: Any, block: Any, decay: float
+) -> Result:
     if decision == analysis.INLINE:
         return Result([INLINED], "l", True)
     if decision == analysis.ROOT:
@@ -211,13 +220,19 @@ class SamplingPrimitives(InstructionGroup):
 
     @sampling(_compute_location, _place, prefix="l")
     def sample_compute_location(
-        self, block: Block, decision: int | None = None, name: str | None = None
+        self,
+        block: Block,
+        decision: int | None = None,
+        name: str | None = None,
+        *,
+        decay: float = 1.0,
     ) -> LoopRV:
         """Where to compute a block: -2 inlined, -1 where it is, k >= 0 its consumer's k-th loop.
 
-        Give the result to ``compute_at``, which knows the first two.
+        Give the result to ``compute_at``, which knows the first two. ``decay`` is a prior: each
+        loop is so many times as likely as the one outside it.
         """
-        result: LoopRV = self._draw("sample_compute_location", [block], name, decision)
+        result: LoopRV = self._draw("sample_compute_location", [block, decay], name, decision)
         return result
 
     @sampling(_loop_order, _ordered, prefix="l")

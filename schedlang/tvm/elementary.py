@@ -32,9 +32,11 @@ _ROUNDER_BITS = 0x4B400000
 _MANTISSA_BITS = 23
 _BIAS = 127
 
-_INFINITY_BITS = 0x7F800000
-_NAN_BITS = 0x7FC00000
+# As int32: that of -infinity is the sum of the two.
+_NAN_BITS = -0x400000
+_QUIET_BIT = -0x400000
 _SIGN_BIT = -(2**31)
+_ONE_BITS = 0x3F800000
 _LARGEST = 3.4028234663852886e38
 _SMALLEST_NORMAL = 2.0**-126
 
@@ -47,19 +49,23 @@ _LOG2_10, _LOG10_E = 3.321928094887362, 0.4342944819032518
 # (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2.
 _EXP = (0.49999997, 0.16666542, 0.041667204, 0.008366713, 0.0013882485)
 # (log(1 + f) - f) / f^2 for -1/3 <= f <= 1/3.
-_LOG = (
-    (-0.5, 0.3333321, -0.24999717, 0.20010747, -0.16682306)
-    + (0.14001161, -0.12167154, 0.14004757, -0.12948963)
+_LOG = (-0.5, 0.3333321, -0.24999717, 0.20010747, -0.16682306) + (
+    0.14001161,
+    -0.12167154,
+    0.14004757,
+    -0.12948963,
 )
 # erf(x) / x - 1 in x^2 for |x| < _ERF_SPLIT; -log(erfc(x)) for _ERF_SPLIT <= x <= 4.
 _ERF_SPLIT = 0.9
-_ERF_SMALL = (
-    (0.12837917, -0.37612635, 0.11283715, -0.026860509)
-    + (0.005203859, -0.00081756397, 8.513105e-05)
+_ERF_SMALL = (0.12837917, -0.37612635, 0.11283715, -0.026860509) + (
+    0.005203859,
+    -0.00081756397,
+    8.513105e-05,
 )
-_ERF_LARGE = (
-    (0.00016644761, 1.1277972, 0.63697606, 0.10411368)
-    + (-0.022315213, 0.0030654904, -0.00019821967)
+_ERF_LARGE = (0.00016644761, 1.1277972, 0.63697606, 0.10411368) + (
+    -0.022315213,
+    0.0030654904,
+    -0.00019821967,
 )
 
 
@@ -230,27 +236,28 @@ def _log_to(high: float, low: float, scale: float = 1.0) -> Callable[[Expr], Exp
     def function(x: Expr) -> Expr:
         let = _Bindings()
         x = let.bind("x", x)
-        is_denormal = tirx.LT(x, _real(_SMALLEST_NORMAL))  # no Let: TVM cannot bind a vector of truth values
-        scaled = tirx.Mul(x, _real(2.0**_MANTISSA_BITS))
-        bits = let.bind("b", _bits(_select(is_denormal, scaled, x)))
+        is_denormal = tirx.Cast("int32", tirx.LT(x, _real(_SMALLEST_NORMAL)))
+        small = let.bind("s", _from_bits(tirx.Mul(is_denormal, _integer(_ONE_BITS))))
+        factor = _fma(small, _real(2.0**_MANTISSA_BITS - 1.0), _real(1))
+        bits = let.bind("b", _bits(tirx.Mul(x, factor)))
         two_thirds = _integer(0x3F2AAAAB)
         exponent = tirx.shift_right(tirx.Sub(bits, two_thirds), _integer(_MANTISSA_BITS))
         exponent = let.bind("e", exponent)
         shifted = tirx.shift_left(exponent, _integer(_MANTISSA_BITS))
         f = let.bind("f", tirx.Sub(_from_bits(tirx.Sub(bits, shifted)), _real(1)))
-        offset = _select(is_denormal, _real(-_MANTISSA_BITS), _real(0))
-        n = let.bind("n", tirx.Add(tirx.Cast("float32", exponent), offset))
+        exponent = tirx.Cast("float32", exponent)
+        n = let.bind("n", _fma(small, _real(-_MANTISSA_BITS), exponent))
         logarithm = _fma(tirx.Mul(f, f), _polynomial(_LOG, f), f)
         if scale != 1.0:
             logarithm = tirx.Mul(logarithm, _real(scale))
         if low:
             logarithm = _fma(n, _real(low), logarithm)
         result = _fma(n, _real(high), logarithm)
-        finite = _select(tirx.LE(x, _real(_LARGEST)), result, _from_bits(_INFINITY_BITS))
-        minus_infinity = _from_bits(_INFINITY_BITS + _SIGN_BIT)
-        zero = tirx.EQ(x, _real(0))
-        special = _select(zero, minus_infinity, _from_bits(_NAN_BITS))
-        return let.around(_select(tirx.GT(x, _real(0)), finite, special))
+        # Above it only for infinity.
+        result = tirx.Max(tirx.Sub(x, _real(_LARGEST)), result)
+        is_zero = tirx.Cast("int32", tirx.EQ(x, _real(0)))
+        special = tirx.Add(tirx.Mul(is_zero, _integer(_QUIET_BIT)), _integer(_NAN_BITS))
+        return let.around(_select(tirx.GT(x, _real(0)), result, _from_bits(special)))
 
     return function
 

@@ -85,6 +85,9 @@ def suggested_layout(sch: TVMSchedule, block: Any, read_index: int) -> IndexMap 
         return None
     shape = [int(extent) for extent in buffer.ty.shape]
     new_shape = [int(extent) for extent in found.map_shape(buffer.ty.shape)]
+    # An index that leaves the buffer (at a border, under a condition) has other digits.
+    if math.prod(new_shape) != math.prod(shape):
+        return None
     return None if _keeps_order(layout, shape, new_shape) else layout
 
 

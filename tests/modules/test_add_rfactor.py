@@ -170,7 +170,7 @@ def test_both_ways_at_once_are_offered_where_the_cores_have_too_little() -> None
     ("workload", "block", "reason"),
     [
         (elementwise, "B", "it is no reduction"),
-        (lambda: matmul(16, 16, 16), "C", "its spatial loops are parallel enough"),
+        (lambda: matmul(2, 4, 4), "C", "its spatial loops are parallel enough"),
         (lambda: matmul(64, 64, 8192), "C", "its spatial loops are parallel enough"),
         (lambda: NRM(1, 1), "squares", "it reduces one element"),
     ],

@@ -25,6 +25,7 @@ CPU = auto_inline(
     expensive=["tirx.exp"],
     always_in_spatial_programs=True,
 )
+BRANCH = "T.if_then_else(vi < 8, A[vi, vj], T.float32(0))"
 GPU = auto_inline(into_producer=True, inline_branches=True, inline_expensive=True)
 
 
@@ -84,8 +85,8 @@ def test_nothing_goes_into_a_reduction() -> None:
         ("T.exp(A[vi, vj])", auto_inline(expensive=["tirx.tanh"]), True),
         ("T.tanh(A[vi, vj])", auto_inline, False),
         ("T.tanh(A[vi, vj])", CPU, True),
-        ("T.if_then_else(vi < 8, A[vi, vj], T.float32(0))", auto_inline, False),
-        ("T.if_then_else(vi < 8, A[vi, vj], T.float32(0))", auto_inline(inline_branches=True), True),
+        (BRANCH, auto_inline, False),
+        (BRANCH, auto_inline(inline_branches=True), True),
         ("A[vj, vi]", auto_inline, True),
         ("A[vj, vi]", auto_inline(require_ordered=True), False),
         ("A[vj, vi]", auto_inline(require_injective=True), True),
@@ -190,10 +191,9 @@ def test_where_it_does_not_apply(module: Module, workload, block: str, reason: s
 
 
 def test_an_annotation_turns_it_off() -> None:
-    script = chain().script().replace(
-        'with T.sblock("B"):',
-        'with T.sblock("B"):\n                T.sblock_attr({"meta_schedule.inline_rule": "disable"})',
-    )  # fmt: skip
+    attribute = 'T.sblock_attr({"meta_schedule.inline_rule": "disable"})'
+    block = 'with T.sblock("B"):'
+    script = chain().script().replace(block, f"{block}\n                {attribute}")
     workload = from_script(script)
     assert_not_applicable(auto_inline, workload, "B", "it is annotated with")
 

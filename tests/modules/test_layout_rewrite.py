@@ -80,6 +80,15 @@ def test_what_is_read_from_front_to_back_stays() -> None:
     assert "layout_rewrite_preproc" not in str(sch.mod)
 
 
+def test_what_is_read_beyond_its_border_stays() -> None:
+    """The padding reads its input at shifted indices, under a condition."""
+    sch = Schedule(convolution())
+    _, h, w, c = sch.get_loops("padded")
+    sch.reorder(c, h, w)
+    layout_rewrite(sch, buffers=["inputs"])
+    assert "layout_rewrite_preproc" not in str(sch.mod)
+
+
 def test_programs_without_such_buffers() -> None:
     with pytest.raises(NotApplicable, match="no buffer may change its layout"):
         layout_rewrite(Schedule(matmul(16, 32, 8)))

@@ -32,6 +32,9 @@ def load(text: str | bytes) -> tuple[Instruction, ...]:
     return _Reader().read(stored)
 
 
+_PLAIN = (bool, int, float, str, type(None))
+
+
 class _Reader:
     """Reads instructions in order, knowing the handles defined so far."""
 
@@ -75,6 +78,10 @@ class _Reader:
         args = []
         for parameter in kind.parameters:
             if parameter.name not in stored:
+                # An option that a later version added: the trace did without it.
+                if parameter.keyword_only and isinstance(parameter.default, _PLAIN):
+                    args.append(parameter.default)
+                    continue
                 raise TraceFormatError(f"{where}.{parameter.name}", "missing")
             place = f"{where}.{parameter.name}"
             arg = self._decode(stored[parameter.name], place)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from schedlang.distributions import ComputeLocation
+from schedlang.errors import SpaceError
 from schedlang.expressions import IndexMap, IntExpr, IntOp
 from schedlang.flatten import flatten, workload_of
 from schedlang.instruction import Instruction
@@ -108,6 +109,10 @@ class _Printer:
             yield f"{left}{values}{comma}  {comment(f'drawn from {distribution}')}"
 
     def _primitive(self, kind: Primitive, instruction: Instruction) -> Iterator[str]:
+        if not kind.tvm_name:
+            raise SpaceError(
+                f"{kind.name}: TVM has no such primitive; leave out the module that uses it"
+            )
         if kind.name in ("compute_at", "reverse_compute_at"):
             place = self.places.get(instruction.args[1].index)
             if place == ROOT:

@@ -10,8 +10,8 @@ Reported for each workload: wall time a candidate of both, their ratio, and rank
 (Spearman) over the faster half, from several passes over the same candidates:
 
 * between the two measurers, one pass of each, and between their medians over all passes;
-* of each measurer with itself in its next pass: two measurers cannot agree more with each other than
-  each does with itself, and candidates that tie are ranked by noise.
+* of each measurer with itself in its next pass: two measurers cannot agree with each other more
+  than each does with itself, and candidates that tie are ranked by noise.
 
 Targets: ratio at least 4 (geometric mean), rank correlation at least 0.98. Needs the ``bench``
 extra.

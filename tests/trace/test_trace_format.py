@@ -93,7 +93,12 @@ def test_traces_that_differ_in_a_type_only_are_different() -> None:
 def test_schema_1_stays_readable() -> None:
     text = (ASSETS / "schema_1.json").read_text(encoding="utf-8").strip()
     trace = Trace.from_json(text, product())
-    assert trace.to_json() == text
+    written = json.loads(trace.to_json())["instructions"]
+    for old, new in zip(json.loads(text)["instructions"], written, strict=True):
+        # What a later version added is an option at its default.
+        added = new["args"].keys() - old["args"].keys()
+        assert {**new, "args": {k: v for k, v in new["args"].items() if k not in added}} == old
+        assert added <= {"decay"}
     assert trace.decisions == {
         "width": 2,
         "tile j": (4, 4),

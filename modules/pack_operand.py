@@ -28,10 +28,15 @@ def pack_read(
 
         C reads B[k, j]   ->   for j0, k, j1: P[j0, k, j1] = B[k, j0 * 32 + j1]; C reads P
 
-    ``tiles`` holds the tile of each dimension of the buffer, 1 for none. Tile numbers of the
+    ``tiles`` holds the tile of each dimension of the buffer, 1 for none; one that does not divide
+    its dimension counts as none. Tile numbers of the
     dimensions that are ``spatial`` come first, then the others, then the elements of a tile.
     """
-    sizes = [int(tile) for tile in tiles]
+    shape = buffer_shape(sch, block, "read", read_index)
+    sizes = [
+        int(tile) if extent % int(tile) == 0 else 1
+        for tile, extent in zip(tiles, shape, strict=True)
+    ]
     packed = sch.cache_read(block, read_index, "global", [block])
     order = [k for k, flag in enumerate(spatial) if flag]
     order += [k for k, flag in enumerate(spatial) if not flag]

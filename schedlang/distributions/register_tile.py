@@ -32,6 +32,8 @@ _SPILL_WEIGHT = 0.02
 # A multiply-add takes about four cycles and a core starts two a cycle: with fewer independent
 # accumulators it waits for itself.
 _LATENCY_ACCUMULATORS = 8
+# A loop is poor in tiles when it has no divisor in this range.
+_FEW_ROWS, _MANY_ROWS = 4, 14
 # The weight of a tile is this power of the part of the peak that it can be expected to reach.
 _SHARPNESS = 4.0
 
@@ -43,8 +45,9 @@ class RegisterTile(Distribution):
 
     Parameters
     ----------
-    extents: of the tiled loops, in iterations; the last is the one that is vectorised. Each factor
-        divides its extent.
+    extents: of the tiled loops, in iterations; the last is the one that is vectorised. A factor
+        divides its extent; where no divisor from 4 to 14 is there (a prime, say), a factor of 2 to
+        14 that does not is possible too, but not for the last loop: its vectors would need masks.
     operands: for each operand that is read, the positions of the loops that its elements depend on.
     lanes: elements of a vector.
     registers: vector registers of a core.
@@ -52,9 +55,10 @@ class RegisterTile(Distribution):
 
     The support holds the tiles of at most twice ``registers`` accumulators. The prior of a tile is
     the fourth power of the part of the peak that it can be expected to reach: the lanes in use,
-    enough independent accumulators to hide the latency of a multiply-add (8), and multiply-adds in
+    enough independent accumulators to hide the latency of a multiply-add (8), multiply-adds in
     proportion to them and the operands' loads (a vector, or half of one for an element that is
-    spread). What cannot stay in registers weighs a fiftieth.
+    spread), and the part of the last tile that is inside. What cannot stay in registers weighs a
+    fiftieth.
     """
 
     kind: ClassVar[str] = "register_tile"
@@ -106,12 +110,13 @@ class RegisterTile(Distribution):
         return iter(self._table().tiles)
 
     def neighbours(self, d: Decision) -> tuple[Tile, ...]:
-        """One factor goes to the next smaller or the next greater divisor."""
+        """One factor goes to the next smaller or the next greater one."""
         self.require(d)
         here, known = cast(Tile, d), self._table().log_probs
         found = []
         for position, extent in enumerate(self.extents):
-            steps = divisors(extent)
+            last = position == len(self.extents) - 1
+            steps = divisors(extent) if last else _row_factors(extent)
             at = steps.index(here[position])
             for factor in (*steps[max(at - 1, 0) : at], *steps[at + 1 : at + 2]):
                 there = (*here[:position], factor, *here[position + 1 :])
@@ -183,7 +188,7 @@ def _table(
     uniform: bool,
 ) -> _Table:
     most = _SPILLED * registers
-    rows = [[f for f in divisors(extent) if f <= most] for extent in extents[:-1]]
+    rows = [[f for f in _row_factors(extent) if f <= most] for extent in extents[:-1]]
     vectors = [f for f in divisors(extents[-1]) if -(-f // lanes) <= most]
     tiles: list[Tile] = [()]
     for factors in rows:
@@ -193,13 +198,32 @@ def _table(
         for t, f in itertools.product(tiles, vectors)
         if math.prod(t) * -(-f // lanes) <= most
     ]
-    weights = [1.0 if uniform else _weight(tile, operands, lanes, registers) for tile in tiles]
+    weights = [
+        1.0 if uniform else _weight(tile, extents, operands, lanes, registers) for tile in tiles
+    ]
     total = math.fsum(weights)
     logs = {tile: math.log(w / total) for tile, w in zip(tiles, weights, strict=True)}
     return _Table(tuple(tiles), cumulate(weights), logs)
 
 
-def _weight(tile: Tile, operands: tuple[tuple[int, ...], ...], lanes: int, registers: int) -> float:
+@lru_cache(maxsize=1024)
+def _row_factors(extent: int) -> tuple[int, ...]:
+    """Tiles of a loop that is not vectorised, ascending."""
+    found = divisors(extent)
+    few = range(_FEW_ROWS, _MANY_ROWS + 1)
+    if extent < _FEW_ROWS or any(extent % factor == 0 for factor in few):
+        return found
+    others = (f for f in range(2, min(extent, _MANY_ROWS + 1)) if extent % f)
+    return tuple(sorted((*found, *others)))
+
+
+def _weight(
+    tile: Tile,
+    extents: tuple[int, ...],
+    operands: tuple[tuple[int, ...], ...],
+    lanes: int,
+    registers: int,
+) -> float:
     *rows, width = tile
     vectors = -(-width // lanes)
     accumulators = math.prod(rows) * vectors
@@ -210,6 +234,8 @@ def _weight(tile: Tile, operands: tuple[tuple[int, ...], ...], lanes: int, regis
         elements = math.prod(tile[k] for k in set(operand) if k < len(rows))
         # An element is loaded and spread over a vector in one go, at half the cost of a vector.
         loads += elements * (vectors if len(rows) in operand else 0.5)
+    for factor, extent in zip(tile, extents, strict=True):
+        filled *= extent / (-(-extent // factor) * factor)
     reached = filled * hidden * accumulators / (accumulators + loads)
     weight = math.pow(reached, _SHARPNESS)
     # Beside the accumulators a tile needs its vectors of one operand, and one of the other.

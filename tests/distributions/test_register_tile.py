@@ -20,6 +20,7 @@ class TestRegisterTile(DistributionContract):
             RegisterTile((128, 128), PRODUCT, 16, 32, uniform=True),
             RegisterTile((1, 112, 112, 64), ((0, 1, 2), (3,)), 16, 32),
             RegisterTile((24, 60), (), 4, 8),
+            RegisterTile((1, 109, 109, 64), ((0, 1, 2), (3,)), 16, 32),
         ],
         ids=str,
     )
@@ -46,6 +47,13 @@ def test_a_loop_that_all_operands_depend_on_is_no_reason_to_tile() -> None:
     """A batch: each of its elements has its own operands, so that its tile reuses nothing."""
     tile = RegisterTile((16, 64, 64), ((0, 1), (0, 2)), 16, 32)
     assert tile.log_prob((1, 8, 32)) > tile.log_prob((8, 1, 32))
+
+
+def test_a_prime_extent_has_tiles_that_do_not_divide_it() -> None:
+    tile = RegisterTile((109, 64), PRODUCT, 16, 32)
+    assert tile.permits((7, 64)) and tile.origin()[0] in range(4, 15)
+    assert not RegisterTile((112, 64), PRODUCT, 16, 32).permits((5, 64))
+    assert not RegisterTile((64, 109), PRODUCT, 16, 32).permits((8, 8))
 
 
 def test_without_a_prior_all_are_equally_likely() -> None:

@@ -57,12 +57,13 @@ SMALL = [
     sl.workloads.matmul(7, 13, 5),
     sl.workloads.TBG(16, 2, 16),
     sl.workloads.C2D(8, 8, 4, 32, 3, 1, 1),
+    sl.workloads.C2D(11, 11, 4, 32, 1, 1, 0),
     sl.workloads.DEP(8, 8, 32, 3, 2, 1),
     sl.workloads.T2D(4, 4, 8, 32, 4, 2, 1),
 ]
 
 
-@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: f"{w.name}{w.args[-1].shape}")
 def test_samples_compute_the_same(workload: sl.Workload) -> None:
     """Each sketch once, compared with the unscheduled program."""
     space = sl.Space([register_tile(lanes=16, registers=32), parallel_vectorize_unroll(cores=2)])

@@ -13,8 +13,6 @@ from schedlang.schedule import Schedule
 
 # With less work an element, copying it costs more than it can gain.
 MIN_USES = 16
-# Bytes beyond which an operand leaves the fast caches between two uses.
-LARGE_BYTES = 512 * 1024
 ELEMENT_BYTES = 4
 
 
@@ -59,13 +57,14 @@ def choose_packing(
     tiles: Sequence[IntRV | int],
     vector: int,
     *,
+    cache_bytes: int,
     uniform: bool = False,
 ) -> None:
     """Choose for each operand of a block whether the block reads it through a packed copy.
 
     ``tiles`` holds the tile of each variable of the block, ``vector`` is the position of the one
     that is vectorised. The prior: an operand whose vectors are not contiguous is packed nearly
-    always, one that leaves the caches often, and another one rarely.
+    always, one of more than ``cache_bytes`` often, another one rarely; ``uniform`` is without it.
     """
     facts = block_facts(sch, block)
     outputs = len(facts.spatial_extents)
@@ -82,7 +81,7 @@ def choose_packing(
             continue
         sizes: list[int | IntExpr] = [tiles[axis] if axis < outputs else 1 for axis in known]
         scattered = vector in axes and axes[-1] != vector
-        large = elements * ELEMENT_BYTES > LARGE_BYTES
+        large = elements * ELEMENT_BYTES > cache_bytes
         prob = 0.9 if scattered else 0.5 if large and vector in axes else 0.25 if large else 0.05
         probs = None if uniform else (1 - prob, prob)
         if sch.choose(f"pack:{facts.name}:{index}", (False, True), probs):

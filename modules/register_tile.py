@@ -76,6 +76,7 @@ def register_tile(
     *,
     lanes: int = 8,
     registers: int = 16,
+    cache_bytes: int = 512 * 1024,
     prob: float = 1.0,
     prior: bool = True,
 ) -> None:
@@ -90,8 +91,9 @@ def register_tile(
     vectorised, its initial value set before the reduction, and a cache of the tile's own size (or
     the only element-wise consumer) just outside. ``lanes`` (elements of a vector) and ``registers``
     (vectors of a core) shape the prior, which ``prior=False`` makes uniform. Operands may be packed
-    first (``choose_packing``). With ``prob`` below 1 it is a choice, and other modules may tile the
-    block.
+    first (``choose_packing``), more likely those of more than ``cache_bytes``, which have left the
+    fast caches when they are read again. With ``prob`` below 1 it is a choice, and other modules
+    may tile the block.
     """
     if lanes < 1 or registers < 1:
         raise SpaceError(f"register_tile: lanes={lanes}, registers={registers}; give at least 1")
@@ -105,7 +107,14 @@ def register_tile(
     if prob < 1 and not sch.choose(f"register_tile:{facts.name}", (True, False), (prob, 1 - prob)):
         return
     tile = nest.sample_tile(sch, lanes, registers, uniform=not prior)
-    choose_packing(sch, block, nest.by_variable(tile), nest.vector, uniform=not prior)
+    choose_packing(
+        sch,
+        block,
+        nest.by_variable(tile),
+        nest.vector,
+        cache_bytes=cache_bytes,
+        uniform=not prior,
+    )
     _apply(sch, nest, tile, lanes)
 
 

@@ -38,6 +38,7 @@ def cpu_space(target: Target, *, element_bits: int = 32, priors: bool = True) ->
             register_tile(
                 lanes=lanes,
                 registers=target.vector_registers,
+                cache_bytes=target.l2_bytes // 2,
                 prob=_REGISTER_TILES if priors else 0.5,
                 prior=priors,
             ),

@@ -68,6 +68,18 @@ def test_equal_programs_are_not_called_different() -> None:
     assert 5 <= low <= 40
 
 
+def test_a_tie_goes_to_the_program_found_first() -> None:
+    tied = [1e-3 * (1 + 1e-4 * k) for k in range(20)]
+    nearly = [time * (1 - 2e-4) for time in tied]
+    assert choose({7: nearly, 3: tied}).winner.id == choose({3: nearly, 7: tied}).winner.id == 3
+
+
+def test_a_real_difference_is_no_tie() -> None:
+    slower = [1.005e-3 * (1 + 1e-4 * k) for k in range(20)]
+    faster = [1e-3 * (1 + 1e-4 * k) for k in range(20)]
+    assert choose({3: slower, 7: faster}).winner.id == 7
+
+
 def test_an_interruption_does_not_hide_a_difference() -> None:
     slow, fast = times(1.03e-3), times(1e-3)
     fast[4] = 50e-3

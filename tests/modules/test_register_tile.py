@@ -44,6 +44,14 @@ def test_an_elementwise_consumer_takes_the_place_of_the_cache() -> None:
     assert "conv2d_global" not in script(sch.mod)
 
 
+def test_a_large_operand_is_more_likely_packed() -> None:
+    def prior(cache_bytes: int) -> str:
+        sch = sampled(product(), register_tile(cache_bytes=cache_bytes))
+        return next(line for line in str(sch.trace).splitlines() if "pack:C:1" in line)
+
+    assert "0.05]" in prior(1 << 20) and "0.5]" in prior(1 << 8)
+
+
 def test_packing_keeps_what_is_not_tiled_in_order() -> None:
     sch = sl.Schedule(product(), seed=0)
     pack_read(sch, sch.get_block("C"), 1, [1, 16], [False, True])

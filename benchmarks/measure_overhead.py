@@ -1,10 +1,10 @@
 """What measuring a candidate costs: schedlang's measurer against MetaSchedule's, same candidates.
 
-The candidates are drawn uniformly from schedlang's CPU space and given to both in the same order: schedlang's
-``LocalCPU`` with its defaults, and TVM's ``LocalBuilder`` and ``LocalRunner`` with theirs (which
-start processes, write archives and link them). Both use as many threads as the target has cores,
-start their processes before the clock does, and take turns by batch, so that both see the same
-state of the machine.
+The candidates are drawn uniformly from schedlang's CPU space and given to both in the same order:
+schedlang's ``LocalCPU`` with its defaults, and TVM's ``LocalBuilder`` and ``LocalRunner`` with
+theirs (which start processes, write archives and link them). Both use as many threads as the target
+has cores, start their processes before the clock does, and take turns by batch, so that both see
+the same state of the machine.
 
 Reported for each workload: wall time a candidate of both, their ratio, and rank correlations
 (Spearman) over the faster half, from several passes over the same candidates:
@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
-from schedlang.targets import LocalCPU, cpu_space
+from schedlang.targets import LocalCPU
+from schedlang.targets.cpu_space import cpu_space
 
 NAMES = ("GMM", "C2D", "DEP", "SFM")
 BATCH = 16

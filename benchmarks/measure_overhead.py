@@ -192,14 +192,22 @@ def main() -> None:
             f"{row['rank correlation']:12.3f} {row['rank correlation of the medians']:8.3f} "
             f"{shown[0]:>5} {shown[1]:>9}   ({row['measured by both']} measured by both)"
         )
-    ratio = statistics.geometric_mean(row["ratio"] for row in rows)
-    correlation = min(row["rank correlation"] for row in rows)
+        summary = summarize(rows)
+        if arguments.json:  # after each row: an interrupted run keeps what it measured
+            arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
     print(
-        f"geometric mean of the ratios {ratio:.2f} (target 4), lowest correlation {correlation:.3f}"
+        f"geometric mean of the ratios {summary['geomean_ratio']:.2f} (target 4), "
+        f"lowest correlation {summary['lowest_rank_correlation']:.3f}"
     )
-    if arguments.json:
-        summary = {"geomean_ratio": ratio, "lowest_rank_correlation": correlation, "rows": rows}
-        arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+
+
+def summarize(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the JSON file holds."""
+    return {
+        "geomean_ratio": statistics.geometric_mean(row["ratio"] for row in rows),
+        "lowest_rank_correlation": min(row["rank correlation"] for row in rows),
+        "rows": rows,
+    }
 
 
 if __name__ == "__main__":

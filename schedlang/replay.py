@@ -86,7 +86,7 @@ def replay(
 
     if misfit not in ("reject", "resample", "repair"):
         raise SpaceError(f"misfit is 'reject', 'resample' or 'repair', not {misfit!r}")
-    schedule = _interpret(trace, workload, decide)
+    schedule = interpret(trace, workload, decide)
     schedule.changes = tuple(changes)
     return schedule
 
@@ -94,7 +94,7 @@ def replay(
 def resample(trace: Trace, workload: Workload | Any = None, *, seed: int | None = None) -> Schedule:
     """Another member of the trace's sketch: the same instructions with fresh decisions."""
     rng = random.Random(seed)
-    return _interpret(trace, workload, lambda _, distribution: distribution.sample(rng))
+    return interpret(trace, workload, lambda _, distribution: distribution.sample(rng))
 
 
 def assess(trace: Trace, workload: Workload | Any = None) -> float:
@@ -109,7 +109,11 @@ def assess(trace: Trace, workload: Workload | Any = None) -> float:
         return float("-inf")
 
 
-def _interpret(trace: Trace, workload: Workload | Any, decide: Decide) -> Schedule:
+def interpret(trace: Trace, workload: Workload | Any, decide: Decide) -> Schedule:
+    """Apply a trace's instructions; ``decide(instruction, distribution)`` answers each draw.
+
+    ``workload`` None takes the trace's own. InvalidTrace when an instruction does not apply.
+    """
     from schedlang.schedule import Schedule
 
     if workload is None:

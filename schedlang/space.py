@@ -130,7 +130,7 @@ class Space:
         SpaceError names a given site that the run never met.
         """
         decider = Draw(random.Random(seed), decisions, choices)
-        sch = self._run(workload, decider)
+        sch = self.run(workload, decider)
         unused = decider.unused()
         if unused:
             raise SpaceError(
@@ -139,7 +139,8 @@ class Space:
             )
         return sch
 
-    def _run(self, workload: Workload | Any, decider: Decider) -> Schedule:
+    def run(self, workload: Workload | Any, decider: Decider) -> Schedule:
+        """Run the program once; ``decider`` answers each draw and each choice."""
         sch = Schedule(workload, decider=decider)
         self.apply(sch)
         return sch
@@ -166,7 +167,7 @@ class Space:
         while pending:
             prefix = pending.pop()
             path = Path(prefix, random.Random(seed))
-            sch = self._run(workload, path)
+            sch = self.run(workload, path)
             for depth in range(len(path.taken) - 1, len(prefix) - 1, -1):
                 if path.state(depth) in seen:
                     continue

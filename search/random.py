@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
-from schedlang.errors import InstructionError, InvalidTrace
-from schedlang.schedule import Schedule
+from schedlang.search.drawing import draw, nothing_new
+from schedlang.search.ledger import Ledger
+from schedlang.search.saved_state import dump_rng, dump_state, load_rng, load_state
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.space import Space
-from schedlang.tvm.program import structural_key
 from schedlang.workload import Workload
 
 # Draws in a row that give nothing new after which the space counts as exhausted.
@@ -32,70 +33,49 @@ class Random(Strategy):
         self, space: Space, workload: Workload, seed: int = 0, patience: int = PATIENCE
     ) -> None:
         self._space = space
-        self._workload = workload
+        self._ledger = Ledger(workload)
         self._rng = random.Random(seed)
         self._patience = patience
-        self._seen: set[str] = set()
-        self._rejections: list[Rejection] = []
-        self._next_id = 0
-        self._pending: set[int] = set()
         self._barren = 0
 
     def ask(self, n: int) -> list[Proposal]:
         proposals: list[Proposal] = []
         while len(proposals) < n and self.finished is None:
-            schedule = self._draw()
-            if schedule is None:
+            schedule = draw(self._space, self._rng, self._ledger)
+            proposal = None if schedule is None else self._ledger.admit(schedule)
+            if proposal is None:
                 self._barren += 1
                 continue
             self._barren = 0
-            proposals.append(Proposal(self._next_id, schedule))
-            self._pending.add(self._next_id)
-            self._next_id += 1
+            proposals.append(proposal)
         return proposals
-
-    def _draw(self) -> Schedule | None:
-        try:
-            schedule = self._space.sample(self._workload, seed=self._rng.getrandbits(63))
-        except InvalidTrace as error:
-            self._rejections.append(Rejection(error.reason, error.site, _line(error)))
-            return None
-        except InstructionError as error:
-            where = "/".join(filter(None, (error.module, error.instruction)))
-            self._rejections.append(Rejection("instruction", where, _line(error)))
-            return None
-        key = structural_key(schedule.mod)
-        if key in self._seen:
-            message = "the same program as an earlier one"
-            self._rejections.append(Rejection("duplicate", "", message))
-            return None
-        self._seen.add(key)
-        return schedule
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         """Nothing to learn, draws are independent; but an outcome of no proposal is a mistake."""
-        pending = set(self._pending)
-        for outcome in outcomes:
-            if outcome.id not in pending:
-                raise ValueError(
-                    f"no proposal {outcome.id} is pending: it was told before, or never made"
-                )
-            pending.remove(outcome.id)
-        self._pending = pending
+        self._ledger.settle(outcomes)
 
     @property
     def finished(self) -> str | None:
         if self._barren < self._patience:
             return None
-        if not self._seen:
-            last = self._rejections[-1].message if self._rejections else "nothing was drawn"
-            return f"no valid program in {self._barren} draws; the last one: {last}"
-        return f"no new program in {self._barren} draws; {len(self._seen)} found before them"
+        return nothing_new(self._barren, self._ledger)
 
     @property
     def rejections(self) -> Sequence[Rejection]:
-        return self._rejections
+        return self._ledger.rejections
 
+    def save(self) -> str:
+        state = {
+            "rng": dump_rng(self._rng),
+            "barren": self._barren,
+            "ledger": self._ledger.save(),
+        }
+        return dump_state(self.name, state)
 
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+    def load(self, state: str) -> None:
+        def read(stored: Any) -> None:
+            self._ledger.load(stored["ledger"])
+            load_rng(self._rng, stored["rng"])
+            self._barren = int(stored["barren"])
+
+        load_state(self.name, state, read)

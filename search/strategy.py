@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from schedlang.errors import SchedlangError
 from schedlang.measurement import Measurement
 from schedlang.schedule import Schedule
 from schedlang.trace import Trace
@@ -53,7 +54,8 @@ class Strategy(ABC):
 
     Outcomes come in any order and in any number at a time, while other proposals are pending.
     The same seed and the same outcomes give the same proposals in every process.
-    ``schedlang.testing.strategy`` has the contract as a test suite.
+    ``schedlang.testing.strategy`` has the contract as a test suite. :class:`Ledger` keeps what
+    every search has to keep.
     """
 
     name: str
@@ -81,3 +83,28 @@ class Strategy(ABC):
     @abstractmethod
     def rejections(self) -> Sequence[Rejection]:
         """What was drawn but could not be proposed, in order."""
+
+    def save(self) -> str:
+        """The whole state as JSON text, pending proposals and generators included.
+
+        SchedlangError where a search does not offer it.
+        """
+        raise SchedlangError(f"the search {self.name!r} cannot save its state")
+
+    def load(self, state: str) -> None:
+        """Continue where ``save`` was called: the same outcomes then give the same proposals.
+
+        For a fresh strategy that was made with the same arguments. SchedlangError for a state that
+        is not one of this search, or where a search does not offer it.
+        """
+        raise SchedlangError(f"the search {self.name!r} cannot load a state")
+
+    @property
+    def report(self) -> str:
+        """What to show of it while it runs: a few words on one line, or nothing."""
+        return ""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time of the parts of ``ask`` and ``tell`` that are worth knowing, by their names."""
+        return {}

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from schedlang.errors import SchedlangError
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.space import Space
@@ -94,6 +95,8 @@ class StrategyContract:
 
     seeded: ClassVar[bool] = True
     """Whether another seed gives other proposals; False for a search that draws nothing."""
+    saves: ClassVar[bool] = True
+    """Whether it saves its state; False for a search that leaves ``save`` and ``load`` out."""
 
     @pytest.fixture
     def make_strategy(self) -> MakeStrategy:
@@ -195,6 +198,61 @@ class StrategyContract:
         first = described(drive(one, rounds=4, n=5))
         random.seed(2)
         assert described(drive(other, rounds=4, n=5)) == first
+
+    @pytest.mark.parametrize("rounds", [0, 1, 3])
+    def test_a_saved_search_goes_on_as_the_one_that_was_saved(
+        self, make_strategy: MakeStrategy, workload: Workload, rounds: int
+    ) -> None:
+        """With proposals pending, whose outcomes the loaded one is told too."""
+        if not self.saves:
+            pytest.skip("it does not save its state")
+        one, other = (make_strategy(ORDINARY, workload, 3) for _ in range(2))
+        drive(one, rounds=rounds, n=5)
+        pending = one.ask(3)
+        state = one.save()
+        assert isinstance(state, str) and one.save() == state
+        json.loads(state)
+        other.load(state)
+        assert other.save() == state
+        assert list(other.rejections) == list(one.rejections)
+        for strategy in (one, other):
+            strategy.tell([made_up_outcome(proposal) for proposal in pending[:2]])
+        ours, theirs = (described(drive(s, rounds=3, n=5)) for s in (one, other))
+        assert ours == theirs and ours
+        with pytest.raises(ValueError, match=str(pending[0].id)):
+            other.tell([made_up_outcome(pending[0])])
+
+    def test_what_is_no_state_is_refused(
+        self, make_strategy: MakeStrategy, workload: Workload
+    ) -> None:
+        if not self.saves:
+            pytest.skip("it does not save its state")
+        saved = json.loads(make_strategy(ORDINARY, workload, 0).save())
+        others = ["", "[]", "{}", "null", "{", json.dumps({**saved, "search": "another"})]
+        others.append(json.dumps({k: v for k, v in saved.items() if k in ("search", "version")}))
+        for text in others:
+            with pytest.raises(SchedlangError):
+                make_strategy(ORDINARY, workload, 0).load(text)
+
+    def test_the_order_of_outcomes_told_together_does_not_matter(
+        self, make_strategy: MakeStrategy, workload: Workload
+    ) -> None:
+        """Measurers give them in the order in which they finish, which is chance."""
+        one, other = (make_strategy(ORDINARY, workload, 3) for _ in range(2))
+        for _ in range(3):
+            asked, same = one.ask(6), other.ask(6)
+            assert described(asked) == described(same)
+            one.tell([made_up_outcome(proposal) for proposal in asked])
+            other.tell([made_up_outcome(proposal) for proposal in reversed(same)])
+
+    def test_what_it_reports_is_one_line(
+        self, make_strategy: MakeStrategy, workload: Workload
+    ) -> None:
+        strategy = make_strategy(ORDINARY, workload, 0)
+        for _ in range(3):
+            assert isinstance(strategy.report, str) and "\n" not in strategy.report
+            assert all(seconds >= 0 for seconds in strategy.seconds.values())
+            strategy.tell([made_up_outcome(proposal) for proposal in strategy.ask(6)])
 
     def test_a_fresh_process_gives_the_same_proposals(
         self,

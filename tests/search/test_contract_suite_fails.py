@@ -6,12 +6,13 @@ import dataclasses
 import os
 import random
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from schedlang.errors import SpaceError
+from schedlang.errors import SchedlangError, SpaceError
 from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Random
 from schedlang.space import Space
@@ -48,7 +49,7 @@ class OtherProgram(Random):
 
 class Forgetful(Random):
     def ask(self, n: int) -> list[Proposal]:
-        self._seen.clear()
+        self._ledger._seen.clear()
         self._barren = 0
         return super().ask(n)
 
@@ -56,8 +57,8 @@ class Forgetful(Random):
 class WantsAllOutcomes(Random):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         super().tell(outcomes)
-        if self._pending:
-            raise ValueError(f"{len(self._pending)} outcomes are missing")
+        if pending := self._ledger.pending:
+            raise ValueError(f"{len(pending)} outcomes are missing")
 
 
 class WantsLatencies(Random):
@@ -139,7 +140,7 @@ class RaisesAtTheEnd(Random):
 class ForgetsRejections(Random):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         super().tell(outcomes)
-        self._rejections.clear()
+        self._ledger.rejections.clear()
 
 
 class HidesMistakes(Random):
@@ -150,13 +151,36 @@ class HidesMistakes(Random):
             return []
 
 
+class SavesNoGenerator(Random):
+    def load(self, state: str) -> None:
+        rng = self._rng.getstate()
+        super().load(state)
+        self._rng.setstate(rng)
+
+
+class LoadsAnything(Random):
+    def load(self, state: str) -> None:
+        with suppress(SchedlangError):
+            super().load(state)
+
+
+class LearnsInOrder(Random):
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        super().tell(outcomes)
+        self._rng.seed(outcomes[0].id if outcomes else 0)
+
+
+class ReportsPages(Random):
+    report = "one line\nand another"
+
+
 def seeded_by_hash(space: Space, workload: Workload, seed: int) -> Random:
     return Random(space, workload, hash("differs between processes"))
 
 
 ORDINARY, TINY, FRAGILE = spaces.ORDINARY, spaces.TINY, spaces.FRAGILE
 
-BROKEN: list[tuple[type[Random], str, tuple[Space, ...]]] = [
+BROKEN: list[tuple[type[Random], str, tuple[Any, ...]]] = [
     (NoName, "test_it_has_a_name", ()),
     (IdsStartAgain, "test_ids_grow_and_ask_gives_at_most_n", ()),
     (TooMany, "test_ids_grow_and_ask_gives_at_most_n", ()),
@@ -168,6 +192,10 @@ BROKEN: list[tuple[type[Random], str, tuple[Space, ...]]] = [
     (Unseeded, "test_the_same_seed_and_outcomes_give_the_same_proposals", ()),
     (GloballySeeded, "test_the_same_seed_and_outcomes_give_the_same_proposals", ()),
     (GloballySeeded, "test_the_global_generators_are_left_alone", ()),
+    (SavesNoGenerator, "test_a_saved_search_goes_on_as_the_one_that_was_saved", (1,)),
+    (LoadsAnything, "test_what_is_no_state_is_refused", ()),
+    (LearnsInOrder, "test_the_order_of_outcomes_told_together_does_not_matter", ()),
+    (ReportsPages, "test_what_it_reports_is_one_line", ()),
     (IgnoresSeed, "test_another_seed_gives_other_proposals", ()),
     (NeverFinished, "test_a_tiny_space_ends_with_a_reason", ()),
     (AsksAfterTheEnd, "test_a_tiny_space_ends_with_a_reason", ()),
@@ -182,7 +210,7 @@ FAULTS = (AssertionError, ValueError, SpaceError, pytest.fail.Exception)
 @pytest.mark.parametrize(
     ("broken", "test", "given"), BROKEN, ids=[f"{cls.__name__}-{test}" for cls, test, _ in BROKEN]
 )
-def test_a_broken_strategy_fails(broken: type[Random], test: str, given: tuple[Space, ...]) -> None:
+def test_a_broken_strategy_fails(broken: type[Random], test: str, given: tuple[Any, ...]) -> None:
     with pytest.raises(FAULTS):
         getattr(StrategyContract(), test)(broken, spaces.small_workload(), *given)
 

@@ -1,0 +1,62 @@
+"""What a search saves of itself, as JSON values."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from schedlang.errors import SchedlangError
+from schedlang.measurement import Measurement, Status
+
+VERSION = 1
+
+T = TypeVar("T")
+
+
+def dump_state(name: str, state: Mapping[str, Any]) -> str:
+    """The state of the search called ``name`` as one line of JSON."""
+    return json.dumps({"search": name, "version": VERSION, **state}, separators=(",", ":"))
+
+
+def load_state(name: str, text: str, read: Callable[[Any], T]) -> T:
+    """What ``read`` makes of a state that ``dump_state`` wrote; SchedlangError for any other."""
+    try:
+        state = json.loads(text)
+        found = state["search"], state["version"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise SchedlangError(f"this is not the saved state of a search: {error!r}") from None
+    if found != (name, VERSION):
+        raise SchedlangError(
+            f"this is the state of search {found[0]!r}, version {found[1]}; {name!r}, version "
+            f"{VERSION}, cannot continue it"
+        )
+    try:
+        return read(state)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise SchedlangError(f"the saved state of {name!r} is damaged: {error!r}") from None
+
+
+def dump_rng(rng: random.Random) -> list[Any]:
+    """The state of a generator."""
+    version, words, spare = rng.getstate()
+    return [version, list(words), spare]
+
+
+def load_rng(rng: random.Random, state: Any) -> None:
+    """Put a generator into a state that ``dump_rng`` gave."""
+    version, words, spare = state
+    rng.setstate((version, tuple(words), spare))
+
+
+def dump_measurement(measurement: Measurement) -> dict[str, Any]:
+    """A measurement as JSON values."""
+    return {**asdict(measurement), "status": str(measurement.status)}
+
+
+def load_measurement(stored: Mapping[str, Any]) -> Measurement:
+    """The measurement that ``dump_measurement`` stored."""
+    values = {**stored, "status": Status(stored["status"]), "samples": tuple(stored["samples"])}
+    return Measurement(**values)

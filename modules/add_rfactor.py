@@ -8,12 +8,11 @@ from schedlang.analysis import block_facts
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.handles import BlockRV, LoopRV
 from schedlang.module import module
+from schedlang.modules.priors import weigh_multiples
 from schedlang.modules.serial_reduction import fuse_reduction_loops, require_serial_reduction
 from schedlang.schedule import Schedule
 
 WAYS = ("none", "outer", "inner", "both")
-# How much more likely the prior makes what fills vectors and cores.
-_PREFERENCE = 16.0
 
 
 @module
@@ -59,9 +58,9 @@ def add_rfactor(
     fused = fuse_reduction_loops(sch, block)
     weights = {}
     if vector_lanes and way != "outer":
-        weights[-1] = _multiples(vector_lanes, max_innermost_factor)
+        weights[-1] = weigh_multiples(vector_lanes, max_innermost_factor)
     if vector_lanes and way == "both":
-        weights[0] = _multiples(cores, jobs)
+        weights[0] = weigh_multiples(cores, jobs)
     parts = sch.sample_perfect_tile(
         fused,
         3 if way == "both" else 2,
@@ -89,10 +88,6 @@ def _factor(sch: Schedule, loop: LoopRV, axis: int) -> BlockRV:
 def _weights(ways: Sequence[str]) -> list[float]:
     """Prior over the ways: those with vectors weigh four times the others."""
     return [4.0 if way in ("inner", "both") else 1.0 for way in ways]
-
-
-def _multiples(step: int, bound: int) -> dict[int, float]:
-    return {factor: _PREFERENCE for factor in range(step, bound + 1, step)}
 
 
 def _check(cores: int, jobs_per_core: int, max_innermost_factor: int, ways: Sequence[str]) -> None:

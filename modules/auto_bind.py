@@ -40,10 +40,10 @@ def bind_to_threads(
 
     More iterations than ``max_threadblocks * max_threads_per_block`` leave a serial loop inside. A
     block without a spatial loop outside gets one of extent 1; one whose inner loops have threads
-    already gets ``blockIdx.x`` only; one that has both stays as it is.
+    already gets ``blockIdx.x`` only; one that has that already stays as it is.
     """
     axes = _axes(sch, block)
-    if {"blockIdx", "threadIdx"} <= axes or "blockIdx" in axes:
+    if "blockIdx" in axes:
         return
     loops = sch.get_loops(block)
     if not loops or loop_kind(sch, loops[0]) != LoopKind.SPATIAL:

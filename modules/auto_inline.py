@@ -19,6 +19,7 @@ from schedlang.analysis import (
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.handles import BlockRV
 from schedlang.module import module
+from schedlang.modules.priors import check_prob
 from schedlang.schedule import Schedule
 
 # Calls that cost more to compute again in every consumer than to store once.
@@ -65,10 +66,7 @@ def auto_inline(
     facts = block_facts(sch, block)
     if isinstance(expensive, str):
         raise SpaceError(f"auto_inline(expensive={expensive!r}): it takes a list of names")
-    if not 0 < unordered_prob <= 1:
-        raise SpaceError(
-            f"auto_inline(unordered_prob={unordered_prob}): give more than 0 and at most 1"
-        )
+    check_prob("auto_inline", unordered_prob, "unordered_prob")
     if max_operations is not None and max_operations < 0:
         raise SpaceError(f"auto_inline(max_operations={max_operations}): give None for no bound")
     require(not facts.reduction_extents and not facts.has_init, "a reduction cannot be inlined")

@@ -14,7 +14,7 @@ from schedlang.expressions import IntExpr
 from schedlang.handles import BlockRV
 from schedlang.kinds import instruction
 from schedlang.module import module
-from schedlang.modules.finish import vectorize_inner
+from schedlang.modules.finish import set_init_apart, vectorize_inner
 from schedlang.schedule import Schedule
 
 PLACES = ("outermost", "drawn")
@@ -33,13 +33,8 @@ def initialize_before(
     Here for position 1. A position inside the outermost reduction loop means that loop. With
     ``max_lanes`` the initial value is set in vectors of at most as many elements.
     """
-    loops = sch.get_loops(block)
-    kinds = loop_kinds(sch, loops)
-    first = next((k for k, kind in enumerate(kinds) if kind != LoopKind.SPATIAL), None)
-    if first is None or sch.get(block).init is None:
-        return
-    init = sch.decompose_reduction(block, loops[min(int(position), first)])
-    if max_lanes > 0:
+    init = set_init_apart(sch, block, int(position))
+    if init is not None and max_lanes > 0:
         vectorize_inner(sch, init, max_lanes)
 
 

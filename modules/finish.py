@@ -74,12 +74,17 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
             return
         if not stores_contiguously(sch, block, loop) or branches_along(sch, block, loop):
             return
-        lanes = max(d for d in range(1, min(max_lanes, extent) + 1) if extent % d == 0)
+        lanes = widest_vector(extent, max_lanes)
         if lanes == extent:
             sch.vectorize(loop)
         elif lanes >= MIN_LANES:
             sch.vectorize(sch.split(loop, [None, lanes])[1])
         return
+
+
+def widest_vector(extent: int, max_lanes: int) -> int:
+    """The largest number of lanes, at most ``max_lanes``, that divides a loop's extent."""
+    return max(d for d in range(1, min(max_lanes, extent) + 1) if extent % d == 0)
 
 
 @instruction
@@ -107,11 +112,27 @@ def decompose_reduction_block(sch: Schedule, block: BlockRV, max_lanes: int) -> 
         for i: for k: for j: {init if k == 0; C += ..}
         ->   for i: {for j: init; for k: for j: C += ..}
     """
+    init = set_init_apart(sch, block)
+    if init is not None:
+        vectorize_inner(sch, init, max_lanes)
+
+
+def set_init_apart(sch: Schedule, block: BlockRV, position: int | None = None) -> BlockRV | None:
+    """Decompose a reduction before its outermost reduction loop, or before loop number ``position``
+    if that is further out; returns the block that sets the initial value.
+
+    None where the block sets no initial value, or has no reduction loop.
+    """
     if sch.get(block).init is None:
-        return
+        return None
     loops = sch.get_loops(block)
-    for loop in loops:
-        if loop_kind(sch, loop) != LoopKind.SPATIAL:
-            init = sch.decompose_reduction(block, loop)
-            vectorize_inner(sch, init, max_lanes)
-            return
+    outermost = next((k for k, loop in enumerate(loops) if not _is_spatial(sch, loop)), None)
+    if outermost is None:
+        return None
+    before = outermost if position is None else min(position, outermost)
+    init: BlockRV = sch.decompose_reduction(block, loops[before])
+    return init
+
+
+def _is_spatial(sch: Schedule, loop: LoopRV) -> bool:
+    return loop_kind(sch, loop) == LoopKind.SPATIAL

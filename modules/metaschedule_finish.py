@@ -22,6 +22,7 @@ from schedlang.expressions import IntExpr
 from schedlang.handles import BlockRV, LoopRV
 from schedlang.kinds import instruction
 from schedlang.module import block_names
+from schedlang.modules.finish import annotate_unroll, set_init_apart
 from schedlang.schedule import Schedule
 
 
@@ -64,12 +65,10 @@ def finish_like_metaschedule(
         loops = sch.get_loops(block)
         if loops:
             _parallelize_and_vectorize(sch, block, loops, max_jobs, max_lanes)
-            outermost = sch.get_loops(block)[0]
-            if max_step > 0 and block_facts(sch, block).reduction_extents:
-                sch.annotate(outermost, "pragma_auto_unroll_max_step", max_step)
-                sch.annotate(outermost, "pragma_unroll_explicit", 1)
+            if block_facts(sch, block).reduction_extents:
+                annotate_unroll(sch, block, max_step)
     for name in block_names(sch):
-        _decompose(sch, sch.get_block(name))
+        set_init_apart(sch, sch.get_block(name))
 
 
 def _parallelize_and_vectorize(
@@ -152,12 +151,3 @@ def _contiguous_run(strides: Sequence[int], facts: Sequence[_LoopFacts]) -> int:
             run = stride * (loop.extent or 0)
         count += 1
     return count
-
-
-def _decompose(sch: Schedule, block: BlockRV) -> None:
-    if sch.get(block).init is None:
-        return
-    for loop in sch.get_loops(block):
-        if loop_kind(sch, loop) != LoopKind.SPATIAL:
-            sch.decompose_reduction(block, loop)
-            return

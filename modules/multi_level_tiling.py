@@ -17,6 +17,7 @@ from schedlang.analysis import (
 from schedlang.errors import SpaceError
 from schedlang.handles import BlockRV, LoopRV
 from schedlang.module import module
+from schedlang.modules.priors import weigh_multiples
 from schedlang.schedule import Schedule
 
 
@@ -72,7 +73,7 @@ def _tile(
         variable = str(sch.get(loop).loop_var.name)
         weights = None
         if lanes and position == last_spatial:
-            weights = {-1: _lane_weights(bound, lanes)}
+            weights = {-1: weigh_multiples(lanes, bound)}
         factors = sch.sample_perfect_tile(
             loop, len(places), bound, weights=weights, name=f"tile:{name}:{variable}"
         )
@@ -80,11 +81,6 @@ def _tile(
             levels[place].append(tile)
     sch.reorder(*(loop for level in levels for loop in level))
     return levels
-
-
-def _lane_weights(bound: int, lanes: int) -> dict[int, float]:
-    """Prior over innermost factors: whole vectors weigh 16 times a factor that wastes lanes."""
-    return {f: 16.0 for f in range(1, bound + 1) if f % lanes == 0}
 
 
 def _reuse_writes(
@@ -98,16 +94,31 @@ def _reuse_writes(
     spatial = [level for letter, level in zip(pattern, levels, strict=True) if letter == "S"]
     options = ["none", *(str(level) for level in write_levels if 0 < level < len(spatial))]
     taken = sch.choose(f"write_cache:{name}", options)
-    if taken == "none":
-        return
-    loop = spatial[int(taken) - 1][-1]
+    if taken != "none":
+        consume_below(sch, block, spatial[int(taken) - 1][-1])
+
+
+def consume_below(sch: Schedule, block: BlockRV, loop: LoopRV) -> BlockRV:
+    """Compute the element-wise consumer of a block's result right after it, below a loop around it.
+
+    ::
+
+        for i0: {for i1: C};  for i: D = C * 2   ->   for i0: {for i1: C;  for i1: D = C * 2}
+
+    Where there is none, the block writes to a cache, and it is the copy out of it that goes there.
+    Returns the block that was moved.
+    """
     consumer = elementwise_consumer(sch, block)
     if consumer is None:
         consumer = sch.cache_write(block, 0, "global")
     sch.reverse_compute_at(consumer, loop, preserve_unit_loops=True)
+    return consumer
 
 
 def elementwise_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
+    """The block's only consumer, if that reduces nothing and has the same spatial extents; those of
+    extent 1 do not count.
+    """
     consumers = sch.get_consumers(block)
     if len(consumers) != 1:
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from schedlang.analysis import block_facts, buffer_shape, read_axes
+from schedlang.analysis import block_facts, buffer_shape
 from schedlang.expressions import IntExpr, IntRV
 from schedlang.handles import BlockRV
+from schedlang.intrinsics import block_reads
 from schedlang.kinds import instruction
 from schedlang.schedule import Schedule
 
@@ -70,7 +71,7 @@ def choose_packing(
     outputs = len(facts.spatial_extents)
     extents = facts.spatial_extents + facts.reduction_extents
     for index in range(facts.reads):
-        axes = read_axes(sch, block, index)
+        axes = block_reads(sch, block)[index].dims
         shape = buffer_shape(sch, block, "read", index)
         elements = math.prod(shape)
         known = [axis for axis in axes if axis is not None]

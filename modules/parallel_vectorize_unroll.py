@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.kinds import instruction
 from schedlang.module import block_names, module
@@ -15,6 +14,7 @@ from schedlang.modules.finish import (
     vectorize_inner,
 )
 from schedlang.modules.metaschedule_finish import finish_like_metaschedule
+from schedlang.modules.priors import check_prob
 from schedlang.schedule import Schedule
 
 _METASCHEDULE_LANES = 64
@@ -72,9 +72,3 @@ def parallel_vectorize_unroll(
         finish_blocks(sch, cores * jobs_per_core, max_lanes, steps)
     else:
         finish_like_metaschedule(sch, cores * jobs_per_core, _METASCHEDULE_LANES, steps)
-
-
-def check_prob(module_name: str, prob: float) -> None:
-    """SpaceError unless ``prob`` can be the probability of one of two ways."""
-    if not 0 < prob <= 1:
-        raise SpaceError(f"{module_name}: prob={prob}; give more than 0 and at most 1")

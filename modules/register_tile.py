@@ -11,7 +11,6 @@ from schedlang.analysis import (
     has_data_reuse,
     has_trivial_binding,
     loop_kinds,
-    read_variables,
     require,
     stores_contiguously,
 )
@@ -19,10 +18,13 @@ from schedlang.distributions import RegisterTile
 from schedlang.errors import SpaceError
 from schedlang.expressions import IntRV
 from schedlang.handles import BlockRV, LoopRV
+from schedlang.intrinsics import block_reads
 from schedlang.kinds import instruction, sampling_instruction
 from schedlang.module import module
-from schedlang.modules.multi_level_tiling import elementwise_consumer
+from schedlang.modules.finish import widest_vector
+from schedlang.modules.multi_level_tiling import consume_below
 from schedlang.modules.pack_operand import choose_packing
+from schedlang.modules.priors import check_prob
 from schedlang.schedule import Schedule
 
 # A reduction loop's inner part is repeated in the code, which is worth it for short ones only.
@@ -61,7 +63,7 @@ def unroll_tile(sch: Schedule, block: BlockRV, depth: int, lanes: int) -> None:
     for loop in outer:
         sch.unroll(loop)
     extent = constant_extent(sch, inner) or 1
-    width = max(d for d in range(1, min(extent, lanes) + 1) if extent % d == 0)
+    width = widest_vector(extent, lanes)
     if width < extent:
         unrolled, inner = sch.split(inner, [None, width])
         sch.unroll(unrolled)
@@ -97,8 +99,7 @@ def register_tile(
     """
     if lanes < 1 or registers < 1:
         raise SpaceError(f"register_tile: lanes={lanes}, registers={registers}; give at least 1")
-    if not 0 < prob <= 1:
-        raise SpaceError(f"register_tile: prob={prob}; give more than 0 and at most 1")
+    check_prob("register_tile", prob)
     facts = block_facts(sch, block)
     require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
     require(has_trivial_binding(sch, block), "it is scheduled already")
@@ -139,8 +140,8 @@ class _Nest:
         """One factor a spatial loop."""
         order = {self.loops.index(loop): k for k, loop in enumerate(self.spatial)}
         operands = [
-            [order[k] for k in read_variables(sch, self.block, index) if k in order]
-            for index in range(block_facts(sch, self.block).reads)
+            [order[k] for k in sorted(access.variables) if k in order]
+            for access in block_reads(sch, self.block)
         ]
         site = f"register_tile_of:{self.name}"
         drawn: list[IntRV] = sample_register_tile(
@@ -195,10 +196,7 @@ def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int) -> None:
     if len(panel) > 1 and sch.choose(f"panel_order:{nest.name}", ("rows", "columns")) == "columns":
         panel = [panel[-1], *panel[:-1]]
     sch.reorder(*outer, *panel, *reduced, *repeated, *inner)
-    consumer = elementwise_consumer(sch, nest.block)
-    if consumer is None:
-        consumer = sch.cache_write(nest.block, 0, "global")
-    sch.reverse_compute_at(consumer, panel[-1], preserve_unit_loops=True)
+    consumer = consume_below(sch, nest.block, panel[-1])
     for loop in repeated:
         sch.unroll(loop)
     for block in (nest.block, consumer):

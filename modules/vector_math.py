@@ -9,6 +9,7 @@ from schedlang.errors import SpaceError
 from schedlang.handles import BlockRV
 from schedlang.kinds import instruction
 from schedlang.module import module
+from schedlang.modules.priors import check_prob
 from schedlang.rewriting import (
     MATH_FUNCTIONS,
     blocks_with_calls,
@@ -61,8 +62,7 @@ def vector_math(
     """
     if isinstance(functions, str) or not functions:
         raise SpaceError(f"vector_math: functions is a list of names, not {functions!r}")
-    if not 0 < prob <= 1:
-        raise SpaceError(f"vector_math: prob={prob}; give more than 0 and at most 1")
+    check_prob("vector_math", prob)
     for name in functions:
         if name not in MATH_FUNCTIONS:
             raise SpaceError(

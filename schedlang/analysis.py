@@ -37,8 +37,6 @@ __all__ = [
     "loop_is_plain",
     "loop_kind",
     "loop_kinds",
-    "read_axes",
-    "read_variables",
     "read_pattern",
     "require",
     "stores_contiguously",
@@ -113,19 +111,6 @@ def is_single_child(sch: Schedule, loop: LoopRV) -> bool:
 def block_exists(sch: Schedule, block: BlockRV) -> bool:
     """Whether the block is still in the program."""
     return _tvm_schedule.block_exists(sch.raw, sch.raw_value(sch.own(block)))
-
-
-def read_axes(sch: Schedule, block: BlockRV, index: int) -> tuple[int | None, ...]:
-    """Position of the block variable that is the index of each dimension of a read buffer.
-
-    None for a dimension whose index is more than one variable, such as ``h + kh``.
-    """
-    return _tvm.read_axes(sch.raw, sch.raw_value(sch.own(block)), index)
-
-
-def read_variables(sch: Schedule, block: BlockRV, index: int) -> tuple[int, ...]:
-    """Positions of the block variables that the indices of a read buffer depend on."""
-    return _tvm.read_variables(sch.raw, sch.raw_value(sch.own(block)), index)
 
 
 def buffer_shape(

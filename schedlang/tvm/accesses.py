@@ -60,12 +60,14 @@ def _access(region: Any, variables: list[Any]) -> Access:
     dims: list[int | None] = []
     used: set[int] = set()
     for dom in region.region:
-        used |= {_position(var, variables) for var in _undefined_vars(dom.min, [])[:]}
+        used |= {position_of(var, variables) for var in _undefined_vars(dom.min, [])[:]}
         plain = isinstance(dom.min, tirx.Var) and int(getattr(dom.extent, "value", 0)) == 1
-        dims.append(_position(dom.min, variables) if plain else None)
+        position = position_of(dom.min, variables) if plain else -1
+        dims.append(position if position >= 0 else None)
     buffer = region.source
     return Access(str(buffer.name), str(buffer.ty.dtype), tuple(dims), frozenset(used))
 
 
-def _position(var: Any, variables: list[Any]) -> int:
+def position_of(var: Any, variables: list[Any]) -> int:
+    """Position of a variable in a list; -1 when it is not there."""
     return next((k for k, other in enumerate(variables) if var.same_as(other)), -1)

@@ -154,7 +154,7 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
     loops = list(get_loops(sch, consumers[0]))
     depth = len(loops)
     if len(consumers) > 1:
-        depth = _common_depth(sch, loops, consumers[1:])
+        depth = shared_depth(sch, loops, consumers[1:])
     kinds = [loop_kind(sch, loop) for loop in loops[:depth]]
     last_spatial = max((k for k, kind in enumerate(kinds) if kind == LoopKind.SPATIAL), default=-1)
     below_reduction = False
@@ -172,7 +172,8 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
     return tuple(locations)
 
 
-def _common_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:
+def shared_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:
+    """How many of the loops, outermost first, are around all of the other blocks too."""
     srefs = [_get_sref(sch, loop) for loop in loops]
     for other in others:
         theirs = [_get_sref(sch, loop) for loop in get_loops(sch, other)]
@@ -240,50 +241,29 @@ def is_single_child(sch: TVMSchedule, loop: Any) -> bool:
 
 def stores_contiguously(sch: TVMSchedule, block: Any, loop: Any) -> bool:
     """Whether a loop moves only the last index of every buffer that the block writes."""
-    variable = get_statement(sch, loop).loop_var
-    realize = _block_realize(sch, block)
-    moved = [
-        iter_var.var
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if _mentions(value, variable)
-    ]
-    for region in realize.block.writes:
+    moved = moved_variables(sch, block, loop)
+    for region in get_statement(sch, block).writes:
         *outer, last = (dom.min for dom in region.region)
-        if any(_mentions(index, var) for index in outer for var in moved):
-            return False
-        if not any(_mentions(last, var) for var in moved):
+        if any(mentions(index, moved) for index in outer) or not mentions(last, moved):
             return False
     return True
 
 
-def _mentions(expr: Any, variable: Any) -> bool:
-    return any(variable.same_as(other) for other in _undefined_vars(expr, [])[:])
+def moved_variables(sch: TVMSchedule, block: Any, loop: Any) -> list[Any]:
+    """The block variables whose values depend on a loop around the block."""
+    variable = get_statement(sch, loop).loop_var
+    realize = _block_realize(sch, block)
+    return [
+        iter_var.var
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if mentions(value, [variable])
+    ]
 
 
-def read_axes(sch: TVMSchedule, block: Any, index: int) -> tuple[int | None, ...]:
-    """Which block variable (its position) is the index of each dimension of a read buffer.
-
-    None for a dimension whose index is not one variable, such as ``h + kh``.
-    """
-    stmt = get_statement(sch, block)
-    variables = [v.var for v in stmt.iter_vars]
-    axes: list[int | None] = []
-    for dom in stmt.reads[index].region:
-        position = next((k for k, var in enumerate(variables) if var.same_as(dom.min)), None)
-        single = int(getattr(dom.extent, "value", 0)) == 1
-        axes.append(position if single else None)
-    return tuple(axes)
-
-
-def read_variables(sch: TVMSchedule, block: Any, index: int) -> tuple[int, ...]:
-    """Positions of the block variables that the indices of a read buffer depend on."""
-    stmt = get_statement(sch, block)
-    used: list[Any] = []
-    for dom in stmt.reads[index].region:
-        used += _undefined_vars(dom.min, [])[:]
-    return tuple(
-        k for k, v in enumerate(stmt.iter_vars) if any(v.var.same_as(other) for other in used)
-    )
+def mentions(expr: Any, variables: list[Any]) -> bool:
+    """Whether one of the variables occurs in an expression."""
+    used = _undefined_vars(expr, [])[:]
+    return any(variable.same_as(other) for variable in variables for other in used)
 
 
 def buffer_shape(sch: TVMSchedule, block: Any, role: str, index: int) -> tuple[int, ...]:

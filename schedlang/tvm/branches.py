@@ -6,24 +6,16 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Call
-from tvm.s_tir.schedule import _ffi_api
 from tvm_ffi import structural_walk
 
+from schedlang.tvm.analysis import mentions, moved_variables
 from schedlang.tvm.schedule import TVMSchedule, get_statement
 
-_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
 _IF_THEN_ELSE = "prim.if_then_else"
 
 
 def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
     """Whether a condition in a block's body depends on a loop around it."""
-    variable = get_statement(sch, loop).loop_var
-    realize = _ffi_api.GetSBlockRealize(sch, block)
-    moved = [
-        axis.var
-        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if _mentions(value, [variable])
-    ]
     conditions: list[Any] = []
 
     def note_call(call: Any) -> None:
@@ -34,12 +26,8 @@ def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
         conditions.append(branch.condition)
 
     structural_walk(
-        realize.block.body,
+        get_statement(sch, block).body,
         [(Call, note_call), ((tirx.IfThenElse, tirx.Select), note_branch)],
     )
-    return any(_mentions(condition, moved) for condition in conditions)
-
-
-def _mentions(expr: Any, variables: list[Any]) -> bool:
-    used = _undefined_vars(expr, [])[:]
-    return any(variable.same_as(other) for variable in variables for other in used)
+    moved = moved_variables(sch, block, loop)
+    return any(mentions(condition, moved) for condition in conditions)

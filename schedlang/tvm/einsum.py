@@ -8,6 +8,7 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import TensorLoad
 
+from schedlang.tvm.accesses import position_of
 from schedlang.tvm.schedule import TVMSchedule, get_statement
 
 
@@ -103,8 +104,7 @@ def _dims(indices: Any, variables: list[Any]) -> tuple[int | None, ...]:
     dims: list[int | None] = []
     for index in indices:
         if isinstance(index, tirx.Var):
-            known = (k for k, variable in enumerate(variables) if variable.same_as(index))
-            dims.append(next(known, -1))
+            dims.append(position_of(index, variables))
         else:
             dims.append(None if int(getattr(index, "value", -1)) == 0 else -1)
     return tuple(dims)

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import tvm.s_tir
 from tvm.s_tir import TensorIntrin
-from tvm.target import codegen as _codegen
 
 from schedlang.tvm.accesses import axes
+from schedlang.tvm.codegen import cpu_features, host_cpu
 from schedlang.tvm.program import block_realizes, parse_script
 
 _PACKAGE = "tvm.s_tir.tensor_intrin"
@@ -62,8 +62,7 @@ def intrinsic_axes(name: str) -> tuple[tuple[str, int], ...]:
 @functools.cache
 def host_features() -> frozenset[str]:
     """LLVM's names of what this machine's CPU can do, such as ``"avx512vnni"``."""
-    cpu = {"kind": "llvm", "mcpu": str(_codegen.llvm_get_system_cpu())}
-    return frozenset(map(str, _codegen.llvm_get_cpu_features(tvm.target.Target(cpu))))
+    return cpu_features(host_cpu())
 
 
 def require_intrinsic(name: str) -> None:

@@ -9,7 +9,7 @@ from tvm.ir import Call
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 
-from schedlang.tvm.analysis import _common_depth, is_single_child
+from schedlang.tvm.analysis import is_single_child, shared_depth
 from schedlang.tvm.schedule import (
     TVMSchedule,
     get_consumers,
@@ -121,7 +121,7 @@ def is_below_root(sch: TVMSchedule, block: Any) -> bool:
 def common_depth(sch: TVMSchedule, blocks: list[Any]) -> int:
     """How many outer loops all of the blocks share."""
     first, *others = blocks
-    return _common_depth(sch, list(get_loops(sch, first)), others)
+    return shared_depth(sch, list(get_loops(sch, first)), others)
 
 
 def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:

@@ -28,7 +28,11 @@ KEEP = 0.9
 
 
 def revise(
-    trace: Trace, wanted: Mapping[str, Any], rng: random.Random, *, space: Space | None = None
+    trace: Trace,
+    wanted: Mapping[str, Any],
+    rng: random.Random | None,
+    *,
+    space: Space | None = None,
 ) -> Schedule:
     """Apply a trace with the decisions of ``wanted`` (by site) in place of its own.
 
@@ -37,8 +41,11 @@ def revise(
     option); draws and choices that the trace does not have are drawn from the prior.
 
     A wanted decision counts only where its distribution is the one of ``trace``; what comes of the
-    others is said above. Raises ``InvalidTrace`` (replay) or ``InstructionError`` (program) when an
-    instruction does not apply.
+    others is said above. With ``rng`` None nothing is drawn: a decision whose distribution changed
+    always takes the nearest, and a draw or choice that the trace does not have takes its origin.
+
+    Raises ``InvalidTrace`` (replay) or ``InstructionError`` (program) when an instruction does not
+    apply.
     """
     if space is None:
         return interpret(trace, None, lambda old, found: _decide(old, found, wanted, rng))
@@ -52,20 +59,21 @@ def log_ratio(old: Trace, new: Trace, proposed: Mapping[str, float]) -> float:
     ``proposed`` holds the same ratio of each wanted decision alone, by site, as
     ``Distribution.propose`` gives it. Which sites were wanted is the caller's to account for.
     """
-    before, after = _by_site(old), _by_site(new)
+    before, after = by_site(old), by_site(new)
     total = sum(
         ratio
         for site, ratio in proposed.items()
-        if site in before and site in after and _same(before[site], after[site])
+        if site in before and site in after and same_draw(before[site], after[site])
     )
     return total + _log_carried(after, before) - _log_carried(before, after)
 
 
-def _by_site(trace: Trace) -> dict[str, Instruction]:
+def by_site(trace: Trace) -> dict[str, Instruction]:
+    """Draws and choices of a trace, by site."""
     return {i.site: i for i in trace.instructions if i.site}
 
 
-def _same(one: Instruction, other: Instruction) -> bool:
+def same_draw(one: Instruction, other: Instruction) -> bool:
     """Whether two draws, or choices, draw from the same distribution."""
     if one.distribution != other.distribution:
         return False
@@ -85,7 +93,7 @@ def _log_carried(source: Mapping[str, Instruction], result: Mapping[str, Instruc
         old = source.get(site)
         if old is None:
             total += distribution.log_prob(decision)
-        elif not _same(old, instruction):
+        elif not same_draw(old, instruction):
             probability = (1 - KEEP) * math.exp(distribution.log_prob(decision))
             if decision == distribution.repair(old.decision):
                 probability += KEEP
@@ -94,35 +102,41 @@ def _log_carried(source: Mapping[str, Instruction], result: Mapping[str, Instruc
 
 
 def _decide(
-    old: Instruction, found: Distribution, wanted: Mapping[str, Any], rng: random.Random
+    old: Instruction, found: Distribution, wanted: Mapping[str, Any], rng: random.Random | None
 ) -> Any:
     if found == old.distribution:
         return wanted.get(old.site, old.decision)
     return _carry(old.decision, found, rng)
 
 
-def _carry(decision: Any, found: Distribution, rng: random.Random) -> Any:
-    return found.repair(decision) if rng.random() < KEEP else found.sample(rng)
+def _carry(decision: Any, found: Distribution, rng: random.Random | None) -> Any:
+    if rng is None or rng.random() < KEEP:
+        return found.repair(decision)
+    return found.sample(rng)
+
+
+def _first(found: Distribution, rng: random.Random | None) -> Any:
+    return found.origin() if rng is None else found.sample(rng)
 
 
 class _Revise:
     """Decides as the old trace did, but for what is wanted."""
 
-    def __init__(self, trace: Trace, wanted: Mapping[str, Any], rng: random.Random) -> None:
-        self._old = _by_site(trace)
+    def __init__(self, trace: Trace, wanted: Mapping[str, Any], rng: random.Random | None) -> None:
+        self._old = by_site(trace)
         self._wanted = wanted
         self._rng = rng
 
     def decide(self, site: str, distribution: Distribution) -> Any:
         old = self._old.get(site)
         if old is None:
-            return distribution.sample(self._rng)
+            return _first(distribution, self._rng)
         return _decide(old, distribution, self._wanted, self._rng)
 
     def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
         old = self._old.get(site)
         if old is None:
-            return int(distribution.sample(self._rng))
+            return int(_first(distribution, self._rng))
         if old.distribution == distribution and _labels(old) == list(labels):
             return int(self._wanted.get(site, old.decision))
         return int(_carry(old.decision, distribution, self._rng))

@@ -15,7 +15,9 @@ from schedlang.measurement import Measurement, Status
 class ProgressBar:
     """A live line on a terminal; writes nothing elsewhere unless ``show`` is True."""
 
-    def __init__(self, title: str, trials: int, flops: float, show: bool | None = None) -> None:
+    def __init__(
+        self, title: str, trials: int | None, flops: float, show: bool | None = None
+    ) -> None:
         console = Console(stderr=True)
         # Not rich's own view, which FORCE_COLOR turns: a log file wants no moving bar.
         visible = console.file.isatty() if show is None else show
@@ -33,8 +35,12 @@ class ProgressBar:
         )
         self._task = self._progress.add_task(title, total=trials, state="")
 
-    def update(self, measurement: Measurement, rejected: int) -> None:
-        """Count one measurement; ``rejected`` is how many traces did not become candidates."""
+    def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
+        """Count one measurement.
+
+        ``rejected`` is how many traces did not become candidates; ``report`` what the search says
+        of itself.
+        """
         self._counts[measurement.status] += 1
         if measurement.ok and (self._best is None or measurement.latency < self._best):
             self._best = measurement.latency
@@ -42,7 +48,9 @@ class ProgressBar:
         failures = [f"{n} {s}" for s, n in sorted(self._counts.items()) if s is not Status.OK]
         if rejected:
             failures.append(f"{rejected} rejected")
-        self._progress.update(self._task, advance=1, state=", ".join([state, *failures]))
+        self._progress.update(
+            self._task, advance=1, state=", ".join(filter(None, [state, *failures, report]))
+        )
 
     def __enter__(self) -> Self:
         self._progress.start()

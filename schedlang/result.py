@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -89,6 +89,10 @@ class TuneResult:
     reference_latency: median latency of the unscheduled program, in seconds.
     seconds: wall time of the run.
     finished: why it ended.
+    time_split: ``seconds`` by what they went into: ``search`` (drawing and changing traces, replay,
+        features), ``model`` (training and predicting), ``start`` (waiting for workers), ``build``,
+        ``run``, ``measure`` (the rest of measuring, or all of it for a measurer that does not say
+        more), ``finals``, ``other`` (the unscheduled program, the database).
     """
 
     workload: Workload
@@ -99,6 +103,7 @@ class TuneResult:
     seconds: float
     finished: str
     _best: Best | None = field(default=None, repr=False)
+    time_split: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def best(self) -> Best:
@@ -138,4 +143,7 @@ class TuneResult:
             )
             if self._best.finals is not None:
                 lines.append(f"  finals      {self._best.finals}")
+        if parts := {name: s / self.seconds for name, s in self.time_split.items()}:
+            shares = (f"{name} {part:.0%}" for name, part in parts.items() if part >= 0.005)
+            lines.append(f"  time        {', '.join(shares)}")
         return "\n".join(lines)

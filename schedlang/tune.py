@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from schedlang.clock import Clock
 from schedlang.database import Database, Record, open_database
 from schedlang.errors import SpaceError
 from schedlang.finals import Finals
@@ -17,7 +19,7 @@ from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.module import Module
 from schedlang.progress import ProgressBar
 from schedlang.result import Best, TuneResult
-from schedlang.search import Outcome, Proposal, Random, Strategy
+from schedlang.search import SEARCHES, MakeStrategy, Outcome, Proposal, Strategy, make_search
 from schedlang.space import Space
 from schedlang.targets import LocalCPU, Target, as_target, build_callable, export_library
 from schedlang.targets import toolchain_key as current_toolchain
@@ -29,9 +31,11 @@ from schedlang.workloads.construct import as_workload
 
 __all__ = ["BATCH", "SEARCHES", "Target", "default_space", "tune"]
 
-MakeStrategy = Callable[[Space, Workload, int], Strategy]
-BATCH = 32
-SEARCHES = ("random",)
+TRIALS = 64
+BATCH = 16
+FINALS_SECONDS = 5.0
+# With a wall-clock budget, before it is known how long a candidate takes.
+_FIRST_BATCH = 8
 
 
 def default_space(target: Target | str = "cpu") -> Space:
@@ -44,9 +48,11 @@ def tune(
     target: Target | str = "cpu",
     *,
     space: Space | Module | None = None,
-    trials: int = 64,
+    trials: int | None = None,
+    seconds: float | None = None,
     seed: int = 0,
-    search: str | MakeStrategy | Strategy = "random",
+    search: str | MakeStrategy | Strategy = "auto",
+    batch: int = BATCH,
     database: Database | str | os.PathLike[str] | None = None,
     verify: Verify = True,
     finals: int = 5,
@@ -60,10 +66,15 @@ def tune(
     workload: a ``Workload``, or what makes one (PrimFunc, IRModule, TE tensors).
     target: a ``Target`` or its name.
     space: what to search; by default the target's own.
-    trials: candidates to measure at most.
+    trials: candidates to measure at most; 64 when ``seconds`` are not given either.
+    seconds: wall time of the whole call, finals included; it then returns the best so far. A
+        measurer of your own is not interrupted: what it began it finishes.
     seed: of the search and of the random inputs.
-    search: ``"random"``, a function ``(space, workload, seed) -> Strategy`` such as a strategy's
+    search: a name of ``schedlang.search.SEARCHES``, ``"auto"`` for what measured best (see
+        docs/search.md), a function ``(space, workload, seed) -> Strategy`` such as a strategy's
         class, or a strategy made for this space and workload.
+    batch: candidates to ask the search for at a time, at most. A search that learns does better
+        with small batches, a farm of machines with large ones.
     database: where records go: a path, a ``Database``, or None for memory only.
     verify: compare results with the unscheduled program's: True for candidates that could win,
         ``"all"``, or False.
@@ -79,12 +90,16 @@ def tune(
     run, as do wrong arguments (``ValueError``, ``SpaceError``, ``WorkloadError``, ``TargetError``)
     and a database that cannot be opened (``DatabaseError``).
     """
-    started = time.monotonic()
+    clock = Clock(seconds)
     workload = as_workload(workload)
     target = as_target(target)
-    _check_whole("trials", trials, least=1)
+    if trials is None and seconds is None:
+        trials = TRIALS
+    if trials is not None:
+        _check_whole("trials", trials, least=1)
     _check_whole("seed", seed, least=0)
     _check_whole("finals", finals, least=0)
+    _check_whole("batch", batch, least=1)
     space = _as_space(space, target)
     strategy = _as_strategy(search, space, workload, seed)
     # A measurer that is given verifies as it likes.
@@ -93,16 +108,15 @@ def tune(
     with _opened(measurer, workload, target, verify, seed) as measurer:
         opened = open_database(database)
         try:
-            run = _Run(workload, target, strategy, seed, opened, leaders)
+            run = _Run(workload, target, strategy, seed, opened, leaders, clock)
             with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
-                finished = run.search(measurer, trials, bar)
-                if finals:
-                    run.hold_finals(measurer)
+                finished = run.search(measurer, trials, batch, bar, finals=finals > 0)
+            if finals:
+                run.hold_finals(measurer)
         finally:
             if opened is not database:
                 opened.close()
-        reference = measurer.reference_latency
-    return run.result(reference, time.monotonic() - started, finished)
+        return run.result(measurer, finished)
 
 
 def _opened(
@@ -141,9 +155,7 @@ def _as_strategy(
         if isinstance(made, Strategy):
             return made
         raise ValueError(f"search={search!r} made a {type(made).__name__}, not a Strategy")
-    if search == "random":
-        return Random(space, workload, seed)
-    raise ValueError(f"search={search!r}; known: {', '.join(SEARCHES)}, or give a Strategy")
+    return make_search(search, space, workload, seed)
 
 
 class _Run:
@@ -157,6 +169,7 @@ class _Run:
         seed: int,
         database: Database,
         leaders: Leaders,
+        clock: Clock,
     ) -> None:
         self.workload = workload
         self.target = target
@@ -166,25 +179,54 @@ class _Run:
         self.toolchain = current_toolchain()
         self.records: list[Record] = []
         self.leaders = leaders
+        self.clock = clock
         self.finals: Finals | None = None
         self.failed_finals: Counter[str] = Counter()
         database.put_workload(workload.key, workload.name, to_json(workload.mod))
 
-    def search(self, measurer: Measurer, trials: int, bar: ProgressBar) -> str:
-        """Ask, measure and tell until the trials are used up; says why it ended."""
-        while len(self.records) < trials:
-            proposals = self.strategy.ask(min(BATCH, trials - len(self.records)))
+    def search(
+        self, measurer: Measurer, trials: int | None, batch: int, bar: ProgressBar, *, finals: bool
+    ) -> str:
+        """Ask, measure and tell until trials or time are used up; says why it ended."""
+        deadline = self.clock.search_deadline(finals)
+        if self.clock.limited:
+            # It is part of the result: better to know how long it takes than to be late.
+            _ = measurer.reference_latency
+        while trials is None or len(self.records) < trials:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return f"{self.clock.seconds:g} s are over"
+            wanted = batch if trials is None else min(batch, trials - len(self.records))
+            if self.clock.limited:
+                wanted = min(wanted, self._fit(left))
+            with self.clock.timing("search"):
+                proposals = self.strategy.ask(wanted)
             if not proposals:
                 return self.strategy.finished or "the search proposed nothing"
-            by_id = {proposal.id: proposal for proposal in proposals}
-            candidates = [Candidate(p.id, p.schedule.mod) for p in proposals]
-            outcomes = []
+            with self.clock.timing("measure"):
+                outcomes = list(self._measure(measurer, proposals, deadline, bar))
+            with self.clock.timing("search"):
+                self.strategy.tell(outcomes)
+        return f"{trials} trials"
+
+    def _fit(self, left: float) -> int:
+        """How many candidates can be measured in so many seconds, as far as is known."""
+        spent = self.clock.elapsed
+        return max(1, int(left / spent * len(self.records))) if self.records else _FIRST_BATCH
+
+    def _measure(
+        self, measurer: Measurer, proposals: Sequence[Proposal], deadline: float, bar: ProgressBar
+    ) -> Iterator[Outcome]:
+        """Measure and write down, until the deadline."""
+        by_id = {proposal.id: proposal for proposal in proposals}
+        candidates = [Candidate(p.id, p.schedule.mod) for p in proposals]
+        with _stopping_at(deadline, measurer):
             for measurement in measurer.measure(candidates):
                 self._keep(by_id[measurement.id], measurement)
-                outcomes.append(Outcome(measurement.id, measurement))
-                bar.update(measurement, len(self.strategy.rejections))
-            self.strategy.tell(outcomes)
-        return f"{trials} trials"
+                bar.update(measurement, len(self.strategy.rejections), self.strategy.report)
+                yield Outcome(measurement.id, measurement)
+                if time.monotonic() >= deadline:
+                    return
 
     def _keep(self, proposal: Proposal, measurement: Measurement) -> None:
         record = Record(
@@ -207,11 +249,15 @@ class _Run:
         self.leaders.add(record, proposal.schedule)
 
     def hold_finals(self, measurer: Measurer) -> None:
-        """Time the fastest candidates against each other."""
-        if self.leaders.fastest_first:
-            self.finals, self.failed_finals = self.leaders.hold_finals(measurer.remeasure)
+        """Time the fastest candidates against each other, if there is time."""
+        budget = min(FINALS_SECONDS, self.clock.finals_budget)
+        if self.leaders.fastest_first and budget > 0:
+            with self.clock.timing("finals"):
+                self.finals, self.failed_finals = self.leaders.hold_finals(
+                    lambda candidates: measurer.remeasure(candidates, budget_seconds=budget)
+                )
 
-    def result(self, reference: float, seconds: float, finished: str) -> TuneResult:
+    def result(self, measurer: Measurer, finished: str) -> TuneResult:
         rejections = self.strategy.rejections
         rejected = Counter(rejection.reason for rejection in rejections)
         rejected.update(str(r.status) for r in self.records if r.status is not Status.OK)
@@ -228,9 +274,32 @@ class _Run:
                 self.finals,
                 leaders[1].record if self.finals and len(leaders) > 1 else None,
             )
+        reference = measurer.reference_latency
+        measured = dict(measurer.seconds) if isinstance(measurer, LocalCPU) else {}
         return TuneResult(
-            self.workload, self.records, rejected, culprits, reference, seconds, finished, best
+            self.workload,
+            self.records,
+            rejected,
+            culprits,
+            reference,
+            self.clock.elapsed,
+            finished,
+            best,
+            self.clock.split(measured, self.strategy.seconds.get("model", 0.0)),
         )
+
+
+@contextmanager
+def _stopping_at(deadline: float, measurer: Measurer) -> Iterator[None]:
+    """Have a measurer of this machine stop at a deadline, whatever it does."""
+    if not isinstance(measurer, LocalCPU):
+        yield
+        return
+    measurer.deadline = deadline
+    try:
+        yield
+    finally:
+        measurer.deadline = math.inf
 
 
 def _most_common(names: Iterable[str]) -> list[tuple[str, int]]:

@@ -9,6 +9,9 @@ from schedlang.schedule import Schedule
 from schedlang.search.ledger import Ledger
 from schedlang.space import Space
 
+# Draws in a row that give nothing new after which the space counts as exhausted.
+PATIENCE = 200
+
 
 def draw(space: Space, rng: random.Random, ledger: Ledger) -> Schedule | None:
     """One draw from the prior of a space on the ledger's workload; None where it gave no program.

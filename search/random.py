@@ -6,15 +6,12 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.search.drawing import draw, nothing_new
+from schedlang.search.drawing import PATIENCE, draw, nothing_new
 from schedlang.search.ledger import Ledger
 from schedlang.search.saved_state import dump_rng, dump_state, load_rng, load_state
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.space import Space
 from schedlang.workload import Workload
-
-# Draws in a row that give nothing new after which the space counts as exhausted.
-PATIENCE = 200
 
 
 class Random(Strategy):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -58,6 +59,14 @@ class LocalCPU:
     seed: of the random inputs.
     recycle_after: a worker is replaced after this many requests, whatever code generation leaks.
 
+    Attributes
+    ----------
+    best_so_far: lowest latency measured, in seconds: what surely is slower is given up early.
+    deadline: of ``time.monotonic``; when it comes ``measure`` stops, whatever runs, and what was
+        not measured gets no measurement.
+    seconds: wall time of ``measure``, by what it did: ``start`` (waiting for workers), ``build``,
+        ``run``.
+
     Raises ``TargetError`` for a target that this machine is not. ``measure`` raises ``TargetError``
     when no worker starts and ``WorkloadError`` when the unscheduled program itself fails, and never
     because of a candidate.
@@ -85,6 +94,8 @@ class LocalCPU:
         self.target = as_target(target)
         self.target.check_present()
         self.best_so_far: float | None = None
+        self.deadline = math.inf
+        self.seconds = {"start": 0.0, "build": 0.0, "run": 0.0}
         self._verify: Verify = verify
         self._requests = Requests(timing or TimingPolicy(), build_timeout, run_timeout)
         self._recycle_after = recycle_after
@@ -104,7 +115,7 @@ class LocalCPU:
         """
         pending = deque(Work(candidate, next(self._serials)) for candidate in candidates)
         try:
-            while pending:
+            while pending and not self._late():
                 failed, built = self._build_some(pending)
                 yield from failed
                 yield from self._run_built(built, pending)
@@ -202,7 +213,7 @@ class LocalCPU:
         building: dict[int, Work] = {}
         # What an earlier, abandoned call left in a worker goes with its first build.
         emptied: set[int] = set()
-        while queue or building or pool.starting:
+        while (queue or building or pool.starting) and not self._late():
             suspects = any(work.suspect for work in queue)
             pool.populate(pool.size if suspects else len(queue) + len(building))
             for slot in idle_slots(pool.slots):
@@ -216,7 +227,11 @@ class LocalCPU:
                 emptied.add(slot.serial)
                 building[slot.serial] = work
                 pool.submit(slot, request)
-            for slot, reply in pool.wait():
+            started = time.perf_counter()
+            part = "build" if building else "start"
+            ended = pool.wait(self.deadline)
+            self.seconds[part] += time.perf_counter() - started
+            for slot, reply in ended:
                 work = building.pop(slot.serial)
                 work.build_seconds = reply.seconds
                 if reply.ok:
@@ -238,7 +253,8 @@ class LocalCPU:
         # Suspects first: nothing else has run in their worker.
         left = deque(sorted(built, key=lambda entry: (entry[0].serial, not entry[1].suspect)))
         previous: Slot | None = None
-        while left:
+        while left and not self._late():
+            started = time.perf_counter()
             slot, work = left.popleft()
             if not slot.idle:
                 # Its worker was lost with the code: build it again in the next round.
@@ -247,7 +263,10 @@ class LocalCPU:
             if previous is not None and previous is not slot and previous.idle:
                 self._pool.settle(previous)
             previous = slot
-            reply = self._pool.ask(slot, self._run_request(work))
+            reply = self._pool.ask_until(slot, self._run_request(work), self.deadline)
+            self.seconds["run"] += time.perf_counter() - started
+            if reply is None:
+                return
             if reply.retry and not work.suspect:
                 work.suspect = True
                 pending.appendleft(work)
@@ -277,6 +296,9 @@ class LocalCPU:
         if self.best_so_far is None or measurement.latency < self.best_so_far:
             self.best_so_far = measurement.latency
         return measurement
+
+    def _late(self) -> bool:
+        return time.monotonic() >= self.deadline
 
     def _abandon(self) -> None:
         for slot in self._pool.slots:

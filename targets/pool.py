@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -133,8 +134,10 @@ class WorkerPool:
         slot.requests += 1
         self._send(slot, request)
 
-    def wait(self) -> list[tuple[Slot, Reply]]:
+    def wait(self, until: float = math.inf) -> list[tuple[Slot, Reply]]:
         """Wait until a request ends or a worker is ready; returns the requests that ended.
+
+        None have ended when it gives up waiting at ``until`` (of ``time.monotonic``).
 
         Raises TargetError when a worker does not start, WorkloadError when the unscheduled program
         is what fails.
@@ -144,7 +147,7 @@ class WorkerPool:
         ]
         if not busy:
             return []
-        wait_any([_process(slot) for slot in busy], min(map(_deadline, busy)))
+        wait_any([_process(slot) for slot in busy], min(until, *map(_deadline, busy)))
         ended = []
         for slot in busy:
             starting = slot.starting  # collecting the reply of a lost worker empties its slot
@@ -160,11 +163,19 @@ class WorkerPool:
 
     def ask(self, slot: Slot, request: Request) -> Reply:
         """Send one request and wait for its reply; other workers must be idle."""
+        reply = self.ask_until(slot, request, math.inf)
+        assert reply is not None
+        return reply
+
+    def ask_until(self, slot: Slot, request: Request, until: float) -> Reply | None:
+        """``ask``, but None when there is no reply at ``until``: the worker is still at it."""
         self.submit(slot, request)
         while True:
-            for found, reply in self.wait():
+            for found, reply in self.wait(until):
                 if found is slot:
                     return reply
+            if time.monotonic() >= until:
+                return None
 
     def ready(self) -> Slot:
         """An idle worker, after waiting for one to start if need be; none may be at work."""

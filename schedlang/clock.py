@@ -1,0 +1,80 @@
+"""Where the wall time of a tuning run goes, and how much of it is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+# Of a wall-clock budget, the finals keep at most this part, and at most so many seconds.
+_FINALS_PART = 0.2
+_FINALS_SECONDS = 7.0
+# What building the finalists and ending the run take besides the finals' own samples.
+_FINALS_OVERHEAD = 1.5
+
+
+class Clock:
+    """Started when it is made.
+
+    Parameters
+    ----------
+    seconds: wall-clock budget of the run; None for none. ValueError unless positive.
+
+    Attributes
+    ----------
+    seconds: the budget, infinite without one.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        if seconds is not None and not (
+            isinstance(seconds, (int, float)) and 0 < seconds < math.inf
+        ):
+            raise ValueError(f"seconds={seconds!r}; give a positive number, or None for no limit")
+        self._started = time.monotonic()
+        self.seconds = math.inf if seconds is None else float(seconds)
+        self._spent = {"search": 0.0, "measure": 0.0, "finals": 0.0}
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._started
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a budget."""
+        return self.seconds < math.inf
+
+    def search_deadline(self, finals: bool) -> float:
+        """When to stop measuring (of ``time.monotonic``), so that there is time for the finals."""
+        kept = min(_FINALS_PART * self.seconds, _FINALS_SECONDS) if finals and self.limited else 0
+        return self._started + self.seconds - kept
+
+    @property
+    def finals_budget(self) -> float:
+        """Seconds that are left for the finals' samples; 0 or less when there is no time."""
+        return self.seconds - self.elapsed - _FINALS_OVERHEAD
+
+    @contextmanager
+    def timing(self, part: str) -> Iterator[None]:
+        """Count the time inside as ``search``, ``measure`` or ``finals``."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent[part] += time.monotonic() - started
+
+    def split(self, measured: Mapping[str, float], model: float) -> dict[str, float]:
+        """Seconds by part; together they are ``elapsed``.
+
+        ``measured`` is how much of ``measure`` went into what, by the measurer's own names, and
+        ``model`` how much of ``search`` went into cost models.
+        """
+        parts = {
+            "search": self._spent["search"] - model,
+            "model": model,
+            **measured,
+            "finals": self._spent["finals"],
+        }
+        parts["measure"] = self._spent["measure"] - sum(measured.values())
+        return {**parts, "other": self.elapsed - sum(parts.values())}

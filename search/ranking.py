@@ -1,0 +1,62 @@
+"""How well predicted scores put measured programs in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+TIE = 0.01
+"""Latencies that differ by less than this part of the lower one count as equal."""
+
+
+def pairwise_accuracy(predicted: ArrayLike, latencies: Sequence[float | None]) -> float | None:
+    """Part of all pairs of programs that the scores put in the right order.
+
+    Parameters
+    ----------
+    predicted: a score a program, higher is faster.
+    latencies: in seconds; None for a program that failed, which is slower than all that work.
+
+    Pairs whose latencies are within 1% of each other, or that both failed, do not count; equal
+    scores are half right. None when no pair counts.
+    """
+    scores, times = _checked(predicted, latencies)
+    first, second = np.triu_indices(len(times), k=1)
+    first_wins = times[second] > times[first] * (1 + TIE)
+    second_wins = times[first] > times[second] * (1 + TIE)
+    counts = int(np.sum(first_wins | second_wins))
+    if not counts:
+        return None
+    first_higher, tied = scores[first] > scores[second], scores[first] == scores[second]
+    right = np.where(first_higher, first_wins, second_wins) & ~tied
+    half = tied & (first_wins | second_wins)
+    return float((np.sum(right) + np.sum(half) / 2) / counts)
+
+
+def recall_at(k: int, predicted: ArrayLike, latencies: Sequence[float | None]) -> float | None:
+    """Part of the ``k`` fastest programs that are among the ``k`` with the highest scores.
+
+    Programs that are within 1% of the k-th fastest are as good as it. None when fewer than ``k``
+    programs work; ValueError when ``k`` is below 1.
+    """
+    scores, times = _checked(predicted, latencies)
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    if np.isfinite(times).sum() < k:
+        return None
+    limit = np.sort(times)[k - 1] * (1 + TIE)
+    chosen = np.argsort(-scores, kind="stable")[:k]
+    return float(np.mean(times[chosen] <= limit))
+
+
+def _checked(
+    predicted: ArrayLike, latencies: Sequence[float | None]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scores and latencies as arrays, infinite for what failed; ValueError if they do not match."""
+    scores = np.asarray(predicted, dtype=np.float64)
+    times = np.array([np.inf if t is None else t for t in latencies], dtype=np.float64)
+    if scores.shape != times.shape:
+        raise ValueError(f"{scores.size} scores for {times.size} programs")
+    return scores, times

@@ -101,7 +101,7 @@ def tune(
     _check_whole("finals", finals, least=0)
     _check_whole("batch", batch, least=1)
     space = _as_space(space, target)
-    strategy = _as_strategy(search, space, workload, seed)
+    strategy = _as_strategy(search, space, workload, seed, trials)
     # A measurer that is given verifies as it likes.
     leaders = Leaders(max(finals, 1), verified=measurer is None and verify is not False)
     # The database comes second: a target that is not this machine leaves no file behind.
@@ -146,7 +146,11 @@ def _as_space(space: Space | Module | None, target: Target) -> Space:
 
 
 def _as_strategy(
-    search: str | MakeStrategy | Strategy, space: Space, workload: Workload, seed: int
+    search: str | MakeStrategy | Strategy,
+    space: Space,
+    workload: Workload,
+    seed: int,
+    trials: int | None,
 ) -> Strategy:
     if isinstance(search, Strategy):
         return search
@@ -155,7 +159,7 @@ def _as_strategy(
         if isinstance(made, Strategy):
             return made
         raise ValueError(f"search={search!r} made a {type(made).__name__}, not a Strategy")
-    return make_search(search, space, workload, seed)
+    return make_search(search, space, workload, seed, trials)
 
 
 class _Run:

@@ -39,7 +39,7 @@ class Example:
 
 
 class CostModel(Protocol):
-    """Predicts how fast programs are. ``GradientBoosting`` and ``RandomModel`` are two; bring yours.
+    """Predicts how fast programs are; ``GradientBoosting``, ``RandomModel``, or a user's own.
 
     A model is a pure function of its construction, and of what it was updated with, in order: a
     search that uses it can then be repeated. It does not change the examples.

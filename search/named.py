@@ -4,26 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.evolutionary import Evolutionary
+from schedlang.search.explore_exploit import SETTINGS, ExploreExploit
+from schedlang.search.grid import Grid
 from schedlang.search.random import Random
 from schedlang.search.strategy import Strategy
+from schedlang.search.tree_search import TreeSearch
 from schedlang.space import Space
 from schedlang.workload import Workload
 
 MakeStrategy = Callable[[Space, Workload, int], Strategy]
 
 AUTO = "evolutionary"
+"""What ``search="auto"`` is: the best in ``benchmarks/search_race.py``."""
 
 SEARCHES: Mapping[str, MakeStrategy] = {
-    "random": Random,
-    "evolutionary": Evolutionary,
+    make.name: make
+    for make in (Random, Grid, Evolutionary, CoordinateDescent, ExploreExploit, TreeSearch)
 }
 
 
-def make_search(name: str, space: Space, workload: Workload, seed: int) -> Strategy:
-    """The search called ``name``; ``"auto"`` is what measured best. ValueError for others."""
+def make_search(
+    name: str, space: Space, workload: Workload, seed: int, trials: int | None = None
+) -> Strategy:
+    """The search called ``name``, for so many trials if that is known; ValueError for others.
+
+    ``"auto"`` is the one that measured best. ``"explore_exploit"`` explores for the largest of the
+    paper's K = 25, 100 and 300 that leaves half of the trials or more to the descent.
+    """
     make = SEARCHES.get(AUTO if name == "auto" else name)
     if make is None:
         known = ", ".join(["auto", *SEARCHES])
         raise ValueError(f"search={name!r}; known: {known}, or give a Strategy")
+    if make is ExploreExploit and trials is not None:
+        fitting = [k for k in SETTINGS.values() if 2 * k <= trials]
+        switch_after = max(fitting, default=max(1, trials // 2))
+        return ExploreExploit(space, workload, seed, switch_after=switch_after)
     return make(space, workload, seed)

@@ -1,0 +1,75 @@
+"""The cost model's part in a tree search: which of a few rollouts is worth measuring."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from schedlang.schedule import Schedule
+from schedlang.search.cost_model import CostModel, Example
+from schedlang.search.ledger import Told
+from schedlang.trace import Trace
+from schedlang.tvm.features import Features, statement_features
+
+
+class Adviser:
+    """Ranks programs by a cost model, and teaches it what came of those that were proposed.
+
+    Attributes
+    ----------
+    seconds: wall time spent on ``features`` and in the ``model``.
+    """
+
+    def __init__(self, model: CostModel, workload_key: str) -> None:
+        self._model = model
+        self._workload_key = workload_key
+        self._proposed: dict[int, Features | None] = {}
+        self.seconds = {"features": 0.0, "model": 0.0}
+
+    @property
+    def ready(self) -> bool:
+        """Whether its advice rests on measurements."""
+        return self._model.trained
+
+    def best_first(self, schedules: Sequence[Schedule]) -> list[int]:
+        """Positions of the programs, the one that is predicted to be fastest first."""
+        features = self._features(schedules)
+        started = time.perf_counter()
+        known = [one for one in features if one is not None]
+        scores = iter(self._model.predict(known) if known else ())
+        found = [-float("inf") if one is None else float(next(scores)) for one in features]
+        self.seconds["model"] += time.perf_counter() - started
+        return sorted(range(len(schedules)), key=lambda k: (-found[k], k))
+
+    def propose(self, number: int, schedule: Schedule) -> None:
+        """Remember what the model sees of a proposal."""
+        [self._proposed[number]] = self._features([schedule])
+
+    def tell(self, told: Sequence[Told]) -> None:
+        """Update the model with what was measured."""
+        examples: list[Example] = []
+        for one in told:
+            features = self._proposed.pop(one.id)
+            if features is not None:
+                latency = one.measurement.latency if one.measurement.ok else None
+                examples.append(Example(features, latency, self._workload_key))
+        if examples:
+            started = time.perf_counter()
+            self._model.update(examples)
+            self.seconds["model"] += time.perf_counter() - started
+
+    def save(self) -> str:
+        """What the model has learned."""
+        return self._model.save()
+
+    def load(self, text: str, pending: Mapping[int, Trace]) -> None:
+        """Continue with what ``save`` gave, while these proposals were pending."""
+        self._model.load(text)
+        for number, trace in pending.items():
+            self.propose(number, trace.replay())
+
+    def _features(self, schedules: Sequence[Schedule]) -> list[Features | None]:
+        started = time.perf_counter()
+        features = statement_features([schedule.raw for schedule in schedules])
+        self.seconds["features"] += time.perf_counter() - started
+        return features

@@ -1,0 +1,120 @@
+"""Teaching a cost model what a database of records holds, before the first measurement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedlang.database import Database, Record
+from schedlang.errors import InvalidTrace, TraceFormatError
+from schedlang.search.cost_model import CostModel, Example
+from schedlang.trace import Trace
+from schedlang.tvm.features import statement_features
+from schedlang.tvm.program import from_json
+from schedlang.workload import Workload
+
+# Programs that are held at a time.
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """What a model was taught.
+
+    Attributes
+    ----------
+    learned: how many records.
+    skipped: how many were left out, by reason.
+    """
+
+    learned: int
+    skipped: Mapping[str, int]
+
+    def __str__(self) -> str:
+        left_out = "".join(f", {count} skipped: {why}" for why, count in self.skipped.items())
+        return f"{self.learned} records learned{left_out}"
+
+
+def pretrain(
+    model: CostModel,
+    database: Database,
+    *,
+    target_key: str | None = None,
+    workloads: Collection[str] | None = None,
+    limit: int | None = None,
+    threads: int = 1,
+) -> Pretraining:
+    """Update ``model`` once with the records of a database, oldest first.
+
+    Every record's trace is applied again, to the workload that the database keeps, for the features
+    of its program: some 5 to 20 ms a record. What cannot be applied is left out and counted: its
+    workload is missing, its trace cannot be read, or no longer fits modules that have changed.
+
+    Parameters
+    ----------
+    target_key: of the machine whose records are wanted. By default those of all machines: for each
+        workload the one with the newest record is taken for the present machine, and the records of
+        others are learned as if they were of other workloads.
+    workloads: keys of those wanted; by default all.
+    limit: of the records of a workload at most so many, evenly spread over their age.
+    threads: how many programs to extract features from at a time.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}")
+    skipped: Counter[str] = Counter()
+    examples: list[Example] = []
+    for key, name in database.workloads():
+        if workloads is not None and key not in workloads:
+            continue
+        records = _spread(database.query(workload_key=key, target_key=target_key), limit)
+        workload = _stored_workload(database, key, name) if records else None
+        if workload is None:
+            skipped["unreadable workload"] += len(records)
+            continue
+        for start in range(0, len(records), _BATCH):
+            some = records[start : start + _BATCH]
+            examples += _examples(workload, some, records[-1].target_key, threads, skipped)
+    model.update(examples)
+    return Pretraining(len(examples), {why: n for why, n in sorted(skipped.items()) if n})
+
+
+def _spread(records: Sequence[Record], limit: int | None) -> Sequence[Record]:
+    if limit is None or len(records) <= limit:
+        return records
+    return [records[number * len(records) // limit] for number in range(limit)]
+
+
+def _stored_workload(database: Database, key: str, name: str) -> Workload | None:
+    try:
+        return Workload(from_json(database.get_workload(key) or ""), name)
+    except Exception:  # TVM's reader fails in many ways at a text that is broken or of another TVM
+        return None
+
+
+def _examples(
+    workload: Workload,
+    records: Sequence[Record],
+    target_key: str,
+    threads: int,
+    skipped: Counter[str],
+) -> Iterator[Example]:
+    """The records whose programs have features."""
+    kept, schedules = [], []
+    for record in records:
+        try:
+            schedules.append(Trace.from_json(record.trace_json, workload).replay())
+            kept.append(record)
+        except TraceFormatError:
+            skipped["unreadable trace"] += 1
+        except InvalidTrace:
+            skipped["no longer applicable"] += 1
+    found = statement_features([schedule.raw for schedule in schedules], threads)
+    for record, features in zip(kept, found, strict=True):
+        if features is None:
+            skipped["no features"] += 1
+            continue
+        key = workload.key
+        if record.target_key != target_key:
+            key += f"@{record.target_key}"
+        yield Example(features, record.latency if record.ok else None, key)

@@ -1,0 +1,67 @@
+"""Where a tree search goes on: UCB1 or PUCT over normalised max-Q, and progressive widening."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from schedlang.search.tree import Node
+
+Prior = Literal["none", "distribution"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Chooses between the ways on from a node.
+
+    Attributes
+    ----------
+    exploration: the weight c of the bonus of ways that were visited little.
+    widening: (k, a): a node that was visited n times has at most k * n**a children, as long as one
+        of them is not used up (Coulom 2007; Chaslot et al. 2008).
+    prior: with ``"none"`` the bonus is c * sqrt(ln N / n), for n of N visits (UCB1), and with
+        ``"distribution"`` c * P * sqrt(N) / (1 + n), where P is the probability of the way's value
+        over that of all ways that are left (PUCT, as in AlphaZero).
+    """
+
+    exploration: float
+    widening: tuple[float, float]
+    prior: Prior = "none"
+
+    def __post_init__(self) -> None:
+        factor, exponent = self.widening
+        if not self.exploration >= 0 or not factor > 0 or not 0 <= exponent <= 1:
+            raise ValueError(
+                f"exploration={self.exploration}, widening={self.widening}: give a weight of 0 or "
+                "more, a factor above 0 and an exponent of 0 to 1"
+            )
+        if self.prior not in ("none", "distribution"):
+            raise ValueError(f"prior={self.prior!r}: give 'none' or 'distribution'")
+
+    def way(self, node: Node, best: float) -> Node | None:
+        """The way on from a node; None for a value that was not tried, or where there is no way.
+
+        ``best`` is the highest reward in the whole tree.
+        """
+        ways = node.ways()
+        if not ways or (node.untried and len(node.children) < self.allowed(node.visits)):
+            return None
+        total = math.fsum(way.prior for way in ways)
+        return max(ways, key=lambda way: self.score(way, node.visits, best, way.prior / total))
+
+    def allowed(self, visits: int) -> float:
+        """How many children a node may have after so many visits."""
+        factor, exponent = self.widening
+        return float(factor * max(visits, 1) ** exponent)
+
+    def score(self, way: Node, visits: int, best: float, share: float) -> float:
+        """What speaks for a way on from a node with so many visits (deplodock part 3).
+
+        The best reward seen on it over the best of all, which is in [0, 1], and the bonus.
+        ``share`` is its part of the prior probability of all ways.
+        """
+        value = way.best / best if best > 0 else 0.0
+        if self.prior == "distribution":
+            return value + self.exploration * share * math.sqrt(visits) / (1 + way.visits)
+        return value + self.exploration * math.sqrt(math.log(visits) / way.visits)

@@ -1,0 +1,60 @@
+"""Where line searches start: given traces, the prior's origin, draws from the prior."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlang.errors import InstructionError, InvalidTrace
+from schedlang.schedule import Schedule
+from schedlang.search.drawing import draw
+from schedlang.search.ledger import Ledger
+from schedlang.search.neighbourhood import origin
+from schedlang.search.saved_state import dump_rng, load_rng
+from schedlang.space import Space
+from schedlang.trace import Trace
+
+
+class StartingPoints:
+    """Gives ``given`` first, or the origin where that is None; then draws from the prior."""
+
+    def __init__(
+        self, space: Space, ledger: Ledger, seed: int, given: Sequence[Trace] | None
+    ) -> None:
+        self._space = space
+        self._ledger = ledger
+        self._rng = random.Random(seed)
+        self._at_origin = given is None
+        self._given = list(given or ())
+
+    def put_first(self, traces: Sequence[Trace]) -> None:
+        """Give these before all others."""
+        self._given[:0] = traces
+
+    def next(self) -> Schedule | None:
+        """The next one; None, and a rejection, where it is no program."""
+        try:
+            if self._given:
+                return self._given.pop(0).replay(self._ledger.workload)
+            if self._at_origin:
+                self._at_origin = False
+                return origin(self._space, self._ledger.workload)
+        except (InvalidTrace, InstructionError) as error:
+            self._ledger.refuse(error)
+            return None
+        return draw(self._space, self._rng, self._ledger)
+
+    def save(self) -> dict[str, Any]:
+        """Everything in it as JSON values."""
+        return {
+            "rng": dump_rng(self._rng),
+            "at_origin": self._at_origin,
+            "given": [trace.to_json() for trace in self._given],
+        }
+
+    def load(self, stored: Mapping[str, Any]) -> None:
+        """Continue with what ``save`` gave."""
+        load_rng(self._rng, stored["rng"])
+        self._at_origin = bool(stored["at_origin"])
+        self._given = [Trace.from_json(text, self._ledger.workload) for text in stored["given"]]

@@ -1,0 +1,160 @@
+"""The tree of a tree search: what is known of each prefix of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from schedlang.distributions.base import Decision, Distribution
+
+# More values than any search tries: the true number can have thousands of digits.
+_MANY = 1 << 48
+
+
+class Node:
+    """A prefix of choices and decisions in program order; its children decide the next site.
+
+    Attributes
+    ----------
+    value: the last decision of the prefix, and ``prior`` its probability; None at the root.
+    children: the values of the next site that were tried.
+    rejoined: what follows when the choices made from here on were rolled back: whatever they were,
+        the program goes on alike. ``detour`` holds decisions that lead there.
+    visits: programs below, pending and refused ones included.
+    best: the highest reward of a program below (max-Q), 0 before the first.
+    untried: how many values of the next site have no child; None before the site was met.
+    live: how many of the nodes one step below are not used up.
+    """
+
+    __slots__ = (
+        "best",
+        "children",
+        "detour",
+        "live",
+        "parent",
+        "prior",
+        "rejoined",
+        "untried",
+        "value",
+        "visits",
+    )
+
+    def __init__(
+        self, parent: Node | None = None, value: Decision | None = None, prior: float = 1.0
+    ) -> None:
+        self.parent = parent
+        self.value = value
+        self.prior = prior
+        self.children: dict[Decision, Node] = {}
+        self.rejoined: Node | None = None
+        self.detour: tuple[Decision, ...] = ()
+        self.visits = 0
+        self.best = 0.0
+        self.untried: int | None = None
+        self.live = 0
+
+    @property
+    def used_up(self) -> bool:
+        """Whether every program below was proposed or refused."""
+        return self.untried == 0 and self.live == 0
+
+    def ways(self) -> list[Node]:
+        """The nodes one step below that are not used up, oldest first."""
+        below = list(self.children.values())
+        if self.rejoined is not None:
+            below.append(self.rejoined)
+        return [node for node in below if not node.used_up]
+
+    def path(self) -> Iterator[Node]:
+        """This node and those above it, up to the root."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    # -- growing ---------------------------------------------------------------------------------
+
+    def meet(self, distribution: Distribution) -> None:
+        """The next site draws from ``distribution``."""
+        if self.untried is None:
+            self.untried = min(distribution.size(), _MANY)
+
+    def child(self, value: Decision, prior: float) -> Node:
+        """The node of a value of the next site, made when it is tried first."""
+        found = self.children.get(value)
+        if found is None:
+            assert self.untried
+            self.untried -= 1
+            self.live += 1
+            found = self.children[value] = Node(self, value, prior)
+        return found
+
+    def rejoin(self, detour: Sequence[Decision]) -> Node:
+        """Where the program goes on after the decisions of ``detour`` were rolled back."""
+        if self.rejoined is None:
+            self.live += 1
+            self.detour = tuple(detour)
+            self.rejoined = Node(self, None, self.children[self.detour[0]].prior)
+        return self.rejoined
+
+    def close(self) -> None:
+        """Nothing follows here; what is above is used up too where this was the last way on."""
+        if self.used_up:
+            return
+        self.untried = 0
+        for node in self.path():
+            if not node.used_up:
+                return
+            if node.parent is not None:
+                node.parent.live -= 1
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def visit(self, above: Node | None = None) -> None:
+        """Count a program that ends here, in all nodes from here up to below ``above``."""
+        for node in self.path():
+            if node is above:
+                return
+            node.visits += 1
+
+    def reward(self, reward: float) -> None:
+        """Tell all nodes above what a program that ends here has earned."""
+        for node in self.path():
+            node.best = max(node.best, reward)
+
+
+def dump_tree(root: Node) -> tuple[list[Any], dict[Node, int]]:
+    """The tree as JSON values, a row for each node, and the number of each node's row."""
+    rows: list[Any] = []
+    numbers: dict[Node, int] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        numbers[node] = len(rows)
+        above = -1 if node.parent is None else numbers[node.parent]
+        counts = [node.visits, node.best, node.untried, node.live]
+        rows.append([above, node.value, node.prior, *counts, node.detour])
+        waiting += reversed(node.children.values())
+        if node.rejoined is not None:
+            waiting.append(node.rejoined)
+    return rows, numbers
+
+
+def load_tree(rows: Sequence[Any]) -> list[Node]:
+    """The nodes of a tree that ``dump_tree`` stored, by number; the root comes first."""
+    nodes: list[Node] = []
+    for above, value, prior, visits, best, untried, live, detour in rows:
+        parent = nodes[above] if above >= 0 else None
+        node = Node(parent, _decision(value), float(prior))
+        node.visits, node.best, node.untried, node.live = visits, best, untried, live
+        node.detour = tuple(_decision(item) for item in detour)
+        if parent is not None and node.value is None:
+            parent.rejoined = node
+        elif parent is not None:
+            parent.children[node.value] = node
+        nodes.append(node)
+    return nodes
+
+
+def _decision(stored: Any) -> Any:
+    return tuple(stored) if isinstance(stored, list) else stored

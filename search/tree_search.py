@@ -1,0 +1,222 @@
+"""Single-player Monte Carlo tree search (Schadd et al. 2008; deplodock part 3)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlang.errors import InstructionError, InvalidTrace
+from schedlang.schedule import Schedule
+from schedlang.search.adviser import Adviser
+from schedlang.search.cost_model import CostModel
+from schedlang.search.drawing import PATIENCE as BARREN
+from schedlang.search.drawing import nothing_new
+from schedlang.search.ledger import Ledger, Told
+from schedlang.search.saved_state import dump_rng, dump_state, load_rng, load_state
+from schedlang.search.selection import Prior, Selection
+from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
+from schedlang.search.tree import Node, dump_tree, load_tree
+from schedlang.search.walk import Rollout, Walk
+from schedlang.space import Space
+from schedlang.trace import Trace
+from schedlang.workload import Workload
+
+
+class TreeSearch(Strategy):
+    """Descends a tree of choices and decisions, in program order, towards the best rewards.
+
+    The reward of a program is 1 / latency, 0 where it failed or could not be made. A descent takes
+    at each site the way on that ``Selection`` scores highest, until it tries a value that is new
+    there; the rest is a rollout. Before the first reward, programs are drawn from the prior. A node
+    keeps the best reward below it; a part of the tree with every program proposed is not entered
+    again, so no sequence of decisions is tried twice. Visits count from the proposal on, so that a
+    batch spreads out.
+
+    Parameters
+    ----------
+    space, workload: what to search.
+    seed: equal seeds, told the same outcomes, propose the same.
+    exploration: weight of the bonus of ways that were visited little. UCB1's sqrt(2) suits many
+        thousands of trials; the default was found best for 64 to 256.
+    widening: (k, a): a node has at most k * n**a children after n visits. New ones are drawn from
+        the prior.
+    follow: probability that a rollout takes at a site what the best program so far took there,
+        where that is possible, and does not draw from the prior. 0 is plain tree search.
+    prior: ``"distribution"`` scores by PUCT with the probabilities of the space, not by UCB1.
+    cost_model: once trained, it picks each proposal out of ``rollouts`` descents. It learns from
+        every outcome.
+    rollouts: programs made for a proposal, with a cost model.
+    patience: finished after so many outcomes in a row that are no improvement; None for never. An
+        outcome that comes later and is one lets it go on.
+    """
+
+    name = "tree_search"
+
+    def __init__(
+        self,
+        space: Space,
+        workload: Workload,
+        seed: int = 0,
+        *,
+        exploration: float = 0.5,
+        widening: tuple[float, float] = (2.0, 0.6),
+        follow: float = 0.7,
+        prior: Prior = "none",
+        cost_model: CostModel | None = None,
+        rollouts: int = 8,
+        patience: int | None = 60,
+    ) -> None:
+        if not 0 <= follow <= 1 or rollouts < 1 or (patience is not None and patience < 1):
+            raise ValueError(
+                f"follow={follow}, rollouts={rollouts}, patience={patience}: give a probability "
+                "and numbers of 1 or more"
+            )
+        self._space = space
+        self._ledger = Ledger(workload)
+        self._rng = random.Random(seed)
+        self._selection = Selection(exploration, widening, prior)
+        self._follow = follow
+        self._adviser = None if cost_model is None else Adviser(cost_model, workload.key)
+        self._rollouts = rollouts
+        self._patience = patience
+        self._root = Node()
+        self._pending: dict[int, Node] = {}
+        self._best: Told | None = None
+        self._favourite: dict[str, Any] = {}
+        self._without_gain = 0
+        self._barren = 0
+        self._seconds = 0.0
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    def ask(self, n: int) -> list[Proposal]:
+        proposals: list[Proposal] = []
+        while len(proposals) < n and self.finished is None:
+            proposal = self._propose()
+            if proposal is None:
+                self._barren += 1
+            else:
+                self._barren = 0
+                proposals.append(proposal)
+        return proposals
+
+    def _propose(self) -> Proposal | None:
+        found = self._descend()
+        if found is None:
+            return None
+        walk, schedule = found
+        leaf = walk.commit()
+        proposal = self._ledger.admit(schedule)
+        if proposal is not None:
+            self._pending[proposal.id] = leaf
+            if self._adviser is not None:
+                self._adviser.propose(proposal.id, schedule)
+        return proposal
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        told = self._ledger.settle(outcomes)
+        if self._adviser is not None:
+            self._adviser.tell(told)
+        for one in told:
+            leaf = self._pending.pop(one.id)
+            self._without_gain += 1
+            if one.measurement.ok:
+                self._reward(one, leaf)
+
+    def _reward(self, one: Told, leaf: Node) -> None:
+        latency = one.measurement.latency
+        leaf.reward(1 / latency)
+        if self._best is None or latency < self._best.measurement.latency:
+            self._lead(one)
+            self._without_gain = 0
+
+    def _lead(self, best: Told) -> None:
+        self._best = best
+        self._favourite = _decisions(best.trace)
+
+    @property
+    def finished(self) -> str | None:
+        if self._root.used_up:
+            return self._used_up()
+        if self._barren >= BARREN:
+            return nothing_new(self._barren, self._ledger)
+        if self._patience is not None and self._without_gain >= self._patience:
+            return f"no improvement in {self._without_gain} measurements"
+        return None
+
+    def _used_up(self) -> str:
+        if self._ledger.proposed:
+            return f"all {self._ledger.proposed} programs proposed"
+        return f"no valid program in all {len(self._ledger.rejections)} there are"
+
+    @property
+    def rejections(self) -> Sequence[Rejection]:
+        return self._ledger.rejections
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        advice = {} if self._adviser is None else self._adviser.seconds
+        return {"replay": self._seconds, **advice}
+
+    # -- descending ------------------------------------------------------------------------------
+
+    def _descend(self) -> tuple[Walk, Schedule] | None:
+        """A descent and its program; None where no program came of it."""
+        if self._adviser is None or not self._adviser.ready:
+            return self._run()
+        found = [run for run in (self._run() for _ in range(self._rollouts)) if run is not None]
+        if not found:
+            return None
+        return found[self._adviser.best_first([schedule for _, schedule in found])[0]]
+
+    def _run(self) -> tuple[Walk, Schedule] | None:
+        started = time.perf_counter()
+        rollout = Rollout(self._rng, self._favourite, self._follow)
+        walk = Walk(self._root, self._selection, rollout)
+        try:
+            return walk, self._space.run(self._ledger.workload, walk)
+        except (InvalidTrace, InstructionError) as error:
+            self._ledger.refuse(error)
+            walk.commit()
+            return None
+        finally:
+            self._seconds += time.perf_counter() - started
+
+    # -- its state -------------------------------------------------------------------------------
+
+    def save(self) -> str:
+        rows, numbers = dump_tree(self._root)
+        state = {
+            "rng": dump_rng(self._rng),
+            "ledger": self._ledger.save(),
+            "tree": rows,
+            "pending": [[number, numbers[leaf]] for number, leaf in self._pending.items()],
+            "best": None if self._best is None else self._best.id,
+            "without_gain": self._without_gain,
+            "barren": self._barren,
+            "model": None if self._adviser is None else self._adviser.save(),
+        }
+        return dump_state(self.name, state)
+
+    def load(self, state: str) -> None:
+        def read(stored: Any) -> None:
+            self._ledger.load(stored["ledger"])
+            load_rng(self._rng, stored["rng"])
+            nodes = load_tree(stored["tree"])
+            self._root = nodes[0]
+            self._pending = {int(number): nodes[row] for number, row in stored["pending"]}
+            if stored["best"] is not None:
+                self._lead(next(one for one in self._ledger.told if one.id == stored["best"]))
+            self._without_gain = int(stored["without_gain"])
+            self._barren = int(stored["barren"])
+            if self._adviser is not None:
+                self._adviser.load(stored["model"], self._ledger.pending)
+
+        load_state(self.name, state, read)
+
+
+def _decisions(trace: Trace) -> dict[str, Any]:
+    """What was drawn at each site, and the number of the option at each choice."""
+    return {step.site: step.decision for step in trace.instructions if step.site}

@@ -16,11 +16,11 @@ from schedlang.search.cost_model import Scores
 from schedlang.search.trees import grow_trees
 from schedlang.trace import Trace
 
-ROUNDS = 60
+ROUNDS = 120
 LEAST_WEIGHT = 0.2
 """Weight of a candidate that failed or is very slow; the best has weight 1."""
 
-_SETTINGS = {"num_leaves": 6, "learning_rate": 0.15, "feature_fraction": 0.5}
+_SETTINGS = {"num_leaves": 6, "learning_rate": 0.08, "feature_fraction": 0.5}
 _MISSING = float("nan")
 
 

@@ -21,8 +21,9 @@ class Selection:
     widening: (k, a): a node that was visited n times has at most k * n**a children, as long as one
         of them is not used up (Coulom 2007; Chaslot et al. 2008).
     prior: with ``"none"`` the bonus is c * sqrt(ln N / n), for n of N visits (UCB1), and with
-        ``"distribution"`` c * P * sqrt(N) / (1 + n), where P is the probability of the way's value
-        over that of all ways that are left (PUCT, as in AlphaZero).
+        ``"distribution"`` c * P * sqrt(N) / (1 + n), as in AlphaZero's PUCT, but with P the
+        probability of the way's value over the average of all ways that are left: 1 where all are
+        equally likely, so that c means the same for a few options and for hundreds.
     """
 
     exploration: float
@@ -47,21 +48,21 @@ class Selection:
         ways = node.ways()
         if not ways or (node.untried and len(node.children) < self.allowed(node.visits)):
             return None
-        total = math.fsum(way.prior for way in ways)
-        return max(ways, key=lambda way: self.score(way, node.visits, best, way.prior / total))
+        usual = math.fsum(way.prior for way in ways) / len(ways)
+        return max(ways, key=lambda way: self.score(way, node.visits, best, way.prior / usual))
 
     def allowed(self, visits: int) -> float:
         """How many children a node may have after so many visits."""
         factor, exponent = self.widening
         return float(factor * max(visits, 1) ** exponent)
 
-    def score(self, way: Node, visits: int, best: float, share: float) -> float:
+    def score(self, way: Node, visits: int, best: float, odds: float) -> float:
         """What speaks for a way on from a node with so many visits (deplodock part 3).
 
         The best reward seen on it over the best of all, which is in [0, 1], and the bonus.
-        ``share`` is its part of the prior probability of all ways.
+        ``odds`` is its prior probability over that of an average way.
         """
         value = way.best / best if best > 0 else 0.0
         if self.prior == "distribution":
-            return value + self.exploration * share * math.sqrt(visits) / (1 + way.visits)
+            return value + self.exploration * odds * math.sqrt(visits) / (1 + way.visits)
         return value + self.exploration * math.sqrt(math.log(visits) / way.visits)

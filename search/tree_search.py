@@ -38,13 +38,14 @@ class TreeSearch(Strategy):
     ----------
     space, workload: what to search.
     seed: equal seeds, told the same outcomes, propose the same.
-    exploration: weight of the bonus of ways that were visited little. UCB1's sqrt(2) suits many
-        thousands of trials; the default was found best for 64 to 256.
-    widening: (k, a): a node has at most k * n**a children after n visits. New ones are drawn from
-        the prior.
+    exploration: weight of the bonus of ways that were visited little, for 64 to 128 trials. UCB1's
+        usual sqrt(2) pays off after thousands only; 0.1 to 0.5 suits it here.
+    widening: (k, a): a node has at most k * n**a children after n visits. New ones are drawn as
+        rollouts draw.
     follow: probability that a rollout takes at a site what the best program so far took there,
         where that is possible, and does not draw from the prior. 0 is plain tree search.
-    prior: ``"distribution"`` scores by PUCT with the probabilities of the space, not by UCB1.
+    prior: ``"distribution"`` scores by PUCT with the probabilities of the space, ``"none"`` by
+        UCB1.
     cost_model: once trained, it picks each proposal out of ``rollouts`` descents. It learns from
         every outcome.
     rollouts: programs made for a proposal, with a cost model.
@@ -60,10 +61,10 @@ class TreeSearch(Strategy):
         workload: Workload,
         seed: int = 0,
         *,
-        exploration: float = 0.5,
+        exploration: float = 0.1,
         widening: tuple[float, float] = (2.0, 0.6),
         follow: float = 0.7,
-        prior: Prior = "none",
+        prior: Prior = "distribution",
         cost_model: CostModel | None = None,
         rollouts: int = 8,
         patience: int | None = 60,

@@ -19,7 +19,7 @@ Candidate = dict[str, Decision]
 
 
 def made_up(count: int, seed: int) -> tuple[list[Candidate], list[float | None]]:
-    """Tiles of 64, a choice that adds a site, and a number that does not matter; some fail.
+    """Three factors, a choice that adds a site, and a number that does not matter; some fail.
 
     The time has its minimum where the last two factors make 8.
     """
@@ -27,8 +27,7 @@ def made_up(count: int, seed: int) -> tuple[list[Candidate], list[float | None]]
     candidates: list[Candidate] = []
     latencies: list[float | None] = []
     for number in range(count):
-        cuts = sorted(rng.choices(range(7), k=2))
-        tile = 2 ** cuts[0], 2 ** (cuts[1] - cuts[0]), 2 ** (6 - cuts[1])
+        tile = tuple(2 ** rng.randrange(6) for _ in range(3))
         candidate: Candidate = {"tile": tile, "cached": rng.randrange(2), "noise": rng.randrange(9)}
         time = 1.0 + abs(math.log2(tile[1] * tile[2]) - 3)
         if candidate["cached"]:
@@ -57,12 +56,12 @@ def test_values_of_a_trace_are_its_decisions_and_option_numbers() -> None:
 
 
 def test_it_learns_what_makes_candidates_fast() -> None:
-    """Every seed from 0 to 19 gave 0.94 or more; random scores give 0.5."""
+    """Every seed from 0 to 19 gave 0.84 or more, 0.75 without products; random scores give 0.5."""
     working = [pair for pair in zip(*made_up(64, 1), strict=True) if pair[1] is not None]
     accuracy = pairwise_accuracy(
         trained().predict([candidate for candidate, _ in working]), [time for _, time in working]
     )
-    assert accuracy is not None and accuracy > 0.9
+    assert accuracy is not None and accuracy > 0.8
 
 
 def test_before_it_is_told_something_it_knows_nothing() -> None:

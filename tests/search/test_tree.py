@@ -108,8 +108,8 @@ def test_puct_weighs_the_bonus_by_the_prior() -> None:
     assert puct.score(way, 16, 2.0, 0.25) == pytest.approx(0.425)
 
 
-def test_puct_takes_the_share_among_the_ways_that_are_left() -> None:
-    """Of equal rewards: 0.75 c / 5 after 4 visits against 0.25 c / 2, which 0.75 c / 7 is below."""
+def test_puct_weighs_the_priors_of_the_ways_that_are_left() -> None:
+    """Of equal rewards: 1.5 c / 5 after 4 visits against 0.5 c / 2, which 1.5 c / 7 is below."""
     root = Node()
     root.meet(Categorical((0, 1, 2)))
     for value, visits, prior in ((0, 4, 0.6), (1, 1, 0.2), (2, 1, 0.2)):
@@ -120,6 +120,20 @@ def test_puct_takes_the_share_among_the_ways_that_are_left() -> None:
     assert puct.way(root, 1.0) is root.children[0]
     root.children[0].visits = 6
     assert puct.way(root, 1.0) is root.children[1]
+
+
+def test_with_equal_priors_puct_weighs_by_visits_however_many_ways_there_are() -> None:
+    """The less visited way is 0.05 worse and has a bonus of c sqrt(4) / 2 against c sqrt(4) / 3."""
+    for options in (2, 400):
+        root = Node()
+        root.meet(Categorical(tuple(range(options))))
+        for value in range(options):
+            child_of(root, value, 1, 0.5, 1 / options)
+        good, rare = root.children[0], root.children[1]
+        good.best, good.visits, rare.best = 1.0, 2, 0.95
+        root.visits = 4
+        assert Selection(0.14, (999.0, 1.0), "distribution").way(root, 1.0) is good
+        assert Selection(0.16, (999.0, 1.0), "distribution").way(root, 1.0) is rare
 
 
 def test_exploration_decides_between_the_best_and_the_less_visited() -> None:

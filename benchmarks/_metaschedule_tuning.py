@@ -1,0 +1,161 @@
+"""MetaSchedule's own tuning run: its space, evolutionary search, cost model, builder and runner."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from _race import Run, Trial
+
+import schedlang as sl
+
+TRIALS_A_ROUND = 64
+_LOGGER = "tvm.s_tir.meta_schedule"
+
+
+def tune_metaschedule(workload: sl.Workload, target: sl.Target, trials: int, seed: int) -> Run:
+    """``tune_tir`` with its defaults, 64 trials a round.
+
+    An exception of its search or of a candidate ends the run; it then has what was measured before.
+    The process should have TVM_NUM_THREADS set to the number of cores: its runner inherits that.
+    Wall time begins when the builder is there and this process has parsed the tensor intrinsics,
+    which takes seconds; that the builder's processes do the same in each round is part of it.
+    """
+    import tvm.s_tir.tensor_intrin  # noqa: F401
+    from tvm.s_tir import meta_schedule as ms
+
+    # It warns about every level but its chattiest two.
+    logging.getLogger(_LOGGER).setLevel(logging.ERROR)
+    measured: list[Trial] = []
+    error = ""
+    builder = _builder()
+    started = time.time()
+    with tempfile.TemporaryDirectory() as work_dir, ms.Profiler() as profiler:
+        callback, runner = _observers(measured, started)
+        try:
+            ms.tune_tir(
+                mod=workload.mod,
+                target=target.tvm_target(),
+                work_dir=work_dir,
+                max_trials_global=trials,
+                num_trials_per_iter=min(TRIALS_A_ROUND, trials),
+                builder=builder,
+                runner=runner,
+                measure_callbacks=[*ms.MeasureCallback.create("default"), callback],
+                seed=seed,
+            )
+        except Exception as raised:
+            lines = str(raised).strip().splitlines() or [""]
+            error = f"{type(raised).__name__}: {lines[-1]}"
+        seconds = time.time() - started
+        split = _split(profiler.get(), seconds)
+        _close_logs()
+    if not error and len(measured) < trials:
+        error = "it ended early"
+    return Run(measured, seconds, split=split, error=error)
+
+
+def _builder() -> Any:
+    """The local builder as ``tune_tasks`` makes it, but for where its time-out begins.
+
+    It starts new processes in each round. By default each parses the tensor intrinsics in the time
+    of its first candidate, which fails on a busy machine; here it does so before.
+    """
+    from tvm.s_tir.meta_schedule.builder import LocalBuilder
+    from tvm.s_tir.meta_schedule.utils import cpu_count
+
+    def parse_intrinsics() -> None:
+        import tvm.s_tir.tensor_intrin  # noqa: F401
+
+    return LocalBuilder(max_workers=cpu_count(logical=False), initializer=parse_intrinsics)
+
+
+def _observers(measured: list[Trial], started: float) -> tuple[Any, Any]:
+    """A callback that appends what each round measured, and a runner that notes when.
+
+    The runner is MetaSchedule's local one, which runs one candidate after the other in any case.
+    """
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
+    from tvm.s_tir.meta_schedule.runner import LocalRunner, PyRunner
+
+    ends: list[float] = []
+
+    @derived_object
+    class ClockedRunner(PyRunner):
+        def __init__(self) -> None:
+            super().__init__()
+            self.local = LocalRunner()
+
+        def run(self, runner_inputs: Any) -> list[Any]:
+            futures = []
+            for one in runner_inputs:
+                futures += self.local.run([one])
+                ends.append(time.time() - started)
+            return futures
+
+    @derived_object
+    class Recorder(PyMeasureCallback):
+        def apply(
+            self,
+            task_scheduler: Any,
+            task_id: int,
+            measure_candidates: Any,
+            builder_results: Any,
+            runner_results: Any,
+        ) -> None:
+            round_end = time.time() - started
+            times = iter(ends)
+            for candidate, built, ran in zip(
+                measure_candidates, builder_results, runner_results, strict=True
+            ):
+                end = round_end if built.artifact_path is None else next(times)
+                measured.append(_trial(candidate, built, ran, end))
+            ends.clear()
+
+    return Recorder(), ClockedRunner()
+
+
+def _trial(candidate: Any, built: Any, ran: Any, end: float) -> Trial:
+    module = candidate.sch.mod
+    if built.artifact_path is None:
+        return Trial(end, None, _failure("build", built.error_msg), lambda: module)
+    if ran.run_secs is None or not len(ran.run_secs):
+        return Trial(end, None, _failure("run", ran.error_msg), lambda: module)
+    seconds = [float(value) for value in ran.run_secs]
+    # Its database ranks by the mean; there is one repeat by default.
+    return Trial(end, sum(seconds) / len(seconds), "ok", lambda: module)
+
+
+def _failure(step: str, message: Any) -> str:
+    return f"{step}_{'timeout' if 'Timeout' in str(message) else 'error'}"
+
+
+def _split(profile: Mapping[str, Any], seconds: float) -> dict[str, float]:
+    """Wall seconds by part; ``other`` is what its profiler does not name, mostly start-up."""
+    parts = dict.fromkeys(("search", "build", "run", "model"), 0.0)
+    for name, spent in profile.items():
+        if part := _part(name):
+            parts[part] += float(spent)
+    return {**parts, "other": seconds - sum(parts.values())}
+
+
+def _part(name: str) -> str | None:
+    if name in ("EvoSearch/Evolve/PredictNormalizedScore", "MeasureCallback/UpdateCostModel"):
+        return "model"
+    # Deeper names are parts of these.
+    if name.startswith("EvoSearch/") and not name.startswith("EvoSearch/Evolve/Misc/"):
+        return "search"
+    return {"SendToBuilder": "build", "SendToRunner": "run", "JoinRunnerFutures": "run"}.get(name)
+
+
+def _close_logs() -> None:
+    """Its log files lie in a directory that goes."""
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if name.startswith(_LOGGER) and isinstance(logger, logging.Logger):
+            for handler in list(logger.handlers):
+                logger.removeHandler(handler)
+                handler.close()

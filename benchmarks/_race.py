@@ -1,0 +1,175 @@
+"""Runs of searches, and what compares them: curves, finals between all of them, figures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from _contest import FINALISTS
+
+import schedlang as sl
+from schedlang.errors import SchedlangError
+from schedlang.targets import LocalCPU
+from schedlang.tvm.program import structural_key
+
+# Building and verifying some dozens of finalists takes most of it.
+FINALS_SECONDS = 60.0
+
+Point = tuple[int, float, float]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate that a search had measured.
+
+    Attributes
+    ----------
+    seconds: wall time from the start of the run until it was measured.
+    latency: in seconds, as the search's own measurer found it; None if it does not work.
+    status: how its measurement ended.
+    program: makes its module.
+    """
+
+    seconds: float
+    latency: float | None
+    status: str
+    program: Callable[[], Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A tuning run.
+
+    Attributes
+    ----------
+    trials: what was measured, in order.
+    seconds: wall time of all of it, start-up and finals too.
+    winner: number of the trial that it gives back; None takes the fastest.
+    split: wall seconds by part, as it tells them.
+    error: what ended it before its time; empty if nothing did.
+    """
+
+    trials: Sequence[Trial]
+    seconds: float
+    winner: int | None = None
+    split: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+
+    def curve(self) -> list[Point]:
+        """(trial, seconds, best latency) at each that is faster than all before, and at the end."""
+        points: list[Point] = []
+        best = math.inf
+        for number, trial in enumerate(self.trials, 1):
+            if trial.latency is not None and trial.latency < best:
+                best = trial.latency
+                points.append((number, trial.seconds, best))
+        if points:
+            points.append((len(self.trials), self.seconds, best))
+        return points
+
+    def seconds_after(self, count: int) -> float:
+        """Wall time until so many were measured; of the whole run if there were no more."""
+        return self.seconds if count >= len(self.trials) else self.trials[count - 1].seconds
+
+    def fastest(self, count: int) -> list[Any]:
+        """Programs of the best of its first ``count`` trials, by its own word."""
+        numbers = [n for n, one in enumerate(self.trials[:count]) if one.latency is not None]
+        numbers.sort(key=lambda n: (n != self.winner, self.trials[n].latency))
+        return [self.trials[number].program() for number in numbers[:FINALISTS]]
+
+    def failures(self) -> Counter[str]:
+        """Candidates that do not work, by status."""
+        return Counter(trial.status for trial in self.trials if trial.latency is None)
+
+
+def tune_schedlang(workload: sl.Workload, search: str, trials: int, seed: int) -> Run:
+    """What ``tune`` does for a user of that search, with all its defaults.
+
+    An exception of the search is the run's result: it has found nothing.
+    """
+    started = time.time()
+    try:
+        result = sl.tune(workload, search=search, trials=trials, seed=seed, progress=False)
+    except Exception as error:
+        traceback.print_exc()
+        return Run([], time.time() - started, error=f"{type(error).__name__}: {error}")
+    winner = None
+    try:
+        winner = [record.id for record in result.records].index(result.best.record.id)
+    except SchedlangError:
+        pass  # nothing works; the failures say why
+    return Run(
+        [_trial(workload, record, started) for record in result.records],
+        result.seconds,
+        winner,
+        split=result.time_split,
+        error="" if len(result.records) >= trials else result.finished,
+    )
+
+
+def _trial(workload: sl.Workload, record: sl.Record, started: float) -> Trial:
+    return Trial(
+        record.created - started,
+        record.latency if record.ok else None,
+        str(record.status),
+        lambda: sl.Trace.from_json(record.trace_json, workload).replay().mod,
+    )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the finals of one workload and seed put every entry.
+
+    Attributes
+    ----------
+    latencies: in seconds, by entry; entries without a program that works are left out.
+    failures: finalists that turned out not to work, by entry and status.
+    """
+
+    latencies: dict[Any, float]
+    failures: dict[Any, Counter[str]]
+
+
+def hold_finals(
+    workload: sl.Workload, target: sl.Target, entries: Mapping[Any, Sequence[Any]]
+) -> Standing:
+    """Time the programs of all entries against each other, one sample in turn, all verified.
+
+    A program of several entries is timed once: they share its latency.
+    """
+    numbers: dict[str, int] = {}
+    modules: list[Any] = []
+    members: dict[Any, list[int]] = {}
+    for entry, programs in entries.items():
+        for module in programs:
+            number = numbers.setdefault(structural_key(module), len(modules))
+            if number == len(modules):
+                modules.append(module)
+            members.setdefault(entry, []).append(number)
+    standing = Standing({}, {})
+    if not modules:
+        return standing
+    with LocalCPU(workload, target) as measurer:
+        candidates = list(itertools.starmap(sl.Candidate, enumerate(modules)))
+        found = measurer.remeasure(candidates, budget_seconds=FINALS_SECONDS)
+    for entry, own in members.items():
+        working = [found[number].latency for number in own if found[number].ok]
+        failed = Counter(str(found[number].status) for number in own if not found[number].ok)
+        if working:
+            standing.latencies[entry] = min(working)
+        if failed:
+            standing.failures[entry] = failed
+    return standing
+
+
+def fits(elapsed: float, needed: float, number: int, count: int, limit: float | None) -> bool:
+    """Whether ``needed`` seconds more stay in the share of the time limit of the first ``number``
+    of ``count`` equal parts; what earlier parts left is theirs.
+    """
+    return limit is None or elapsed + needed <= limit * number / count

@@ -1,0 +1,82 @@
+"""The standard workloads in torch, compiled: ``torch.compile(mode="max-autotune")``, frozen.
+
+Weights are constants, as they are in a model that is served: Inductor packs and folds them when it
+compiles (its ``freezing``), and only the data is an argument. Matrix products have two arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+from _torch_operators import Eager, TorchOperator
+
+import schedlang as sl
+
+# What the operators call the tensors that a model keeps.
+_WEIGHTS = ("weight", "w", "kernel", "bias", "scale", "offset")
+_LIBRARY_CALL = re.compile(r"(?:extern_kernels|torch\.ops\.(?:aten|mkldnn|mkl))\.\w+(?=[.(])")
+_GENERATED = re.compile(r"\bcpp_\w*(?=\()")
+
+
+class CompiledOperator(TorchOperator):
+    """As ``TorchOperator``, compiled on as many threads. ImportError or the compiler's own
+    exception where that does not work.
+
+    Attributes
+    ----------
+    library_calls: the functions of a library that the compiled code calls, such as
+        ``extern_kernels.bmm``: where there are some, max-autotune has found nothing faster, or has
+        no code of its own.
+    kernels: how many kernels it has generated.
+    """
+
+    def __init__(self, workload: sl.Workload, threads: int) -> None:
+        import torch
+        from torch._inductor import config
+        from torch._inductor.utils import run_and_get_code
+
+        super().__init__(workload, threads)
+        module, data = _as_model(self._eager.call)
+        compiled = torch.compile(module, mode="max-autotune")
+        # Nothing of an earlier run is used: what it measured may have been disturbed.
+        settings = config.patch(freezing=True, force_disable_caches=True)
+        # It prints what it tries.
+        with settings, torch.inference_mode(), contextlib.redirect_stderr(io.StringIO()):
+            _, sources = run_and_get_code(compiled, *data)
+        code = "\n".join(sources)
+        self.library_calls = sorted({name.split(".")[-1] for name in _LIBRARY_CALL.findall(code)})
+        self.kernels = len(set(_GENERATED.findall(code)))
+        self._eager = Eager(lambda: compiled(*data), self._eager.layout)
+
+
+def _as_model(call: Callable[[], Any]) -> tuple[Any, list[Any]]:
+    """A module that keeps the weights that ``call`` closes over, and what it has to be given."""
+    import torch
+
+    names = call.__code__.co_freevars
+    values = [cell.cell_contents for cell in call.__closure__ or ()]
+    bound = dict(zip(names, values, strict=True))
+    tensors = {name: value for name, value in bound.items() if isinstance(value, torch.Tensor)}
+    weights = {name: value for name, value in tensors.items() if name in _WEIGHTS}
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, value in weights.items():
+                self.register_parameter(name, torch.nn.Parameter(value, requires_grad=False))
+
+        def forward(self, *data: Any) -> Any:
+            given = dict(zip(arguments, data, strict=True))
+            cells = [
+                types.CellType(getattr(self, name) if name in weights else given.get(name, value))
+                for name, value in bound.items()
+            ]
+            return types.FunctionType(call.__code__, call.__globals__, closure=tuple(cells))()
+
+    arguments = [name for name in tensors if name not in weights]
+    return Model().eval(), [tensors[name] for name in arguments]

@@ -1,0 +1,262 @@
+"""Which search finds fast kernels soonest: schedlang's searches and MetaSchedule's own.
+
+Every search of schedlang is run as a user runs it, ``tune(workload, search=..., trials=...)``, on
+the default space, with equal trials. MetaSchedule tunes the same workload with its defaults: its
+space, evolutionary search, cost model, builder and runner. Wall time is all that a run takes: start
+of the workers, verification and finals too. For schedlang's default search, ``auto``, and for
+``explore_exploit``, which explores longer when it has more trials, the smaller number of trials is
+a run of its own; for the others it is read off the larger run. What ``auto`` is does not run again
+under its own name.
+
+The best three programs of every run, by its own word, are then timed against each other in one
+worker, one sample in turn, and verified; these latencies are compared. Curves show what each run
+measured itself while it searched.
+
+Figures (geometric means over workloads of the median over seeds; above 1 is better):
+
+* ``quality_64_vs_256``: MetaSchedule's latency after 256 trials over the default's after 64
+  (target 1.0), and ``time_ratio``, the wall times of these two runs (target 8);
+* ``quality_256_vs_256``: both after 256 (target 1.3), and ``worst_256``, the lowest (target 0.95).
+
+With ``--subset``, six workloads and one seed, the whole takes at most an hour: searches other than
+the two of these figures are left out where the time does not allow them, and named. ``--json``
+writes after each run, and ``--resume`` continues there. Needs the ``bench`` extra.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from _contest import WORKLOADS, show
+from _metaschedule_tuning import tune_metaschedule
+from _race import Run, fits, hold_finals, tune_schedlang
+from _race_figures import DEFAULT, PEER, figures, print_figures, print_workload
+
+import schedlang as sl
+from schedlang.search import SEARCHES
+from schedlang.search.named import AUTO
+
+SUBSET = ("GMM", "C2D", "DEP", "T2D", "SFM", "TBG")
+SUBSET_SECONDS = 57 * 60.0
+RACERS = (
+    DEFAULT,
+    PEER,
+    "random",
+    "evolutionary",
+    "coordinate_descent",
+    "explore_exploit",
+    "tree_search",
+)
+# Their first trials depend on how many there will be: each number needs a run of its own.
+_PLANNERS = (DEFAULT, "explore_exploit")
+# Finals of a workload take about this long.
+_FINALS_SECONDS = 45.0
+
+
+@dataclass
+class Race:
+    """What was run and found, and the file that keeps it.
+
+    Attributes
+    ----------
+    trials: the smaller and the larger number.
+    rows: one for each run; finals: one for each workload and seed.
+    left_out: runs that did not fit in ``limit`` seconds.
+    path: JSON file that is written after each run; None for none.
+    """
+
+    names: Sequence[str]
+    seeds: Sequence[int]
+    searches: Sequence[str]
+    trials: tuple[int, int]
+    limit: float | None
+    path: Path | None
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    finals: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[dict[str, Any]] = field(default_factory=list)
+    target: sl.Target = field(default_factory=lambda: sl.Target("cpu"))
+
+    def run(self) -> None:
+        """All workloads and seeds, one after the other; prints each workload's table."""
+        started = time.monotonic()
+        units = [(name, seed) for name in self.names for seed in self.seeds]
+        for number, (name, seed) in enumerate(units):
+            if not any(one["workload"] == name and one["seed"] == seed for one in self.finals):
+                self._run_unit(name, seed, number, len(units), started)
+            if seed == self.seeds[-1]:
+                print_workload(name, self.searches, self.trials, self.rows, self.finals)
+
+    def _run_unit(self, name: str, seed: int, number: int, count: int, started: float) -> None:
+        workload = sl.workloads.get(name)
+        runs: dict[tuple[str, int], Run] = {}
+        longest = 0.0
+        for search, trials in plan(self.searches, self.trials, number):
+            needed = longest + _FINALS_SECONDS
+            optional = search not in (DEFAULT, PEER)
+            elapsed = time.monotonic() - started
+            if optional and not fits(elapsed, needed, number + 1, count, self.limit):
+                self.left_out.append(
+                    {"workload": name, "search": search, "seed": seed, "trials": trials}
+                )
+                continue
+            if search == PEER:
+                run = tune_metaschedule(workload, self.target, trials, seed)
+            else:
+                run = tune_schedlang(workload, search, trials, seed)
+                longest = max(longest, run.seconds)
+            runs[search, trials] = run
+            self.rows.append(self._row(name, search, seed, trials, run))
+            self._save()
+        self.finals.append(self._hold_finals(workload, name, seed, runs))
+        self._save()
+
+    def _row(self, name: str, search: str, seed: int, trials: int, run: Run) -> dict[str, Any]:
+        row = {
+            "workload": name,
+            "search": search,
+            "seed": seed,
+            "trials": trials,
+            "measured": len(run.trials),
+            "seconds": run.seconds,
+            "seconds_after": {str(n): run.seconds_after(n) for n in self._counts(search, trials)},
+            "failures": dict(run.failures()),
+            "split": dict(run.split),
+            "error": run.error,
+            "curve": run.curve(),
+        }
+        best = row["curve"][-1][2] if row["curve"] else None
+        failed = "".join(f", {n} {status}" for status, n in run.failures().items())
+        print(
+            f"{name:4} seed {seed} {search:18} {trials:4} trials {run.seconds:7.1f} s, "
+            f"{show(best, 0, 1, 1e6)} us{failed} {run.error}",
+            flush=True,
+        )
+        return row
+
+    def _counts(self, search: str, trials: int) -> tuple[int, ...]:
+        """Numbers of trials that a run tells about."""
+        return (trials,) if search in _PLANNERS else self.trials
+
+    def _hold_finals(
+        self, workload: sl.Workload, name: str, seed: int, runs: dict[tuple[str, int], Run]
+    ) -> dict[str, Any]:
+        entries = {
+            (search, count): run.fastest(count)
+            for (search, trials), run in runs.items()
+            for count in self._counts(search, trials)
+        }
+        standing = hold_finals(workload, self.target, entries)
+        latencies: dict[str, dict[str, float]] = {search: {} for search, _ in runs}
+        for (search, count), latency in standing.latencies.items():
+            latencies[search][str(count)] = latency
+        failures = {
+            f"{search} {count}": dict(failed)
+            for (search, count), failed in standing.failures.items()
+        }
+        return {"workload": name, "seed": seed, "latency": latencies, "failures": failures}
+
+    def summary(self) -> dict[str, Any]:
+        """What the JSON file holds."""
+        return {
+            **figures(self.searches, self.trials, self.rows, self.finals),
+            "target": self.target.key,
+            DEFAULT: AUTO,
+            "trials": list(self.trials),
+            "seeds": list(self.seeds),
+            "left_out": self.left_out,
+            "finals": self.finals,
+            "rows": self.rows,
+        }
+
+    def _save(self) -> None:
+        if self.path is not None:
+            partial = self.path.with_suffix(".part")
+            partial.write_text(json.dumps(self.summary(), indent=1) + "\n")
+            partial.replace(self.path)
+
+    def resume(self) -> None:
+        """Take over from the file the workloads and seeds whose finals it holds."""
+        if self.path is None or not self.path.exists():
+            return
+        known = json.loads(self.path.read_text())
+        if known["target"] != self.target.key or known["trials"] != list(self.trials):
+            raise SystemExit(f"{self.path} is of another machine or of other trials")
+        self.finals = known["finals"]
+        done = {(one["workload"], one["seed"]) for one in self.finals}
+        for kept, found in ((self.rows, known["rows"]), (self.left_out, known["left_out"])):
+            kept += [one for one in found if (one["workload"], one["seed"]) in done]
+
+
+def plan(searches: Sequence[str], trials: tuple[int, int], number: int) -> list[tuple[str, int]]:
+    """Runs of the ``number``-th workload: those of the main figures first, then the others.
+
+    The others change places from one workload to the next, so that a lack of time hits all.
+    """
+    first = [(DEFAULT, trials[0]), (DEFAULT, trials[1]), (PEER, trials[1])]
+    others = [search for search in searches if search not in (DEFAULT, PEER)]
+    turn = number % len(others) if others else 0
+    rotated = others[turn:] + others[:turn]
+    runs = [run for run in first if run[0] in searches]
+    for search in rotated:
+        runs += [(search, count) for count in (trials if search in _PLANNERS else trials[1:])]
+    return runs
+
+
+def as_racers(searches: Sequence[str]) -> list[str]:
+    """Each search once, without what the default is; SystemExit for one that there is not."""
+    known = [DEFAULT, *SEARCHES, PEER]
+    if unknown := [search for search in searches if search not in known]:
+        raise SystemExit(f"no search {', '.join(unknown)}; known: {', '.join(known)}")
+    twice = AUTO if DEFAULT in searches else None
+    return [search for search in dict.fromkeys(searches) if search != twice]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="one workload, 4 and 8 trials")
+    parser.add_argument("--subset", action="store_true", help="six workloads, one seed, one hour")
+    parser.add_argument("--workloads", nargs="+", metavar="NAME", help="all by default")
+    parser.add_argument("--searches", nargs="+", metavar="NAME", default=list(RACERS))
+    parser.add_argument("--seeds", type=int, nargs="+")
+    parser.add_argument("--trials", type=int, nargs=2, metavar=("SMALL", "LARGE"))
+    parser.add_argument("--json", type=Path, help="write the figures to this file, after each run")
+    parser.add_argument("--resume", action="store_true", help="keep what the JSON file holds")
+    parser.add_argument("--plot", type=Path, help="draw the curves to this PNG file")
+    arguments = parser.parse_args()
+    searches = as_racers(arguments.searches)
+    if DEFAULT in searches:
+        print(f"{DEFAULT} is {AUTO}")
+    small = arguments.quick or arguments.subset
+    names = ("GMM",) if arguments.quick else SUBSET if arguments.subset else WORKLOADS
+    # TVM halves the number of hardware threads unless told; MetaSchedule's runner inherits this.
+    os.environ["TVM_NUM_THREADS"] = str(sl.Target("cpu").cores)
+    race = Race(
+        arguments.workloads or names,
+        arguments.seeds or ([0] if small else [0, 1, 2]),
+        searches,
+        tuple(arguments.trials or ((4, 8) if arguments.quick else (64, 256))),
+        SUBSET_SECONDS if arguments.subset else None,
+        arguments.json,
+    )
+    if arguments.resume:
+        race.resume()
+    race.run()
+    print_figures(race.summary())
+    if arguments.plot:
+        from _race_plot import draw
+
+        for path in draw(race.rows, race.finals, race.trials, arguments.plot):
+            print(f"drawn: {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Kernels that the default search finds, against torch: eager and ``torch.compile``.
+
+Each workload is tuned once, with the defaults of ``tune`` and 256 trials. Then its winner, torch
+eager and torch compiled with ``mode="max-autotune"`` (weights frozen, as a served model has them)
+are timed in turns on the same number of threads, there and back. Each turn gives a median, and the
+best turn of each counts, so that a disturbance of torch's runs is not our win. All three compute
+the same: eager and compiled torch are compared with the verified winner.
+
+On a CPU, max-autotune has code of its own for few operators; the table names the library functions
+that the compiled code calls instead. A call of compiled code starts with its guards, some ten
+microseconds.
+
+Then GEMM: the part of the measured multiply-add peak (``peak.py``, before and after) that the best
+of 128 trials reaches.
+
+Targets: 1.8 times eager (geometric mean), none below 0.9; GEMM 0.9 of the peak. Needs the ``bench``
+extra, and a C++ compiler for ``torch.compile``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from _contest import WORKLOADS, ratio, show, summarise
+from _efficiency import GEMM_EXTENTS
+from _torch_compiled import CompiledOperator
+from _torch_operators import TorchOperator
+from peak import measured_peak
+
+import schedlang as sl
+from schedlang.targets import LocalCPU
+
+TRIALS = 256
+GEMM_TRIALS = 128
+TURNS = 6
+# Turns that differ more say that the machine had other work: torch suffers from that far more than
+# TVM's threads do.
+_CALM = 1.5
+_COMPILER_LINES = 3
+
+Keep = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: the best turn, and all of them."""
+
+    latency: float
+    turns: list[float]
+
+
+def compare(name: str, trials: int, seed: int) -> dict[str, Any]:
+    """One row: a workload's winner and torch, in turns."""
+    target = sl.Target("cpu")
+    workload = sl.workloads.get(name)
+    result = sl.tune(workload, target, trials=trials, seed=seed, progress=False)
+    program = result.best.build()
+    operators: dict[str, TorchOperator] = {"eager": TorchOperator(workload, target.cores)}
+    failure, library_calls = "", []
+    try:
+        compiled = CompiledOperator(workload, target.cores)
+        operators["compiled"] = compiled
+        library_calls = compiled.library_calls
+    except Exception as error:  # what torch raises when it cannot compile has many types
+        failure = " | ".join(str(error).strip().splitlines()[:_COMPILER_LINES])
+    for kind, operator in operators.items():
+        if (reason := operator.mismatch(program)) is not None:
+            raise SystemExit(f"{name}: torch {kind} computes something else: {reason}")
+    timings = time_in_turns(workload, target, result.best.schedule.mod, operators)
+    eager, own = timings["eager"].latency, timings["schedlang"].latency
+    torch_compiled = timings["compiled"].latency if "compiled" in timings else None
+    return {
+        "workload": name,
+        "latency": {side: timing.latency for side, timing in timings.items()},
+        "over eager": ratio(eager, own),
+        "over compiled": ratio(torch_compiled, own),
+        "library calls": library_calls,
+        "compile error": failure,
+        "search": result.records[0].search,
+        "tuning seconds": result.seconds,
+        "turns": {side: timing.turns for side, timing in timings.items()},
+        "spread": max(max(timing.turns) / min(timing.turns) for timing in timings.values()),
+    }
+
+
+def time_in_turns(
+    workload: sl.Workload, target: sl.Target, module: Any, operators: dict[str, TorchOperator]
+) -> dict[str, Timing]:
+    """Our program and torch's operators, one after the other, there and back.
+
+    Ours runs in the measurer's process; torch's threads, which wait awake for a moment after each
+    call, are asleep by the time it has built the program again.
+    """
+    turns: dict[str, list[float]] = {"schedlang": [], **{kind: [] for kind in operators}}
+    with LocalCPU(workload, target) as measurer:
+        for turn in range(TURNS):
+            order = list(turns)
+            for side in order if turn % 2 == 0 else reversed(order):
+                if side == "schedlang":
+                    (measurement,) = measurer.remeasure([sl.Candidate(0, module)])
+                    if not measurement.ok:
+                        raise SystemExit(f"{workload.name}: the winner fails: {measurement}")
+                    turns[side].append(measurement.latency)
+                else:
+                    turns[side].append(operators[side].latency())
+    return {side: Timing(min(times), times) for side, times in turns.items()}
+
+
+def report_torch(names: Sequence[str], trials: int, seed: int, keep: Keep) -> None:
+    """Print the comparison with torch, and give ``keep`` the figures after each workload."""
+    print(f"          best of {trials} trials (us)               latency over ours")
+    print("workload   schedlang      eager   compiled    eager  compiled   compiled calls")
+    rows: list[dict[str, Any]] = []
+    figures: dict[str, Any] = {}
+    for name in names:
+        row = compare(name, trials, seed)
+        rows.append(row)
+        times = row["latency"]
+        calls = row["compile error"] or ", ".join(row["library calls"]) or "its own code only"
+        noise = "" if row["spread"] <= _CALM else f"; turns differ {row['spread']:.1f} times"
+        print(
+            f"{name:8} {show(times['schedlang'], 11, 1, 1e6)} {show(times['eager'], 10, 1, 1e6)} "
+            f"{show(times.get('compiled'), 10, 1, 1e6)} {show(row['over eager'], 8)} "
+            f"{show(row['over compiled'], 9)}   {calls}{noise}",
+            flush=True,
+        )
+        figures = {"trials": trials, "rows": rows}
+        for side in ("eager", "compiled"):
+            mean, worst = summarise([one[f"over {side}"] for one in rows])
+            figures |= {f"geomean_over_{side}": mean, f"worst_over_{side}": worst}
+        keep(figures)
+    print(
+        f"eager: geometric mean {show(figures['geomean_over_eager'], 0)} (target 1.8), "
+        f"lowest {show(figures['worst_over_eager'], 0)} (target 0.9)\n"
+        f"compiled: geometric mean {show(figures['geomean_over_compiled'], 0)}, "
+        f"lowest {show(figures['worst_over_compiled'], 0)}"
+    )
+
+
+def report_gemm(extents: Sequence[int], trials: int, seed: int) -> dict[str, Any]:
+    """Print and return the part of the peak that square matrix products reach."""
+    peak = measured_peak()
+    rows = []
+    for extent in extents:
+        workload = sl.workloads.matmul(extent, extent, extent)
+        result = sl.tune(workload, trials=trials, seed=seed, progress=False)
+        rows.append({"extent": extent, "latency": result.best.latency, "seconds": result.seconds})
+        rows[-1]["flops"] = workload.flops / result.best.latency
+    peak = max(peak, measured_peak())
+    print(f"\nGEMM        us  GFLOPS  of peak   tuning seconds ({trials} trials)")
+    for row in rows:
+        row["of_peak"] = row["flops"] / peak
+        print(
+            f"{row['extent']:4} {row['latency'] * 1e6:9.1f} {row['flops'] / 1e9:7.1f} "
+            f"{row['of_peak']:8.2f} {row['seconds']:16.1f}"
+        )
+    lowest = min(row["of_peak"] for row in rows)
+    print(f"measured peak {peak / 1e9:.1f} GFLOPS; lowest part {lowest:.2f} (target 0.9)")
+    return {"peak_flops": peak, "worst_of_peak": lowest, "trials": trials, "rows": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="8 trials of GMM and GEMM 512")
+    parser.add_argument("--workloads", nargs="+", metavar="NAME", help="all by default")
+    parser.add_argument("--extents", type=int, nargs="*", help="of GEMM; none for no GEMM")
+    parser.add_argument("--trials", type=int, help=f"{TRIALS} by default, {GEMM_TRIALS} for GEMM")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    names = arguments.workloads or (["GMM"] if arguments.quick else WORKLOADS)
+    extents = arguments.extents
+    if extents is None:
+        extents = GEMM_EXTENTS[:1] if arguments.quick else GEMM_EXTENTS
+    trials = arguments.trials or (8 if arguments.quick else None)
+    summary: dict[str, Any] = {}
+
+    def keep(part: str, figures: dict[str, Any]) -> None:
+        summary[part] = figures
+        if arguments.json:  # after each row: an interrupted run keeps what it measured
+            arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+
+    report_torch(names, trials or TRIALS, arguments.seed, partial(keep, "torch"))
+    if extents:
+        keep("gemm", report_gemm(extents, trials or GEMM_TRIALS, arguments.seed))
+
+
+if __name__ == "__main__":
+    main()

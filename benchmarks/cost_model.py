@@ -164,6 +164,8 @@ def load(name: str, cores: int | None, data: Path | None) -> tuple[list[Program]
         for table, one in zip(tables, measured, strict=True)
         if table is not None
     ]
+    if len(programs) < PROGRAMS:
+        raise SystemExit(f"{name}: {len(programs)} programs are too few, {PROGRAMS} are needed")
     return programs, spent
 
 

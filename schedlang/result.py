@@ -141,9 +141,9 @@ class TuneResult:
                 f"  best        {describe_latency(self._best.latency, flops)}, "
                 f"{self.speedup:.1f}x faster, {state}"
             )
-            if self._best.finals is not None:
-                lines.append(f"  finals      {self._best.finals}")
-        if parts := {name: s / self.seconds for name, s in self.time_split.items()}:
+        if parts := {name: spent / self.seconds for name, spent in self.time_split.items()}:
             shares = (f"{name} {part:.0%}" for name, part in parts.items() if part >= 0.005)
             lines.append(f"  time        {', '.join(shares)}")
+        if self._best is not None and self._best.finals is not None:
+            lines.append(f"  finals      {self._best.finals}")
         return "\n".join(lines)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import mul
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +14,9 @@ from schedlang.distributions.base import Decision
 from schedlang.search.cost_model import Scores
 from schedlang.search.trees import grow_trees
 from schedlang.trace import Trace
+
+if TYPE_CHECKING:
+    import lightgbm
 
 ROUNDS = 120
 LEAST_WEIGHT = 0.2

@@ -43,7 +43,8 @@ class Evolutionary(Strategy):
     seed: equal seeds, told the same outcomes, propose the same.
     cost_model: predicts from the features of programs; by default ``GradientBoosting``. One that is
         trained already is used from the first batch on.
-    screening: a second model, on decisions alone, refuses steps before their programs are built.
+    screening: a second model, on decisions alone, refuses steps before their programs are built;
+        its scores of those that were built are averaged with the cost model's.
     warm_up: so many measured draws from the prior come before the first prediction.
     sweeps: of the chains, a round.
     hot, cold: first and last temperature of a round: the ratio of latencies, as a logarithm, that

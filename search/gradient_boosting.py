@@ -8,9 +8,8 @@ import json
 import zlib
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +23,9 @@ from schedlang.search.cost_model import (
 )
 from schedlang.search.trees import grow_trees, read_trees, write_trees
 from schedlang.tvm.features import COLUMNS
+
+if TYPE_CHECKING:
+    import lightgbm
 
 ROUNDS = 120
 LEAST_WEIGHT = 0.2

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
 from schedlang.search.cost_model import CostModelError
+
+if TYPE_CHECKING:
+    import lightgbm
 
 Derivatives = Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
 """Scores of all rows -> first and second derivatives of the loss."""
@@ -36,6 +38,8 @@ def grow_trees(
     rows: NDArray[Any], rounds: int, settings: Mapping[str, Any], derivatives: Derivatives
 ) -> lightgbm.Booster:
     """``rounds`` trees, fewer when no split helps any more; scores start from 0."""
+    import lightgbm  # here, as the workers that measure import this package too
+
     parameters = {**_SETTINGS, **settings}
 
     def loss(scores: NDArray[Any], _: lightgbm.Dataset) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -61,6 +65,8 @@ def read_trees(text: object, columns: int) -> lightgbm.Booster:
     # LightGBM ends the process at a text that is cut off or changed.
     if checksum != str(zlib.crc32(content.encode())):
         raise CostModelError("the trees of a stored model are broken: another checksum")
+    import lightgbm
+
     trees = lightgbm.Booster(model_str=content)
     if trees.num_feature() != columns:
         raise CostModelError(f"trees on {trees.num_feature()} columns, not {columns}")

@@ -15,6 +15,7 @@ import schedlang as sl
 from schedlang.search import Random
 from schedlang.tvm import features as module
 from schedlang.tvm.features import COLUMNS, SKIPPED_PASSES, statement_features
+from schedlang.tvm.intrinsics import register_all
 from schedlang.tvm.program import structural_key
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -57,6 +58,7 @@ def test_they_are_those_of_tvm(name: str) -> None:
     import tvm
     from tvm.s_tir import meta_schedule as ms
 
+    register_all()  # the context imports them all, which takes 20 s without this
     schedules = scheduled(name)
     context = ms.TuneContext(target=tvm.target.Target("llvm"), num_threads=1)
     candidates = [

@@ -88,6 +88,11 @@ def test_a_killed_parent_leaves_no_orphan(
     assert survivors(workers) == set()
 
 
+def hear_ctrl_c() -> None:
+    """Shells start what runs in the background deaf to it, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_it_cleanly(
     tmp_path: Path,
     environment: dict[str, str],
@@ -112,14 +117,18 @@ def test_ctrl_c_ends_it_cleanly(
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_ctrl_c,
     )
-    assert script_process.stdout is not None
-    first = script_process.stdout.readline()
-    workers = worker_pids(script_process.pid)
-    time.sleep(0.5)  # into the native call
-    # A terminal sends it to the whole foreground group.
-    os.killpg(script_process.pid, signal.SIGINT)
-    rest, _ = script_process.communicate()
+    try:
+        assert script_process.stdout is not None
+        first = script_process.stdout.readline()
+        workers = worker_pids(script_process.pid)
+        time.sleep(0.5)  # into the native call
+        # A terminal sends it to the whole foreground group.
+        os.killpg(script_process.pid, signal.SIGINT)
+        rest, _ = script_process.communicate(timeout=60)
+    finally:
+        script_process.kill()
     assert first == "1 ok\n" and len(workers) == 1
     assert rest == "interrupted [<Status.OK: 'ok'>]\n"
     assert script_process.returncode == 0

@@ -93,7 +93,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"seed": -1}, ValueError, "seed=-1; give a whole number, 0 or more"),
     ({"seed": None}, ValueError, "seed=None; give a whole number, 0 or more"),
     ({"finals": -1}, ValueError, "finals=-1; give a whole number, 0 or more"),
-    ({"search": "genetic"}, ValueError, "search='genetic'; known: random, or give a Strategy"),
+    ({"search": "genetic"}, ValueError, "search='genetic'; known: auto, random, grid, "),
     ({"search": 7}, ValueError, "or give a Strategy"),
     ({"verify": "some"}, sl.TargetError, "verify='some'; choose True, False or 'all'"),
     ({"database": 3}, TypeError, "a database is a path, a Database or None, not a int"),

@@ -58,6 +58,8 @@ def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Shells start what runs in the background deaf to Ctrl-C, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         before = wait_for_records(path, process, 5)

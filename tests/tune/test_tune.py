@@ -93,7 +93,7 @@ def test_records_say_what_was_measured(result: sl.TuneResult, workload: sl.Workl
         assert record.workload_key == workload.key
         assert record.workload_name == "matmul"
         assert record.target_key == sl.Target("cpu").key
-        assert (record.search, record.seed) == ("random", 3)
+        assert (record.search, record.seed) == ("evolutionary", 3)
         assert record.ok == bool(record.samples) == (not record.message)
     assert [r.created for r in result.records] == sorted(r.created for r in result.records)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 
 from schedlang.schedule import Schedule
-from schedlang.search.cost_model import CostModel, Example
+from schedlang.search.cost_model import CostModel, Example, predict_known
 from schedlang.search.ledger import Told
 from schedlang.trace import Trace
 from schedlang.tvm.features import Features, statement_features
@@ -35,9 +36,7 @@ class Adviser:
         """Positions of the programs, the one that is predicted to be fastest first."""
         features = self._features(schedules)
         started = time.perf_counter()
-        known = [one for one in features if one is not None]
-        scores = iter(self._model.predict(known) if known else ())
-        found = [-float("inf") if one is None else float(next(scores)) for one in features]
+        found = predict_known(self._model, features, unknown=-math.inf)
         self.seconds["model"] += time.perf_counter() - started
         return sorted(range(len(schedules)), key=lambda k: (-found[k], k))
 
@@ -51,8 +50,7 @@ class Adviser:
         for one in told:
             features = self._proposed.pop(one.id)
             if features is not None:
-                latency = one.measurement.latency if one.measurement.ok else None
-                examples.append(Example(features, latency, self._workload_key))
+                examples.append(Example(features, one.latency, self._workload_key))
         if examples:
             started = time.perf_counter()
             self._model.update(examples)

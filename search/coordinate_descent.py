@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.measurement import Measurement
 from schedlang.schedule import Schedule
-from schedlang.search.drawing import PATIENCE, nothing_new
+from schedlang.search.drawing import PATIENCE, attempt, nothing_new
 from schedlang.search.ledger import Ledger
 from schedlang.search.line_search import Gains, Line, Watched
 from schedlang.search.neighbourhood import Move, Step, dump_move, load_move, take
@@ -177,10 +177,8 @@ class CoordinateDescent(Strategy):
         while (promising := self._most_promising()) is not None:
             line, move = promising
             line.tried[move] = None
-            try:
-                schedule = take(self._space, line.trace, move)
-            except (InvalidTrace, InstructionError) as error:
-                self._ledger.refuse(error)
+            schedule = attempt(partial(take, self._space, line.trace, move), self._ledger)
+            if schedule is None:
                 continue
             known = self._ledger.id_of(structural_key(schedule.mod))
             proposal = self._ledger.admit(schedule) if known is None else None

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlang.errors import SchedlangError
+from schedlang.search.saved_state import dump_rng, load_rng
+from schedlang.tvm.features import Features
 
-Features = NDArray[np.float32]
 Scores = NDArray[np.float64]
 
 
@@ -71,6 +72,15 @@ class CostModel(Protocol):
         ...
 
 
+def predict_known(
+    model: CostModel, features: Sequence[Features | None], unknown: float
+) -> list[float]:
+    """The model's score of each program, in one call; ``unknown`` for those without features."""
+    known = [table for table in features if table is not None]
+    found = iter(model.predict(known) if known else ())
+    return [unknown if table is None else float(next(found)) for table in features]
+
+
 def best_latencies(examples: Sequence[Example]) -> dict[str, float]:
     """The lowest latency of each workload, in seconds; without those that never worked."""
     best: dict[str, float] = {}
@@ -110,15 +120,13 @@ class RandomModel:
         return np.array([self._rng.random() for _ in features])
 
     def save(self) -> str:
-        version, numbers, gauss = self._rng.getstate()
-        state = {"trained": self._trained, "state": [version, numbers, gauss]}
+        state = {"trained": self._trained, "state": dump_rng(self._rng)}
         return json.dumps({"model": self.name, **state})
 
     def load(self, text: str) -> None:
         stored = read_document(text, self.name, "trained", "state")
         try:
-            version, numbers, gauss = stored["state"]
-            self._rng.setstate((version, tuple(numbers), gauss))
+            load_rng(self._rng, stored["state"])
         except (TypeError, ValueError) as error:
             raise CostModelError(f"no state of a random generator: {error}") from None
         self._trained = bool(stored["trained"])

@@ -16,6 +16,8 @@ from schedlang.kinds import Choice
 from schedlang.search.kernel import movable
 from schedlang.trace import Trace
 
+Sketch = tuple[tuple[str, str, Any], ...]
+
 
 @dataclass(frozen=True)
 class Child:
@@ -45,7 +47,7 @@ def cross(one: Trace, other: Trace, rng: random.Random) -> Child | None:
     return Child(one, {site: theirs[site] for sites in taken for site in sites})
 
 
-def sketch_of(trace: Trace) -> tuple[tuple[str, str, Any], ...]:
+def sketch_of(trace: Trace) -> Sketch:
     """What the members of a sketch share: kinds of instructions, sites and choices taken."""
     return tuple(
         (i.kind.name, i.site, i.decision if isinstance(i.kind, Choice) else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.schedule import Schedule
@@ -18,8 +19,13 @@ def draw(space: Space, rng: random.Random, ledger: Ledger) -> Schedule | None:
 
     Takes one number from ``rng``, whatever the draw gives.
     """
+    return attempt(lambda: space.sample(ledger.workload, seed=rng.getrandbits(63)), ledger)
+
+
+def attempt(make: Callable[[], Schedule], ledger: Ledger) -> Schedule | None:
+    """What ``make`` gives; None, and a rejection, where it cannot become a program."""
     try:
-        return space.sample(ledger.workload, seed=rng.getrandbits(63))
+        return make()
     except (InvalidTrace, InstructionError) as error:
         ledger.refuse(error)
         return None

@@ -114,9 +114,7 @@ class Evolutionary(Strategy):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         told = self._ledger.settle(outcomes)
         if self._models.trained:
-            individuals = [self._proposed[one.id] for one in told]
-            ranking = self._models.ranking(individuals, [_latency(one) for one in told])
-            self._report = ranking or self._report
+            self._report = self._models.ranking(*self._seen(told)) or self._report
 
     @property
     def finished(self) -> str | None:
@@ -220,13 +218,12 @@ class Evolutionary(Strategy):
         """Update the models with what was told since the last time, once there is enough."""
         told = self._ledger.told
         if len(told) >= self._warm_up and len(told) > self._learned:
-            self._learn_from(told[self._learned :])
+            self._models.learn(*self._seen(told[self._learned :]))
             self._learned = len(told)
 
-    def _learn_from(self, told: Sequence[Told]) -> None:
-        self._models.learn(
-            [self._proposed[one.id] for one in told], [_latency(one) for one in told]
-        )
+    def _seen(self, told: Sequence[Told]) -> tuple[list[Individual], list[float | None]]:
+        """Programs, and what came of them."""
+        return [self._proposed[one.id] for one in told], [one.latency for one in told]
 
     # -- its state -------------------------------------------------------------------------------
 
@@ -256,12 +253,8 @@ class Evolutionary(Strategy):
             }
             reserve = [Trace.from_json(text, self._workload) for text in stored["reserve"]]
             self._reserve = {one.key: one for one in self._nursery.replay(reserve) if one}
-            learned = self._ledger.told[: self._learned]
-            self._models.load(
-                stored["model"],
-                [self._proposed[one.id] for one in learned],
-                [_latency(one) for one in learned],
-            )
+            learned = self._seen(self._ledger.told[: self._learned])
+            self._models.load(stored["model"], *learned)
 
         load_state(self.name, state, read)
 
@@ -271,7 +264,3 @@ def _temperatures(hot: float, cold: float, sweeps: int) -> list[float]:
     if sweeps == 1:
         return [cold]
     return [hot * (cold / hot) ** (k / (sweeps - 1)) for k in range(sweeps)]
-
-
-def _latency(told: Told) -> float | None:
-    return told.measurement.latency if told.measurement.ok else None

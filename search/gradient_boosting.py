@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from schedlang.search.cost_model import (
     CostModelError,
     Example,
-    Features,
     Scores,
     read_document,
     throughputs,
 )
 from schedlang.search.trees import grow_trees, read_trees, write_trees
-from schedlang.tvm.features import COLUMNS
+from schedlang.tvm.features import COLUMNS, Features
 
 if TYPE_CHECKING:
     import lightgbm

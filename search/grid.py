@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.schedule import Schedule
+from schedlang.search.drawing import attempt
 from schedlang.search.ledger import Ledger
 from schedlang.search.odometer import Odometer
 from schedlang.search.saved_state import dump_state, load_state
@@ -53,11 +53,7 @@ class Grid(Strategy):
         return proposals
 
     def _run(self) -> Schedule | None:
-        try:
-            return self._space.run(self._ledger.workload, self._odometer)
-        except (InvalidTrace, InstructionError) as error:
-            self._ledger.refuse(error)
-            return None
+        return attempt(lambda: self._space.run(self._ledger.workload, self._odometer), self._ledger)
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         """Nothing to learn; but an outcome of no proposal is a mistake."""

@@ -24,6 +24,11 @@ class Told:
     trace: Trace
     measurement: Measurement
 
+    @property
+    def latency(self) -> float | None:
+        """Median latency in seconds; None when it failed."""
+        return self.measurement.latency if self.measurement.ok else None
+
 
 class Ledger:
     """Gives proposals their ids, proposes no program twice, and matches outcomes by id.

@@ -6,9 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.schedule import Schedule
-from schedlang.search.drawing import draw
+from schedlang.search.drawing import attempt, draw
 from schedlang.search.ledger import Ledger
 from schedlang.search.neighbourhood import origin
 from schedlang.search.saved_state import dump_rng, load_rng
@@ -34,15 +33,13 @@ class StartingPoints:
 
     def next(self) -> Schedule | None:
         """The next one; None, and a rejection, where it is no program."""
-        try:
-            if self._given:
-                return self._given.pop(0).replay(self._ledger.workload)
-            if self._at_origin:
-                self._at_origin = False
-                return origin(self._space, self._ledger.workload)
-        except (InvalidTrace, InstructionError) as error:
-            self._ledger.refuse(error)
-            return None
+        workload = self._ledger.workload
+        if self._given:
+            trace = self._given.pop(0)
+            return attempt(lambda: trace.replay(workload), self._ledger)
+        if self._at_origin:
+            self._at_origin = False
+            return attempt(lambda: origin(self._space, workload), self._ledger)
         return draw(self._space, self._rng, self._ledger)
 
     def save(self) -> dict[str, Any]:

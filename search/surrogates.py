@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 
-from schedlang.search.cost_model import CostModel, Example
+from schedlang.search.cost_model import CostModel, Example, predict_known
 from schedlang.search.decision_model import DecisionModel
 from schedlang.search.metropolis import Screen, Values
 from schedlang.search.population import Individual
@@ -63,9 +63,7 @@ class Surrogates:
         0.817 of pairs in the right order, where the cost model alone has 0.797).
         """
         started = time.perf_counter()
-        features = [one.features for one in individuals if one.features is not None]
-        found = iter(self._model.predict(features) if features else ())
-        scores = [0.0 if one.features is None else float(next(found)) for one in individuals]
+        scores = predict_known(self._model, [one.features for one in individuals], unknown=0.0)
         if individuals and self._decisions is not None and self._decisions.trained:
             others = self._decisions.predict([one.values for one in individuals])
             scores = [

@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.schedule import Schedule
 from schedlang.search.adviser import Adviser
 from schedlang.search.cost_model import CostModel
+from schedlang.search.decision_model import site_values
 from schedlang.search.drawing import PATIENCE as BARREN
-from schedlang.search.drawing import nothing_new
+from schedlang.search.drawing import attempt, nothing_new
 from schedlang.search.ledger import Ledger, Told
 from schedlang.search.saved_state import dump_rng, dump_state, load_rng, load_state
 from schedlang.search.selection import Prior, Selection
@@ -20,7 +20,6 @@ from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.search.tree import Node, dump_tree, load_tree
 from schedlang.search.walk import Rollout, Walk
 from schedlang.space import Space
-from schedlang.trace import Trace
 from schedlang.workload import Workload
 
 
@@ -135,7 +134,7 @@ class TreeSearch(Strategy):
 
     def _lead(self, best: Told) -> None:
         self._best = best
-        self._favourite = _decisions(best.trace)
+        self._favourite = site_values(best.trace)
 
     @property
     def finished(self) -> str | None:
@@ -176,14 +175,12 @@ class TreeSearch(Strategy):
         started = time.perf_counter()
         rollout = Rollout(self._rng, self._favourite, self._follow)
         walk = Walk(self._root, self._selection, rollout)
-        try:
-            return walk, self._space.run(self._ledger.workload, walk)
-        except (InvalidTrace, InstructionError) as error:
-            self._ledger.refuse(error)
+        schedule = attempt(lambda: self._space.run(self._ledger.workload, walk), self._ledger)
+        self._seconds += time.perf_counter() - started
+        if schedule is None:
             walk.commit()
             return None
-        finally:
-            self._seconds += time.perf_counter() - started
+        return walk, schedule
 
     # -- its state -------------------------------------------------------------------------------
 
@@ -216,8 +213,3 @@ class TreeSearch(Strategy):
                 self._adviser.load(stored["model"], self._ledger.pending)
 
         load_state(self.name, state, read)
-
-
-def _decisions(trace: Trace) -> dict[str, Any]:
-    """What was drawn at each site, and the number of the option at each choice."""
-    return {step.site: step.decision for step in trace.instructions if step.site}

@@ -44,6 +44,18 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="session")
+def hear_ctrl_c() -> Callable[[], None]:
+    """For a script's start: shells start what runs in the background deaf to Ctrl-C, and children
+    inherit that.
+    """
+    return _hear_ctrl_c
+
+
+def _hear_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session")
 def worker_pids() -> Callable[[int], set[int]]:
     """Process ids of the workers that a process has."""
     return _worker_pids

@@ -88,14 +88,10 @@ def test_a_killed_parent_leaves_no_orphan(
     assert survivors(workers) == set()
 
 
-def hear_ctrl_c() -> None:
-    """Shells start what runs in the background deaf to it, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_ctrl_c_ends_it_cleanly(
     tmp_path: Path,
     environment: dict[str, str],
+    hear_ctrl_c: Callable[[], None],
     worker_pids: Callable[[int], set[int]],
     survivors: Callable[[set[int]], set[int]],
 ) -> None:

@@ -1,5 +1,5 @@
 """What the tests of measurement know about scripts and the workers that they start."""
 
-from tests.targets.conftest import environment, survivors, worker_pids
+from tests.targets.conftest import environment, hear_ctrl_c, survivors, worker_pids
 
-__all__ = ["environment", "survivors", "worker_pids"]
+__all__ = ["environment", "hear_ctrl_c", "survivors", "worker_pids"]

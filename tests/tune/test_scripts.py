@@ -44,6 +44,7 @@ def test_a_script_without_a_main_guard_prints_nothing_of_ours(
 def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
     tmp_path: Path,
     environment: dict[str, str],
+    hear_ctrl_c: Callable[[], None],
     worker_pids: Callable[[int], set[int]],
     survivors: Callable[[set[int]], set[int]],
 ) -> None:
@@ -58,8 +59,7 @@ def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Shells start what runs in the background deaf to Ctrl-C, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=hear_ctrl_c,
     )
     try:
         before = wait_for_records(path, process, 5)

@@ -16,8 +16,11 @@ from schedlang.workload import Workload
 
 MakeStrategy = Callable[[Space, Workload, int], Strategy]
 
-AUTO = "evolutionary"
-"""What ``search="auto"`` is: the best in ``benchmarks/search_race.py``."""
+AUTO_FEW = 96
+"""With so many trials or fewer, ``search="auto"`` descends at once."""
+
+AUTO_EXPLORES = 64
+"""With more, or with none given, it explores so many before it descends."""
 
 SEARCHES: Mapping[str, MakeStrategy] = {
     make.name: make
@@ -30,10 +33,16 @@ def make_search(
 ) -> Strategy:
     """The search called ``name``, for so many trials if that is known; ValueError for others.
 
-    ``"auto"`` is the one that measured best. ``"explore_exploit"`` explores for the largest of the
-    paper's K = 25, 100 and 300 that leaves half of the trials or more to the descent.
+    ``"auto"`` is what measured best: coordinate descent with up to ``AUTO_FEW`` trials; with more,
+    evolutionary search for ``AUTO_EXPLORES`` and then descent from the best of its sketches.
+    ``"explore_exploit"`` explores for the largest of the paper's K = 25, 100 and 300 that leaves
+    half of the trials or more to the descent.
     """
-    make = SEARCHES.get(AUTO if name == "auto" else name)
+    if name == "auto":
+        if trials is not None and trials <= AUTO_FEW:
+            return CoordinateDescent(space, workload, seed)
+        return ExploreExploit(space, workload, seed, switch_after=AUTO_EXPLORES)
+    make = SEARCHES.get(name)
     if make is None:
         known = ", ".join(["auto", *SEARCHES])
         raise ValueError(f"search={name!r}; known: {known}, or give a Strategy")

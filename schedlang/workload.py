@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from schedlang.errors import WorkloadError
+from schedlang.structure import Structure, structure_of
 from schedlang.tvm import program
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Workload:
     key: str = field(init=False, repr=False)
     args: tuple[Argument, ...] = field(init=False, repr=False)
     flops: float = field(init=False, repr=False)
+    _structure: Structure | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         functions = program.named_functions(self.mod)
@@ -75,6 +77,32 @@ class Workload:
         object.__setattr__(self, "key", program.structural_key(mod))
         object.__setattr__(self, "args", args)
         object.__setattr__(self, "flops", program.estimate_flops(mod))
+
+    @property
+    def structure(self) -> Structure:
+        """Its structural keys, and the canonical order of its arguments; computed once."""
+        if self._structure is None:
+            object.__setattr__(self, "_structure", structure_of(self.mod))
+        assert self._structure is not None
+        return self._structure
+
+    @property
+    def exact_key(self) -> str:
+        """Equal for programs that compute the same function: see ``schedlang.structure``.
+
+        Names, the order of arguments and of free axes, unit loops and dimensions, and the order of
+        the operands of commutative operators do not count. The arguments are in canonical order
+        (``structure.parameters``), and the functions equal up to what ``min`` and ``max`` return
+        for NaN and for zeros of both signs.
+        """
+        return self.structure.exact
+
+    @property
+    def family_key(self) -> str:
+        """Equal for programs with the same loops, whose operators run on the same units: they may
+        share schedules, and compute different functions.
+        """
+        return self.structure.family
 
     @property
     def function_name(self) -> str:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from schedlang.trace import Trace
 
 
+# TVM's primitives that take drawn values; the others take numbers.
+_TAKE_DRAWN_VALUES = ("split", "loop_partition", "annotate")
+
+
 def workload_of(trace: Trace, workload: Workload | Any) -> Workload:
     """The given workload, or the one that the trace was recorded on."""
     if workload is None:
@@ -44,6 +48,26 @@ def flatten(trace: Trace, workload: Workload | Any = None) -> Trace:
     for instruction in trace.instructions:
         flattener.add(instruction)
     return Trace(tuple(flattener.flat), workload)
+
+
+def flatten_for_tvm(trace: Trace, workload: Workload | Any = None) -> Trace:
+    """The same, with numbers for drawn values where TVM's primitives take no others."""
+    from schedlang.trace import Trace
+
+    flat = flatten(trace, workload)
+    return Trace(tuple(map(_with_numbers, flat.instructions)), flat.workload)
+
+
+def _with_numbers(instruction: Instruction) -> Instruction:
+    kind = instruction.kind
+    if not isinstance(kind, Primitive) or kind.name in _TAKE_DRAWN_VALUES:
+        return instruction
+    args = tuple(map_handles(arg, _number) for arg in instruction.args)
+    return replace(instruction, args=args)
+
+
+def _number(handle: Handle) -> Handle | int:
+    return handle.value if isinstance(handle, IntRV) else handle
 
 
 class _Flattener:
@@ -121,7 +145,7 @@ def to_tvm_trace(trace: Trace, workload: Workload | Any = None) -> Any:
     that is a dict: TVM's traces cannot be applied with one.
     """
     workload = workload_of(trace, workload)
-    flat = flatten(trace, workload)
+    flat = flatten_for_tvm(trace, workload)
     raw = new_traced_schedule(workload.mod)
     values: list[Any] = []
     numbers: dict[int, int] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schedlang.distributions import ComputeLocation
 from schedlang.errors import SpaceError
 from schedlang.expressions import IndexMap, IntExpr, IntOp
-from schedlang.flatten import flatten, workload_of
+from schedlang.flatten import flatten_for_tvm, workload_of
 from schedlang.instruction import Instruction
 from schedlang.kinds import Choice, Primitive, Sampling
 from schedlang.printing import comment, is_default, literal, ranges, targets
@@ -29,7 +29,7 @@ _TVM_DRAWS = {
 def as_tvm_python(trace: Trace, workload: Workload | Any = None) -> str:
     """A program that makes ``sch``, a TVM schedule, with the workload embedded as TVMScript."""
     workload = workload_of(trace, workload)
-    flat = flatten(trace, workload).simplified()
+    flat = flatten_for_tvm(trace, workload).simplified()
     lines = ["import tvm", "from tvm.s_tir import Schedule"]
     lines += _intrinsic_lines(i.args[1] for i in flat.instructions if i.kind.name == "tensorize")
     lines += ["", *_module_lines(workload), "sch = Schedule(mod)"]

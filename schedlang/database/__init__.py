@@ -5,11 +5,34 @@ from __future__ import annotations
 import os
 
 from schedlang.database.base import Database
+from schedlang.database.difference import BestDiffers, Difference, diff
 from schedlang.database.memory import MemoryDatabase
+from schedlang.database.merging import Merged, merge
+from schedlang.database.pruning import Pruned, prune
 from schedlang.database.record import Record
+from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite import SQLiteDatabase
+from schedlang.database.summaries import Summary, format_summary, summary
 
-__all__ = ["Database", "MemoryDatabase", "Record", "SQLiteDatabase", "open_database"]
+__all__ = [
+    "Ask",
+    "BestDiffers",
+    "Database",
+    "Difference",
+    "MemoryDatabase",
+    "Merged",
+    "Pruned",
+    "Record",
+    "Run",
+    "SQLiteDatabase",
+    "Summary",
+    "diff",
+    "format_summary",
+    "merge",
+    "open_database",
+    "prune",
+    "summary",
+]
 
 
 def open_database(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
 from schedlang.database.record import Record
+from schedlang.database.run import Ask, Run
 from schedlang.measurement import Status
 
 
@@ -33,8 +35,15 @@ class Database(ABC):
         toolchain_key: str | None = None,
         status: Status | None = None,
         limit: int | None = None,
+        *,
+        program_key: str | None = None,
+        run_id: int | None = None,
+        after: int | None = None,
     ) -> list[Record]:
-        """The records that match everything given, oldest first; at most ``limit`` of them."""
+        """The records that match everything given, oldest first; at most ``limit`` of them.
+
+        ``after`` leaves out those up to an id: with ``limit`` one reads many in parts.
+        """
 
     @abstractmethod
     def best(
@@ -53,16 +62,84 @@ class Database(ABC):
         """How many records match everything given."""
 
     @abstractmethod
-    def put_workload(self, key: str, name: str, script_json: str) -> None:
-        """Keep a program (TVM's JSON text) under its key; a key that is known stays as it is."""
+    def delete(self, ids: Iterable[int]) -> int:
+        """Remove the records with these ids, all or none; how many there were of them.
+
+        A run that had one of them must go too: use ``prune``, or ``delete_run`` before.
+        """
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """All that is done on this database inside ``with`` is stored, or none if it raises."""
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Give back the space of what was removed, where a storage keeps it."""
+
+    # -- programs --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def put_workload(
+        self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
+    ) -> None:
+        """Keep a program (TVM's JSON text) under its key; a key that is known stays as it is.
+
+        A program that was kept without structural keys gets those that are given.
+        """
 
     @abstractmethod
     def get_workload(self, key: str) -> str | None:
         """The program's JSON text, or None when no program is kept under ``key``."""
 
     @abstractmethod
-    def workloads(self) -> list[tuple[str, str]]:
-        """(key, name) of every program that is kept, oldest first."""
+    def workloads(
+        self, exact_key: str | None = None, family_key: str | None = None
+    ) -> list[tuple[str, str]]:
+        """(key, name) of the programs with these structural keys, oldest first; by default all."""
+
+    @abstractmethod
+    def structural_keys(self, key: str) -> tuple[str, str]:
+        """The exact and the family key of a program; ``""`` for one that is not known."""
+
+    # -- runs ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def add_run(self, run: Run) -> Run:
+        """Keep a run that begins; returns it with its id."""
+
+    @abstractmethod
+    def find_run(self, identity: str) -> Run | None:
+        """The run of an identity that began last."""
+
+    @abstractmethod
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+
+    @abstractmethod
+    def update_run(self, run: Run) -> None:
+        """Keep a run's ``state``, ``state_asks`` and ``outcome`` in place of what they were.
+
+        Nothing happens when the run was deleted meanwhile.
+        """
+
+    @abstractmethod
+    def delete_run(self, run_id: int) -> bool:
+        """Forget a run and its asks; whether there was one. Its records stay, and are of no run."""
+
+    @abstractmethod
+    def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
+        """Hand a run over if ``owner`` still has it; whether he had."""
+
+    @abstractmethod
+    def add_ask(self, run_id: int, ask: Ask) -> None:
+        """Note what a run asks its search, after what it asked before.
+
+        Nothing happens when the run was deleted meanwhile.
+        """
+
+    @abstractmethod
+    def asks(self, run_id: int) -> list[Ask]:
+        """What a run asked its search, in order."""
 
     @abstractmethod
     def close(self) -> None:

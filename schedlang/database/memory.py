@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import threading
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from schedlang.database.base import Database, check_at_least_zero
 from schedlang.database.record import Record
+from schedlang.database.run import Ask, Run
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 
@@ -17,8 +21,12 @@ class MemoryDatabase(Database):
 
     def __init__(self) -> None:
         self._records: list[Record] = []
-        self._programs: dict[str, tuple[str, str]] = {}
-        self._lock = threading.Lock()
+        self._next_id = 1
+        self._programs: dict[str, tuple[str, str, str, str]] = {}
+        self._runs: dict[int, Run] = {}
+        self._asks: dict[int, list[Ask]] = {}
+        self._next_run = 1
+        self._lock = threading.RLock()
         self._closed = False
 
     def append(self, records: Iterable[Record]) -> list[Record]:
@@ -26,12 +34,12 @@ class MemoryDatabase(Database):
         records = list(records)
         with self._lock:
             self._check_open()
-            first = len(self._records) + 1
             stored = [
                 dataclasses.replace(record, id=number)
-                for number, record in enumerate(records, start=first)
+                for number, record in enumerate(records, start=self._next_id)
             ]
             self._records += stored
+            self._next_id += len(stored)
             return stored
 
     def query(
@@ -41,17 +49,24 @@ class MemoryDatabase(Database):
         toolchain_key: str | None = None,
         status: Status | None = None,
         limit: int | None = None,
+        *,
+        program_key: str | None = None,
+        run_id: int | None = None,
+        after: int | None = None,
     ) -> list[Record]:
         """The records that match everything given, oldest first; at most ``limit`` of them."""
         check_at_least_zero("limit", limit)
         with self._lock:
             self._check_open()
-            found = list(self._records)
+            start = 0 if after is None else bisect_right(self._records, after, key=_id_of)
+            found = self._records[start:]
         wanted = {
             "workload_key": workload_key,
             "target_key": target_key,
             "toolchain_key": toolchain_key,
             "status": status,
+            "program_key": program_key,
+            "run_id": run_id,
         }
         for name, value in wanted.items():
             if value is not None:
@@ -76,11 +91,47 @@ class MemoryDatabase(Database):
         """How many records match everything given."""
         return len(self.query(workload_key, target_key, toolchain_key, status))
 
-    def put_workload(self, key: str, name: str, script_json: str) -> None:
+    def delete(self, ids: Iterable[int]) -> int:
+        """Remove the records with these ids; how many there were of them."""
+        unwanted = set(ids)
+        with self._lock:
+            self._check_open()
+            before = len(self._records)
+            self._records = [one for one in self._records if one.id not in unwanted]
+            return before - len(self._records)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is done inside ``with`` is stored, or none if it raises."""
+        with self._lock:
+            self._check_open()
+            before = (list(self._records), self._next_id, dict(self._programs))
+            runs_before = (dict(self._runs), self._next_run, copy.deepcopy(self._asks))
+            try:
+                yield
+            except BaseException:
+                self._records, self._next_id, self._programs = before
+                self._runs, self._next_run, self._asks = runs_before
+                raise
+
+    def compact(self) -> None:
+        """Nothing to do: Python frees what was removed."""
+        with self._lock:
+            self._check_open()
+
+    def put_workload(
+        self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
+    ) -> None:
         """Keep a program under its key; a key that is known stays as it is."""
         with self._lock:
             self._check_open()
-            self._programs.setdefault(key, (name, script_json))
+            known = self._programs.get(key, (name, script_json, "", ""))
+            self._programs[key] = (
+                known[0],
+                known[1],
+                known[2] or exact_key,
+                known[3] or family_key,
+            )
 
     def get_workload(self, key: str) -> str | None:
         """The program's JSON text, or None when no program is kept under ``key``."""
@@ -88,11 +139,96 @@ class MemoryDatabase(Database):
             self._check_open()
             return self._programs[key][1] if key in self._programs else None
 
-    def workloads(self) -> list[tuple[str, str]]:
-        """(key, name) of every program that is kept, oldest first."""
+    def workloads(
+        self, exact_key: str | None = None, family_key: str | None = None
+    ) -> list[tuple[str, str]]:
+        """(key, name) of the programs with these structural keys, oldest first; by default all."""
         with self._lock:
             self._check_open()
-            return [(key, name) for key, (name, _) in self._programs.items()]
+            return [
+                (key, name)
+                for key, (name, _, exact, family) in self._programs.items()
+                if exact_key in (None, exact) and family_key in (None, family)
+            ]
+
+    def structural_keys(self, key: str) -> tuple[str, str]:
+        """The exact and the family key of a program; ``""`` for one that is not known."""
+        with self._lock:
+            self._check_open()
+            _, _, exact, family = self._programs.get(key, ("", "", "", ""))
+            return exact, family
+
+    def add_run(self, run: Run) -> Run:
+        """Keep a run that begins; returns it with its id."""
+        with self._lock:
+            self._check_open()
+            stored = dataclasses.replace(run, id=self._next_run)
+            self._runs[self._next_run] = stored
+            self._next_run += 1
+            return stored
+
+    def find_run(self, identity: str) -> Run | None:
+        """The run of an identity that began last."""
+        with self._lock:
+            self._check_open()
+            found = [run for run in self._runs.values() if run.identity == identity]
+            return max(found, key=lambda run: (run.created, run.id), default=None)
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        with self._lock:
+            self._check_open()
+            return list(self._runs.values())
+
+    def update_run(self, run: Run) -> None:
+        """Keep a run's ``state``, ``state_asks`` and ``outcome`` in place of what they were."""
+        with self._lock:
+            self._check_open()
+            if run.id in self._runs:
+                self._runs[run.id] = dataclasses.replace(
+                    self._runs[run.id],
+                    state=run.state,
+                    state_asks=run.state_asks,
+                    outcome=run.outcome,
+                )
+
+    def delete_run(self, run_id: int) -> bool:
+        """Forget a run and its asks; whether there was one. Its records stay, and are of no run."""
+        with self._lock:
+            self._check_open()
+            if self._runs.pop(run_id, None) is None:
+                return False
+            self._asks.pop(run_id, None)
+            self._records = [
+                dataclasses.replace(one, run_id=None, proposal=None)
+                if one.run_id == run_id
+                else one
+                for one in self._records
+            ]
+            return True
+
+    def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
+        """Hand a run over if ``owner`` still has it; whether he had."""
+        with self._lock:
+            self._check_open()
+            run = self._runs.get(run_id)
+            if run is None or run.owner != owner:
+                return False
+            self._runs[run_id] = dataclasses.replace(run, owner=new_owner)
+            return True
+
+    def add_ask(self, run_id: int, ask: Ask) -> None:
+        """Note what a run asks its search, after what it asked before."""
+        with self._lock:
+            self._check_open()
+            if run_id in self._runs:
+                self._asks.setdefault(run_id, []).append(ask)
+
+    def asks(self, run_id: int) -> list[Ask]:
+        """What a run asked its search, in order."""
+        with self._lock:
+            self._check_open()
+            return list(self._asks.get(run_id, ()))
 
     def close(self) -> None:
         """Forget everything; safe to call twice."""
@@ -101,3 +237,8 @@ class MemoryDatabase(Database):
     def _check_open(self) -> None:
         if self._closed:
             raise DatabaseError("the in-memory database is closed; open a new one")
+
+
+def _id_of(record: Record) -> int:
+    assert record.id is not None
+    return record.id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.measurement import Status
@@ -27,6 +28,12 @@ class Record:
     seed: the search's seed, if it had one.
     created: when it was measured, in seconds since 1970 (UTC).
     id: given by the database on ``append``; None before.
+    program_key: structural key of the scheduled program; ``""`` when it is not known. Two traces
+        that make the same program have the same one.
+    provenance: what it was measured with, by name: versions of TVM, LLVM, Python and schedlang,
+        the CPU and its features, a GPU and its driver.
+    run_id: the tuning run that measured it; proposal: the search's id of it in that run. None
+        outside of a run.
 
     Raises ``ValueError`` for an OK record without samples, or with one that is not a positive
     finite number: such a time would win every search.
@@ -46,6 +53,10 @@ class Record:
     created: float
     id: int | None = None
     stderr: str = field(default="", repr=False)
+    program_key: str = ""
+    provenance: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    run_id: int | None = None
+    proposal: int | None = None
 
     def __post_init__(self) -> None:
         if self.ok and not self.samples:
@@ -53,6 +64,7 @@ class Record:
         for sample in self.samples if self.ok else ():
             if not (math.isfinite(sample) and sample > 0):
                 raise ValueError(f"{sample!r} is no latency; a sample is positive, in seconds")
+        object.__setattr__(self, "provenance", dict(self.provenance))
         for name in ("message", "stderr"):
             # A worker may print bytes that are no text; they must not stop a record.
             text = getattr(self, name).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from schedlang.database.base import Database, check_at_least_zero
+from schedlang.database.packing import pack
 from schedlang.database.record import Record
-from schedlang.database.sqlite_file import connect, explain
-from schedlang.errors import DatabaseError
+from schedlang.database.rows import (
+    INSERT_RECORD,
+    INSERT_RUN,
+    SELECT_RECORDS,
+    SELECT_RUN,
+    ask_of,
+    conditions,
+    provenance_text,
+    record_of,
+    row_of,
+    run_of,
+    run_row,
+    texts_of,
+)
+from schedlang.database.run import Ask, Run
+from schedlang.database.sqlite_connection import SQLiteConnection
 from schedlang.measurement import Status
 
-_COLUMNS = (
-    "workload_key, workload_name, target_key, toolchain_key, trace_json, status, samples, "
-    "message, verified, search, seed, created, stderr"
-)
-_INSERT = f"INSERT INTO record ({_COLUMNS}, latency) VALUES ({', '.join('?' * 14)})"
+# A statement may not have more variables than this.
+_MOST_VARIABLES = 900
 
 
 class SQLiteDatabase(Database):
@@ -46,8 +54,7 @@ class SQLiteDatabase(Database):
     ) -> None:
         self.path = Path(path)
         self.read_only = read_only
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = connect(
+        self._connection = SQLiteConnection(
             self.path, read_only=read_only, busy_seconds=busy_seconds
         )
 
@@ -55,9 +62,10 @@ class SQLiteDatabase(Database):
         """Store all of ``records`` in one transaction; on disk when this returns."""
         records = list(records)
         stored = []
-        with self._writing() as connection:
+        with self._connection.writing():
             for record in records:
-                cursor = connection.execute(_INSERT, _row_of(record))
+                provenance = self._keep_provenance(provenance_text(record.provenance))
+                cursor = self._connection.execute(INSERT_RECORD, row_of(record, provenance))
                 stored.append(dataclasses.replace(record, id=cursor.lastrowid))
         return stored
 
@@ -68,12 +76,18 @@ class SQLiteDatabase(Database):
         toolchain_key: str | None = None,
         status: Status | None = None,
         limit: int | None = None,
+        *,
+        program_key: str | None = None,
+        run_id: int | None = None,
+        after: int | None = None,
     ) -> list[Record]:
         """The records that match everything given, oldest first; at most ``limit`` of them."""
         check_at_least_zero("limit", limit)
-        where, values = _conditions(workload_key, target_key, toolchain_key, status)
+        where, values = conditions(
+            workload_key, target_key, toolchain_key, status, program_key, run_id, after
+        )
         return self._records(
-            f"{where} ORDER BY id LIMIT ?", [*values, -1 if limit is None else limit]
+            f"{where} ORDER BY record.id LIMIT ?", [*values, -1 if limit is None else limit]
         )
 
     def best(
@@ -81,9 +95,9 @@ class SQLiteDatabase(Database):
     ) -> list[Record]:
         """The ``n`` OK records with the lowest median latency, lowest first, then oldest first."""
         check_at_least_zero("n", n)
-        where, values = _conditions(workload_key, target_key, toolchain_key, None)
+        where, values = conditions(workload_key, target_key, toolchain_key)
         return self._records(
-            f"{where} AND latency IS NOT NULL ORDER BY latency, id LIMIT ?", [*values, n]
+            f"{where} AND latency IS NOT NULL ORDER BY latency, record.id LIMIT ?", [*values, n]
         )
 
     def count(
@@ -94,129 +108,152 @@ class SQLiteDatabase(Database):
         status: Status | None = None,
     ) -> int:
         """How many records match everything given."""
-        where, values = _conditions(workload_key, target_key, toolchain_key, status)
-        ((count,),) = self._rows(f"SELECT count(*) FROM record{where}", values)
+        where, values = conditions(workload_key, target_key, toolchain_key, status)
+        ((count,),) = self._connection.rows(f"SELECT count(*) FROM record{where}", values)
         return int(count)
 
-    def put_workload(self, key: str, name: str, script_json: str) -> None:
+    def delete(self, ids: Iterable[int]) -> int:
+        """Remove the records with these ids in one transaction; how many there were of them."""
+        numbers = sorted(set(ids))
+        gone = 0
+        with self._connection.writing():
+            for start in range(0, len(numbers), _MOST_VARIABLES):
+                some = numbers[start : start + _MOST_VARIABLES]
+                marks = ", ".join("?" * len(some))
+                gone += self._connection.execute(
+                    f"DELETE FROM record WHERE id IN ({marks})", some
+                ).rowcount
+        return gone
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is done inside ``with`` is stored, or none if it raises."""
+        with self._connection.writing():
+            yield
+
+    def compact(self) -> None:
+        """Make the file as small as its content; it needs as much free space meanwhile."""
+        with self._connection.writing():
+            self._connection.execute(
+                "DELETE FROM provenance WHERE id NOT IN "
+                "(SELECT provenance_id FROM record WHERE provenance_id IS NOT NULL)"
+            )
+        self._connection.execute("VACUUM")
+        self._connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def put_workload(
+        self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
+    ) -> None:
         """Keep a program under its key; a key that is known stays as it is."""
-        with self._writing() as connection:
-            connection.execute(
-                "INSERT INTO workload (key, name, script_json) VALUES (?, ?, ?) "
-                "ON CONFLICT (key) DO NOTHING",
-                (key, name, script_json),
+        with self._connection.writing():
+            self._connection.execute(
+                "INSERT INTO workload (key, name, script_json, exact_key, family_key) "
+                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                "exact_key = iif(exact_key = '', excluded.exact_key, exact_key), "
+                "family_key = iif(family_key = '', excluded.family_key, family_key)",
+                (key, name, script_json, exact_key, family_key),
             )
 
     def get_workload(self, key: str) -> str | None:
         """The program's JSON text, or None when no program is kept under ``key``."""
-        rows = self._rows("SELECT script_json FROM workload WHERE key = ?", [key])
-        return rows[0][0] if rows else None
+        found = self._programs("SELECT script_json, id FROM workload WHERE key = ?", [key])
+        return found[0][0] if found else None
 
-    def workloads(self) -> list[tuple[str, str]]:
-        """(key, name) of every program that is kept, oldest first."""
-        return self._rows("SELECT key, name FROM workload ORDER BY id", [])
+    def workloads(
+        self, exact_key: str | None = None, family_key: str | None = None
+    ) -> list[tuple[str, str]]:
+        """(key, name) of the programs with these structural keys, oldest first; by default all."""
+        given = {"exact_key": exact_key, "family_key": family_key}
+        wanted = {column: value for column, value in given.items() if value is not None}
+        where = " AND ".join(f"{column} = ?" for column in wanted) or "true"
+        found = self._programs(
+            f"SELECT key, name, id FROM workload WHERE {where} ORDER BY id", list(wanted.values())
+        )
+        return [(key, name) for key, name in found]
+
+    def structural_keys(self, key: str) -> tuple[str, str]:
+        """The exact and the family key of a program; ``""`` for one that is not known."""
+        found = self._programs(
+            "SELECT exact_key, family_key, id FROM workload WHERE key = ?", [key]
+        )
+        return (found[0][0], found[0][1]) if found else ("", "")
+
+    def add_run(self, run: Run) -> Run:
+        """Keep a run that begins; returns it with its id."""
+        with self._connection.writing():
+            cursor = self._connection.execute(INSERT_RUN, run_row(run))
+        return dataclasses.replace(run, id=cursor.lastrowid)
+
+    def find_run(self, identity: str) -> Run | None:
+        """The run of an identity that began last."""
+        found = self._runs("WHERE identity = ? ORDER BY created DESC, id DESC LIMIT 1", [identity])
+        return found[0] if found else None
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        return self._runs("ORDER BY id", [])
+
+    def update_run(self, run: Run) -> None:
+        """Keep a run's ``state``, ``state_asks`` and ``outcome`` in place of what they were."""
+        with self._connection.writing():
+            self._connection.execute(
+                "UPDATE run SET state = ?, state_asks = ?, outcome = ? WHERE id = ?",
+                (pack(run.state), run.state_asks, run.outcome, run.id),
+            )
+
+    def delete_run(self, run_id: int) -> bool:
+        """Forget a run and its asks; whether there was one. Its records stay, and are of no run."""
+        with self._connection.writing():
+            self._connection.execute("DELETE FROM ask WHERE run_id = ?", [run_id])
+            cursor = self._connection.execute("DELETE FROM run WHERE id = ?", [run_id])
+            if cursor.rowcount:
+                self._connection.execute(
+                    "UPDATE record SET run_id = NULL, proposal = NULL WHERE run_id = ?", [run_id]
+                )
+            return cursor.rowcount == 1
+
+    def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
+        """Hand a run over if ``owner`` still has it; whether he had."""
+        with self._connection.writing():
+            cursor = self._connection.execute(
+                "UPDATE run SET owner = ? WHERE id = ? AND owner = ?", (new_owner, run_id, owner)
+            )
+            return cursor.rowcount == 1
+
+    def add_ask(self, run_id: int, ask: Ask) -> None:
+        """Note what a run asks its search, after what it asked before."""
+        with self._connection.writing():
+            self._connection.execute(
+                "INSERT INTO ask (run_id, size, seconds) SELECT id, ?, ? FROM run WHERE id = ?",
+                (ask.size, ask.seconds, run_id),
+            )
+
+    def asks(self, run_id: int) -> list[Ask]:
+        """What a run asked its search, in order."""
+        return self._connection.read(
+            ask_of,
+            "run",
+            "SELECT size, seconds, run_id FROM ask WHERE run_id = ? ORDER BY id",
+            [run_id],
+        )
 
     def close(self) -> None:
         """Let go of the file; safe to call twice."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        self._connection.close()
+
+    def _keep_provenance(self, text: str | None) -> int | None:
+        """The number of a text in the table of them."""
+        if text is None:
+            return None
+        self._connection.execute("INSERT OR IGNORE INTO provenance (text) VALUES (?)", [text])
+        ((number,),) = self._connection.rows("SELECT id FROM provenance WHERE text = ?", [text])
+        return int(number)
 
     def _records(self, clauses: str, values: Sequence[object]) -> list[Record]:
-        rows = self._rows(f"SELECT {_COLUMNS}, id FROM record{clauses}", values)
-        try:
-            return [_record_of(row) for row in rows]
-        except ValueError as error:
-            raise DatabaseError(
-                f"database {self.path}: it holds a record that this schedlang cannot read "
-                f"({error}); it may come from a newer version: upgrade schedlang"
-            ) from error
+        return self._connection.read(record_of, "record", SELECT_RECORDS + clauses, values)
 
-    def _rows(self, sql: str, values: Sequence[object]) -> list[Any]:
-        with self._lock, self._explained() as connection:
-            return connection.execute(sql, values).fetchall()
+    def _runs(self, clauses: str, values: Sequence[object]) -> list[Run]:
+        return self._connection.read(run_of, "run", f"{SELECT_RUN} {clauses}", values)
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that commits on the way out and leaves nothing behind after an error."""
-        if self.read_only:
-            raise DatabaseError(
-                f"database {self.path}: it was opened with read_only=True; open it without"
-            )
-        with self._lock, self._explained() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _explained(self) -> Iterator[sqlite3.Connection]:
-        if self._connection is None:
-            raise DatabaseError(f"database {self.path}: it is closed; open it again")
-        try:
-            yield self._connection
-        except sqlite3.Error as error:
-            raise explain(self.path, error) from error
-
-
-def _conditions(
-    workload_key: str | None,
-    target_key: str | None,
-    toolchain_key: str | None,
-    status: Status | None,
-) -> tuple[str, list[object]]:
-    """`` WHERE ...`` for what is given, or ``""``, and its values."""
-    given = {
-        "workload_key": workload_key,
-        "target_key": target_key,
-        "toolchain_key": toolchain_key,
-        "status": None if status is None else str(status),
-    }
-    wanted = {column: value for column, value in given.items() if value is not None}
-    where = " AND ".join(f"{column} = ?" for column in wanted)
-    return (f" WHERE {where}" if where else ""), list(wanted.values())
-
-
-def _row_of(record: Record) -> tuple[object, ...]:
-    return (
-        record.workload_key,
-        record.workload_name,
-        record.target_key,
-        record.toolchain_key,
-        record.trace_json,
-        str(record.status),
-        json.dumps(record.samples),
-        record.message,
-        record.verified,
-        record.search,
-        None if record.seed is None else str(record.seed),
-        record.created,
-        record.stderr,
-        record.latency if record.ok else None,
-    )
-
-
-def _record_of(row: Sequence[Any]) -> Record:
-    (workload_key, workload_name, target_key, toolchain_key, trace_json, *rest) = row
-    (status, samples, message, verified, search, seed, created, stderr, number) = rest
-    return Record(
-        workload_key=workload_key,
-        workload_name=workload_name,
-        target_key=target_key,
-        toolchain_key=toolchain_key,
-        trace_json=trace_json,
-        status=Status(status),
-        samples=tuple(json.loads(samples)),
-        message=message,
-        verified=bool(verified),
-        search=search,
-        seed=None if seed is None else int(seed),
-        created=created,
-        id=number,
-        stderr=stderr,
-    )
+    def _programs(self, sql: str, values: Sequence[object]) -> list[tuple[str, ...]]:
+        return self._connection.read(texts_of, "program", sql, values)

@@ -1,81 +1,14 @@
-"""Opening an SQLite file as a schedlang database: checks, migrations, and errors in plain words."""
+"""Opening an SQLite file as a schedlang database: checks and migrations."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
+from schedlang.database.sqlite_errors import REASONS, SQLITE_ERRORS, explain
+from schedlang.database.sqlite_schema import APPLICATION_ID, MIGRATIONS, SCHEMA
 from schedlang.errors import DatabaseError
-
-# Stands in the file's header, so that another program's SQLite file is recognised.
-APPLICATION_ID = 0x5343484C
-
-# One script for each schema version; `user_version` says how many of them a file has seen.
-# A seed is text because it may be wider than SQLite's 64-bit integers; samples are a JSON list.
-MIGRATIONS = (
-    """
-    CREATE TABLE record (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        workload_key TEXT NOT NULL,
-        workload_name TEXT NOT NULL,
-        target_key TEXT NOT NULL,
-        toolchain_key TEXT NOT NULL,
-        trace_json TEXT NOT NULL,
-        status TEXT NOT NULL,
-        samples TEXT NOT NULL,
-        latency REAL,
-        message TEXT NOT NULL,
-        verified INTEGER NOT NULL,
-        search TEXT NOT NULL,
-        seed TEXT,
-        created REAL NOT NULL,
-        stderr TEXT NOT NULL
-    );
-    CREATE INDEX record_by_latency ON record (workload_key, target_key, latency)
-        WHERE latency IS NOT NULL;
-    CREATE TABLE workload (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        key TEXT NOT NULL UNIQUE,
-        name TEXT NOT NULL,
-        script_json TEXT NOT NULL
-    );
-    """,
-)
-SCHEMA = len(MIGRATIONS)
-
-_REASONS = {
-    "SQLITE_BUSY": (
-        "it is locked by another process",
-        "wait for that process, stop it, or give this run a file of its own",
-    ),
-    "SQLITE_NOTADB": (
-        "it is not an SQLite file, or its header is damaged",
-        "choose another path, or move the file away",
-    ),
-    "SQLITE_CORRUPT": (
-        "it is damaged",
-        "copy what is readable with `sqlite3 FILE .recover`, or restore a backup",
-    ),
-    "SQLITE_READONLY": (
-        "it cannot be written",
-        "check the permissions of the file and its folder, or open it with read_only=True",
-    ),
-    "SQLITE_CANTOPEN": (
-        "it cannot be opened",
-        "check that the file exists and the permissions of it and its folder",
-    ),
-    "SQLITE_FULL": ("the disk is full", "free some space; nothing of this batch was stored"),
-    "SQLITE_IOERR": ("reading or writing failed", "check the disk; a network folder will not do"),
-}
-
-
-def explain(path: Path, error: sqlite3.Error) -> DatabaseError:
-    """A DatabaseError with the path, the reason and the remedy for what SQLite raised."""
-    name = getattr(error, "sqlite_errorname", None) or ""
-    for known, (reason, remedy) in _REASONS.items():
-        if name.startswith(known):
-            return DatabaseError(f"database {path}: {reason} ({error}); {remedy}")
-    return DatabaseError(f"database {path}: SQLite refused: {error}")
 
 
 def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
@@ -86,7 +19,7 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
     _check_place(path, read_only)
     try:
         connection = _open(path, read_only, busy_seconds)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise explain(path, error) from error
     try:
         _check_owner(connection, path)
@@ -96,7 +29,7 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
         _migrate(connection, path, read_only)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         connection.close()
         raise explain(path, error) from error
     except DatabaseError:
@@ -129,8 +62,12 @@ def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connectio
             check_same_thread=False,
         )
         try:
+            # A file from elsewhere is not trusted: its schema may call no functions of SQLite's,
+            # and a damaged page is noticed when it is read.
+            opened.execute("PRAGMA trusted_schema=OFF")
+            opened.execute("PRAGMA cell_size_check=ON")
             opened.execute("PRAGMA schema_version")
-        except sqlite3.Error:
+        except SQLITE_ERRORS:
             opened.close()
             raise
         return opened
@@ -155,6 +92,15 @@ def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
             f"database {path}: it is another program's SQLite file; choose another path"
         )
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (programs,) = connection.execute(
+        "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') "
+        "OR sql LIKE 'CREATE VIRTUAL%'"
+    ).fetchone()
+    if version < 0 or programs:
+        reason = "its version is damaged" if version < 0 else "it has views or triggers of its own"
+        raise DatabaseError(
+            f"database {path}: {reason}, so it is no database of schedlang; choose another path"
+        )
     if version > SCHEMA:
         raise DatabaseError(
             f"database {path}: it was written by a newer schedlang (schema {version}, this one "
@@ -163,10 +109,20 @@ def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
+    _read_through(path)
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
-        reason, remedy = _REASONS["SQLITE_CORRUPT"]
+        reason, remedy = REASONS["SQLITE_CORRUPT"]
         raise DatabaseError(f"database {path}: {reason} ({verdict.splitlines()[-1]}); {remedy}")
+
+
+def _read_through(path: Path) -> None:
+    """Bring a file into memory in order: the check asks for its pages in any order, which takes a
+    disk ten to thirty times as long.
+    """
+    with suppress(OSError), path.open("rb", buffering=0) as file:
+        while file.read(1 << 20):
+            pass
 
 
 def _migrate(connection: sqlite3.Connection, path: Path, read_only: bool) -> None:

@@ -10,11 +10,12 @@ class TestMine(DatabaseContract):
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
 import pytest
 
-from schedlang.database import Database, Record
+from schedlang.database import Ask, Database, Record, Run
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 
@@ -38,6 +39,25 @@ def make_record(**changes: Any) -> Record:
     if changes.get("status", Status.OK) is not Status.OK:
         fields |= {"samples": (), "verified": False, "message": "it failed"}
     return Record(**(fields | changes))
+
+
+def noise(length: int) -> str:
+    """A text that cannot be compressed much; the same at every call."""
+    return random.Random(length).randbytes(length).hex()[:length]
+
+
+def make_run(**changes: Any) -> Run:
+    """A plausible run that has just begun, with some fields changed."""
+    fields: dict[str, Any] = {
+        "identity": "i",
+        "workload_key": "w",
+        "target_key": "t",
+        "toolchain_key": "c",
+        "search": "random",
+        "seed": 0,
+        "created": 1.7e9,
+    }
+    return Run(**(fields | changes))
 
 
 class DatabaseContract:
@@ -65,6 +85,10 @@ class DatabaseContract:
             seed=2**64 + 1,
             search="",
             stderr="a\x00b\r\n",
+            program_key="0123456789abcdef",
+            provenance={"tvm": "0.27.0", "cpu": "ü \U0001f600", "": "\x00"},
+            run_id=2**40,
+            proposal=0,
         )
         (stored,) = database.append([record])
         (found,) = database.query()
@@ -89,6 +113,64 @@ class DatabaseContract:
         assert database.count(target_key="y") == 4
         assert [r.message for r in database.query(limit=3)] == ["ax1", "ax2", "ay1"]
         assert database.query("a", "x", "3") == database.query(limit=0) == []
+
+    def test_query_by_program_run_and_id(self, database: Database) -> None:
+        stored = database.append(
+            make_record(workload_key=w, program_key=p, run_id=r, message=f"{w}{p}{r}")
+            for w in "ab"
+            for p in ("", "p")
+            for r in (None, 7)
+        )
+        found = database.query("a", program_key="p")
+        assert [record.message for record in found] == ["apNone", "ap7"]
+        assert [record.message for record in database.query("b", run_id=7)] == ["b7", "bp7"]
+        assert database.query(program_key="p", run_id=8) == []
+        assert database.query(after=stored[5].id) == stored[6:]
+        assert database.query("b", after=stored[1].id, limit=2) == stored[4:6]
+        assert database.query(after=stored[-1].id) == []
+
+    def test_provenance_belongs_to_its_record(self, database: Database) -> None:
+        given = [{"cpu": "one"}, {}, {"cpu": "two", "tvm": "0.27"}, {"cpu": "one"}]
+        stored = database.append(make_record(provenance=one) for one in given)
+        given[0]["cpu"] = "changed afterwards"
+        assert [record.provenance for record in stored] == [{"cpu": "one"}, *given[1:]]
+        assert database.query() == stored
+
+    def test_deleted_records_are_gone_and_their_ids_with_them(self, database: Database) -> None:
+        ids = [record.id or 0 for record in database.append([make_record()] * 4)]
+        assert database.delete([ids[1], ids[3], ids[3], 10**6]) == 2
+        assert [record.id for record in database.query()] == [ids[0], ids[2]]
+        assert database.delete(ids) == 2
+        assert database.delete(ids) == database.delete([]) == database.count() == 0
+        (new,) = database.append([make_record()])
+        assert (new.id or 0) > ids[3], "an id is never given twice"
+
+    def test_thousands_of_records_can_be_deleted_at_once(self, database: Database) -> None:
+        stored = database.append([make_record()] * 2500)
+        assert database.delete(record.id or 0 for record in stored[1:]) == 2499
+        database.compact()
+        assert database.query() == stored[:1]
+
+    def test_a_transaction_is_stored_or_undone_as_a_whole(self, database: Database) -> None:
+        (first,) = database.append([make_record(message="first")])
+        run = database.add_run(make_run())
+        assert first.id is not None and run.id is not None
+        with pytest.raises(RuntimeError, match="in the middle"), database.transaction():
+            database.append([make_record(message="second")])
+            database.delete([first.id])
+            database.put_workload("k", "GMM", "{}")
+            database.add_ask(run.id, Ask(1, 0.0))
+            database.delete_run(run.id)
+            database.add_run(make_run(identity="j"))
+            raise RuntimeError("in the middle")
+        assert database.query() == [first]
+        assert (database.runs(), database.asks(run.id), database.workloads()) == ([run], [], [])
+        with database.transaction():
+            with pytest.raises(RuntimeError), database.transaction():
+                database.append([make_record(message="undone alone")])
+                raise RuntimeError
+            database.append([make_record(message="third")])
+        assert [record.message for record in database.query()] == ["first", "third"]
 
     def test_best_is_by_median_among_ok_records(self, database: Database) -> None:
         database.append(
@@ -131,10 +213,87 @@ class DatabaseContract:
         assert database.get_workload("k2") == '{"program": 2}'
         assert database.get_workload("k3") is None
 
+    def test_programs_are_found_by_their_structural_keys(self, database: Database) -> None:
+        database.put_workload("k1", "one", "1")
+        database.put_workload("k2", "two", "2", "e", "f")
+        database.put_workload("k3", "three", "3", "e", "g")
+        assert database.workloads(exact_key="e") == [("k2", "two"), ("k3", "three")]
+        assert database.workloads(family_key="g") == [("k3", "three")]
+        assert database.workloads("e", "f") == [("k2", "two")]
+        assert database.workloads(exact_key="") == [("k1", "one")]
+        database.put_workload("k1", "renamed", "9", "e", "")
+        database.put_workload("k1", "renamed", "9", "other", "f")
+        assert database.structural_keys("k1") == ("e", "f")
+        assert database.workloads("e", "f") == [("k1", "one"), ("k2", "two")]
+        assert database.structural_keys("unknown") == ("", "")
+
+    def test_runs_are_kept_with_their_progress(self, database: Database) -> None:
+        first = database.add_run(make_run(seed=2**80, known=5, owner="me"))
+        other = database.add_run(make_run(identity="j"))
+        again = database.add_run(make_run(id=first.id))
+        assert dataclasses.replace(first, id=None) == make_run(seed=2**80, known=5, owner="me")
+        assert len({first.id, other.id, again.id}) == 3
+        assert database.runs() == [first, other, again]
+        assert database.find_run("i") == again
+        assert database.find_run("nothing") is None
+        later = dataclasses.replace(
+            other, state='{"x": "ü"}', state_asks=3, outcome="{}", known=9, identity="changed"
+        )
+        database.update_run(later)
+        assert database.find_run("j") == dataclasses.replace(later, known=0, identity="j")
+        assert database.find_run("i") == again
+
+    def test_the_newest_run_is_the_one_that_began_last(self, database: Database) -> None:
+        database.add_run(make_run(created=2.0, search="newest"))
+        database.add_run(make_run(created=1.0, search="came later, from elsewhere"))
+        found = database.find_run("i")
+        assert found is not None and found.search == "newest"
+
+    def test_a_run_has_one_owner(self, database: Database) -> None:
+        run = database.add_run(make_run())
+        assert run.id is not None
+        assert database.claim_run(run.id, "", "a")
+        assert not database.claim_run(run.id, "", "b")
+        assert not database.claim_run(run.id + 1, "", "b")
+        assert database.claim_run(run.id, "a", "b")
+        assert database.find_run("i") == dataclasses.replace(run, owner="b")
+
+    def test_asks_stay_in_order(self, database: Database) -> None:
+        one, two = database.add_run(make_run()), database.add_run(make_run())
+        assert one.id is not None and two.id is not None
+        for size in (16, 4, 16):
+            database.add_ask(one.id, Ask(size, size / 3))
+        database.add_ask(two.id, Ask(1, 0.0))
+        assert database.asks(one.id) == [Ask(16, 16 / 3), Ask(4, 4 / 3), Ask(16, 16 / 3)]
+        assert database.asks(two.id) == [Ask(1, 0.0)]
+        assert database.asks(10**6) == []
+
+    def test_a_deleted_run_leaves_its_records(self, database: Database) -> None:
+        one, two = database.add_run(make_run()), database.add_run(make_run())
+        assert one.id is not None and two.id is not None
+        database.add_ask(two.id, Ask(1, 0.0))
+        database.append(make_record(run_id=run.id, proposal=8) for run in (one, two))
+        assert database.delete_run(two.id)
+        assert not database.delete_run(two.id)
+        assert [(r.run_id, r.proposal) for r in database.query()] == [(one.id, 8), (None, None)]
+        database.add_ask(two.id, Ask(1, 0.0))
+        database.update_run(dataclasses.replace(two, outcome="{}"))
+        assert (database.runs(), database.asks(two.id)) == ([one], [])
+        assert (database.add_run(make_run()).id or 0) > two.id, "an id is never given twice"
+
     def test_a_closed_database_says_so(self, database: Database) -> None:
         with database as same:
             assert same is database
         database.close()
-        for use in (database.query, database.workloads, lambda: database.append([make_record()])):
+        for use in (
+            database.query,
+            database.workloads,
+            database.runs,
+            database.compact,
+            lambda: database.append([make_record()]),
+            lambda: database.delete([1]),
+            lambda: database.add_run(make_run()),
+            lambda: database.transaction().__enter__(),
+        ):
             with pytest.raises(DatabaseError, match="closed; open"):
                 use()

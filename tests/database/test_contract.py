@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from schedlang.database import Database, MemoryDatabase, Record, SQLiteDatabase
+from schedlang.database import Ask, Database, MemoryDatabase, Record, Run, SQLiteDatabase
 from schedlang.measurement import Status
 from schedlang.testing.database import DatabaseContract, make_record
 
@@ -34,6 +34,8 @@ class TestSQLiteDatabase(DatabaseContract):
 
 KEYS = st.sampled_from(["a", "b"])
 OPTIONAL_KEYS = st.none() | KEYS
+# Ids of records and runs, that are there or not.
+NUMBERS = st.integers(0, 12)
 LATENCIES = st.floats(min_value=1e-9, max_value=1e3) | st.sampled_from([1e-6, 2e-6])
 
 
@@ -55,6 +57,29 @@ def records(draw: st.DrawFn) -> Record:
         seed=draw(st.none() | st.integers()),
         created=draw(st.floats(allow_nan=False, allow_infinity=False)),
         stderr=draw(st.text(st.characters(), max_size=5)),
+        program_key=draw(st.sampled_from(["", "a", "b"])),
+        provenance=draw(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2)),
+        run_id=draw(st.none() | NUMBERS),
+        proposal=draw(st.none() | st.integers(0, 2**63 - 1)),
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    return Run(
+        identity=draw(KEYS),
+        workload_key=draw(KEYS),
+        target_key=draw(KEYS),
+        toolchain_key=draw(KEYS),
+        search=draw(st.text(max_size=3)),
+        seed=draw(st.integers(min_value=0)),
+        created=draw(st.floats(allow_nan=False, allow_infinity=False)),
+        known=draw(NUMBERS),
+        owner=draw(KEYS),
+        state=draw(st.text(max_size=3)),
+        state_asks=draw(NUMBERS),
+        outcome=draw(st.text(max_size=3)),
+        id=draw(st.none() | NUMBERS),
     )
 
 
@@ -81,15 +106,85 @@ class BothAgree(RuleBasedStateMachine):
         assert self.memory.query(*keys, status, limit) == self.file.query(*keys, status, limit)
         assert self.memory.count(*keys, status) == self.file.count(*keys, status)
 
+    @rule(
+        program_key=OPTIONAL_KEYS,
+        run_id=st.none() | NUMBERS,
+        after=st.none() | NUMBERS,
+        limit=st.none() | st.integers(0, 5),
+    )
+    def query_more(
+        self, program_key: str | None, run_id: int | None, after: int | None, limit: int | None
+    ) -> None:
+        ours, theirs = (
+            database.query(limit=limit, program_key=program_key, run_id=run_id, after=after)
+            for database in (self.memory, self.file)
+        )
+        assert ours == theirs
+
+    @rule(ids=st.lists(NUMBERS, max_size=4))
+    def delete(self, ids: list[int]) -> None:
+        assert self.memory.delete(ids) == self.file.delete(ids)
+
+    @rule(
+        batch=st.lists(records(), max_size=2), ids=st.lists(NUMBERS, max_size=2), ok=st.booleans()
+    )
+    def change_in_one_go(self, batch: list[Record], ids: list[int], ok: bool) -> None:
+        """All of it, or nothing."""
+        for database in (self.memory, self.file):
+            before = database.query(), database.runs()
+            try:
+                with database.transaction():
+                    database.delete(ids)
+                    database.append(batch)
+                    for number in ids:
+                        database.delete_run(number)
+                    if not ok:
+                        raise InterruptedError
+            except InterruptedError:
+                assert (database.query(), database.runs()) == before
+
+    @rule()
+    def compact(self) -> None:
+        self.memory.compact()
+        self.file.compact()
+
     @rule(workload=KEYS, machine=KEYS, toolchain=OPTIONAL_KEYS, n=st.integers(0, 5))
     def best(self, workload: str, machine: str, toolchain: str | None, n: int) -> None:
         ours = self.memory.best(workload, machine, toolchain, n)
         assert ours == self.file.best(workload, machine, toolchain, n)
 
-    @rule(key=KEYS, name=st.text(max_size=3), script_json=st.text(max_size=5))
-    def put_workload(self, key: str, name: str, script_json: str) -> None:
+    @rule(
+        key=KEYS,
+        name=st.text(max_size=3),
+        script_json=st.text(max_size=5),
+        keys=st.tuples(st.sampled_from(["", "e", "f"]), st.sampled_from(["", "e", "f"])),
+    )
+    def put_workload(self, key: str, name: str, script_json: str, keys: tuple[str, str]) -> None:
         for database in (self.memory, self.file):
-            database.put_workload(key, name, script_json)
+            database.put_workload(key, name, script_json, *keys)
+
+    @rule(run=runs())
+    def add_run(self, run: Run) -> None:
+        assert self.memory.add_run(run) == self.file.add_run(run)
+
+    @rule(run=runs())
+    def update_run(self, run: Run) -> None:
+        self.memory.update_run(run)
+        self.file.update_run(run)
+
+    @rule(number=NUMBERS, owner=KEYS, new_owner=KEYS)
+    def claim_run(self, number: int, owner: str, new_owner: str) -> None:
+        ours = self.memory.claim_run(number, owner, new_owner)
+        assert ours == self.file.claim_run(number, owner, new_owner)
+
+    @rule(number=NUMBERS, size=st.integers(0, 99), seconds=st.floats(0, 1e9))
+    def add_ask(self, number: int, size: int, seconds: float) -> None:
+        self.memory.add_ask(number, Ask(size, seconds))
+        self.file.add_ask(number, Ask(size, seconds))
+
+    @rule(number=NUMBERS)
+    def delete_run(self, number: int) -> None:
+        assert self.memory.delete_run(number) == self.file.delete_run(number)
 
     @rule()
     def reopen(self) -> None:
@@ -101,6 +196,17 @@ class BothAgree(RuleBasedStateMachine):
         assert self.memory.workloads() == self.file.workloads()
         for key in ("a", "b"):
             assert self.memory.get_workload(key) == self.file.get_workload(key)
+            assert self.memory.structural_keys(key) == self.file.structural_keys(key)
+        for keys in (("e", None), (None, "f"), ("e", "f"), ("", None)):
+            assert self.memory.workloads(*keys) == self.file.workloads(*keys)
+
+    @invariant()
+    def runs_agree(self) -> None:
+        assert self.memory.runs() == self.file.runs()
+        for identity in ("a", "b"):
+            assert self.memory.find_run(identity) == self.file.find_run(identity)
+        for number in range(13):
+            assert self.memory.asks(number) == self.file.asks(number)
 
     def teardown(self) -> None:
         self.file.close()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -14,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from schedlang.database import Database, MemoryDatabase, SQLiteDatabase, open_database
-from schedlang.database.sqlite_file import SCHEMA
+from schedlang.database.sqlite_schema import SCHEMA
 from schedlang.errors import DatabaseError
-from schedlang.testing.database import make_record
+from schedlang.measurement import Status
+from schedlang.testing.database import make_record, noise
 
 
 @pytest.fixture
@@ -36,10 +40,10 @@ def test_open_database_takes_what_users_give(path: Path) -> None:
 WRITER = """
 import sys
 from schedlang.database import SQLiteDatabase
-from schedlang.testing.database import make_record
+from schedlang.testing.database import make_record, noise
 database = SQLiteDatabase(sys.argv[1])
 while True:
-    database.append([make_record(trace_json="x" * 5000)] * 3)
+    database.append([make_record(trace_json=noise(5000))] * 3)
     print("stored", flush=True)
 """
 
@@ -64,9 +68,8 @@ def test_what_append_returned_from_survives_a_killed_process(path: Path) -> None
 
 def test_the_file_is_written_through_to_the_disk(path: Path) -> None:
     with SQLiteDatabase(path) as database:
-        assert database._connection is not None
         pragmas = [
-            database._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            database._connection.rows(f"PRAGMA {name}")[0][0]
             for name in ("journal_mode", "synchronous", "user_version")
         ]
     assert pragmas == ["wal", 2, SCHEMA]
@@ -100,11 +103,10 @@ def test_threads_share_one_database(path: Path) -> None:
 
 def test_best_uses_the_index(path: Path) -> None:
     with SQLiteDatabase(path) as database:
-        assert database._connection is not None
-        plan = database._connection.execute(
+        plan = database._connection.rows(
             "EXPLAIN QUERY PLAN SELECT * FROM record WHERE workload_key = 'w' AND "
             "target_key = 't' AND latency IS NOT NULL ORDER BY latency, id LIMIT 1"
-        ).fetchall()
+        )
     assert "record_by_latency" in str(plan)
     assert "TEMP B-TREE" not in str(plan)
 
@@ -112,7 +114,7 @@ def test_best_uses_the_index(path: Path) -> None:
 def damage(path: Path) -> None:
     """Overwrite the inside of a file of some pages."""
     with SQLiteDatabase(path) as database:
-        database.append([make_record(trace_json="x" * 3000)] * 50)
+        database.append([make_record(trace_json=noise(3000))] * 50)
     content = bytearray(path.read_bytes())
     content[4096:20480] = b"\xa5" * (20480 - 4096)
     path.write_bytes(content)
@@ -120,7 +122,7 @@ def damage(path: Path) -> None:
 
 def cut_short(path: Path) -> None:
     with SQLiteDatabase(path) as database:
-        database.append([make_record(trace_json="x" * 3000)] * 50)
+        database.append([make_record(trace_json=noise(3000))] * 50)
     path.write_bytes(path.read_bytes()[: 3 * 4096])
 
 
@@ -135,6 +137,14 @@ def set_pragma(path: Path, pragma: str) -> None:
     SQLiteDatabase(path).close()
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA {pragma}")
+    connection.commit()
+    connection.close()
+
+
+def add_to_schema(path: Path, statement: str) -> None:
+    SQLiteDatabase(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
     connection.commit()
     connection.close()
 
@@ -154,9 +164,34 @@ def set_pragma(path: Path, pragma: str) -> None:
             lambda path: set_pragma(path, f"user_version={SCHEMA + 1}"),
             rf"tune.db: it was written by a newer schedlang \(schema {SCHEMA + 1}, this one knows",
         ),
+        (
+            lambda path: set_pragma(path, "user_version=-1"),
+            r"tune.db: its version is damaged, so it is no database of schedlang",
+        ),
+        (
+            lambda path: add_to_schema(path, "CREATE VIEW endless AS SELECT 1"),
+            r"tune.db: it has views or triggers of its own",
+        ),
+        (
+            lambda path: add_to_schema(
+                path, "CREATE TRIGGER t AFTER INSERT ON record BEGIN DELETE FROM record; END"
+            ),
+            r"tune.db: it has views or triggers of its own",
+        ),
         (lambda path: path.mkdir(), r"tune.db: it is a folder; give the path of a file in it"),
     ],
-    ids=["text", "damaged", "cut", "foreign", "foreign id", "newer", "folder"],
+    ids=[
+        "text",
+        "damaged",
+        "cut",
+        "foreign",
+        "foreign id",
+        "newer",
+        "negative",
+        "view",
+        "trigger",
+        "folder",
+    ],
 )
 def test_what_is_wrong_with_a_file(
     path: Path, prepare: Callable[[Path], object], message: str
@@ -185,8 +220,150 @@ def test_a_missing_folder_and_a_missing_file(path: Path) -> None:
 
 def test_an_old_schema_is_not_migrated_by_a_reader(path: Path) -> None:
     set_pragma(path, "user_version=0")
-    with pytest.raises(DatabaseError, match=r"it has schema 0 and 1 is needed; open it once"):
+    with pytest.raises(
+        DatabaseError, match=rf"it has schema 0 and {SCHEMA} is needed; open it once"
+    ):
         SQLiteDatabase(path, read_only=True)
+
+
+OLD = Path(__file__).with_name("assets") / "schema_1.db"
+
+
+def test_a_file_of_schema_1_keeps_everything(path: Path) -> None:
+    shutil.copy(OLD, path)
+    with pytest.raises(DatabaseError, match=r"it has schema 1 and \d is needed; open it once"):
+        SQLiteDatabase(path, read_only=True)
+    assert path.read_bytes() == OLD.read_bytes()
+    for _ in range(2):
+        with SQLiteDatabase(path) as database:
+            ok, wide, failed = database.query()
+            assert ok == make_record(id=1, seed=1, created=1700000001.0)
+            assert wide == make_record(id=2, seed=2**70, created=1.7e9 + 2.0**70)
+            assert failed == make_record(
+                id=3, status=Status.CRASHED, stderr="died", seed=0, message="it failed"
+            )
+            for record in (ok, wide, failed):
+                assert (record.program_key, record.provenance) == ("", {})
+                assert (record.run_id, record.proposal) == (None, None)
+            assert database.best("w", "t", n=9) == [ok, wide]
+            assert database.workloads(exact_key="") == [("w", "GMM")]
+            assert (database.get_workload("w"), database.structural_keys("w")) == ("{}", ("", ""))
+            assert database.runs() == []
+    with SQLiteDatabase(path) as database:
+        (new,) = database.append([make_record(provenance={"tvm": "0.27"})])
+        assert new.id == 4
+        assert database.query(after=3) == [new]
+
+
+def test_two_processes_may_migrate_one_file(path: Path) -> None:
+    shutil.copy(OLD, path)
+    code = "import sys; from schedlang.database import *; print(open_database(sys.argv[1]).count())"
+    both = [start(code, path) for _ in range(2)]
+    assert [process.communicate(timeout=120)[0] for process in both] == ["3\n", "3\n"]
+
+
+APPENDER = """
+import sys
+from schedlang.database import SQLiteDatabase
+from schedlang.testing.database import make_record, noise
+with SQLiteDatabase(sys.argv[1]) as database:
+    for number in range(25):
+        record = make_record(message=sys.argv[2], proposal=number, provenance={"by": sys.argv[2]})
+        database.append([record] * 2)
+"""
+
+
+def start(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Run Python code in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def test_processes_append_to_one_file_at_once(path: Path) -> None:
+    writers = [start(APPENDER, path, name) for name in "abc"]
+    for writer in writers:
+        writer.communicate(timeout=120)
+        assert writer.returncode == 0
+    with SQLiteDatabase(path) as database:
+        stored = database.query()
+    assert [record.id for record in stored] == list(range(1, 151))
+    for name in "abc":
+        own = [record for record in stored if record.message == name]
+        assert [record.proposal for record in own] == [n for n in range(25) for _ in range(2)]
+        assert all(record.provenance == {"by": name} for record in own)
+
+
+FILLER = """
+import resource, signal, sys
+from schedlang.database import SQLiteDatabase
+from schedlang.errors import DatabaseError
+from schedlang.testing.database import make_record, noise
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
+database = SQLiteDatabase(sys.argv[1])
+batches = 0
+try:
+    while True:
+        database.append([make_record(trace_json=noise(5000))] * 3)
+        batches += 1
+except DatabaseError as error:
+    print(batches, error)
+"""
+
+
+def test_a_disk_that_takes_no_more_loses_nothing(path: Path) -> None:
+    """A limit on the size of files stands in for a full disk."""
+    batches, _, message = start(FILLER, path).communicate(timeout=120)[0].partition(" ")
+    assert "tune.db: " in message
+    assert re.search(r"the disk is full|reading or writing failed .*; check the disk", message)
+    with SQLiteDatabase(path) as database:
+        assert 0 < int(batches) * 3 == database.count()
+        database.append([make_record()])
+
+
+def test_a_full_database_says_so_and_stays_usable(path: Path) -> None:
+    with SQLiteDatabase(path) as database:
+        (first,) = database.append([make_record()])
+        (pages,) = database._connection.rows("PRAGMA page_count")[0]
+        database._connection.rows(f"PRAGMA max_page_count={pages}")
+        big = make_record(trace_json=noise(10_000))
+        with pytest.raises(DatabaseError, match=r"tune.db: the disk is full \(.*\); free some"):
+            database.append([make_record(), big])
+        assert database.query() == [first]
+        with pytest.raises(DatabaseError, match="the disk is full"), database.transaction():
+            database.put_workload("k", "small", "{}")
+            database.append([big])
+        assert database.workloads() == []
+        with pytest.raises(DatabaseError, match=r"an error before ended|the disk is full"):
+            with database.transaction():
+                with pytest.raises(DatabaseError, match="the disk is full"):
+                    database.append([big])
+                database.append([big])
+        database._connection.rows("PRAGMA max_page_count=1000000")
+        assert len(database.append([make_record(), big])) == 2
+        assert database.count() == 3
+
+
+def test_a_pruned_file_gets_smaller_and_stays_sound(path: Path) -> None:
+    with SQLiteDatabase(path) as database, SQLiteDatabase(path, read_only=True) as reader:
+        database.append(
+            make_record(trace_json=noise(5000), provenance={"n": str(n)}) for n in range(200)
+        )
+        database.put_workload("w", "GMM", "{}")
+        assert database.delete(range(1, 200)) == 199
+        (last,) = reader.query()
+        database.compact()
+        assert database.query() == reader.query() == [last]
+        assert database._connection.rows("SELECT text FROM provenance") == [('{"n": "199"}',)]
+    assert path.stat().st_size < 120_000
+    with SQLiteDatabase(path) as database:
+        (new,) = database.append([make_record()])
+        assert new.id == 201
+        assert database.workloads() == [("w", "GMM")]
 
 
 def test_a_locked_file_is_named_after_the_wait(path: Path) -> None:
@@ -212,9 +389,8 @@ def test_a_failing_batch_leaves_the_file_usable(path: Path) -> None:
 def test_a_record_that_cannot_be_read_is_an_error_of_the_database(path: Path) -> None:
     with SQLiteDatabase(path) as database:
         database.append([make_record()])
-        assert database._connection is not None
         database._connection.execute("UPDATE record SET status = 'from the future'")
-        with pytest.raises(DatabaseError, match=r"a record that this schedlang cannot read"):
+        with pytest.raises(DatabaseError, match=r"record 1 cannot be read .*upgrade"):
             database.query()
 
 
@@ -237,3 +413,25 @@ def test_nothing_in_the_package_can_run_what_it_loads() -> None:
     text = "\n".join(file.read_text() for file in folder.glob("*.py"))
     for word in ("pickle", "eval(", "exec(", "marshal", "load_extension"):
         assert word not in text
+
+
+def test_long_texts_are_compressed_and_checked(path: Path) -> None:
+    trace = json.dumps({"instructions": [{"kind": "split", "args": [1, 2, 3]}] * 200})
+    with SQLiteDatabase(path) as database:
+        database.append([make_record(trace_json=trace), make_record(trace_json="{}")])
+        assert [record.trace_json for record in database.query()] == [trace, "{}"]
+    connection = sqlite3.connect(path)
+    ((packed,), (short,)) = connection.execute("SELECT trace_json FROM record").fetchall()
+    assert len(packed) < len(trace) / 7
+    assert short == "{}"
+    flipped = bytearray(packed)
+    flipped[len(packed) // 2] ^= 1
+    for damaged in (bytes(flipped), packed[:-1], b""):
+        connection.execute("UPDATE record SET trace_json = ? WHERE id = 1", (damaged,))
+        connection.commit()
+        with (
+            SQLiteDatabase(path) as database,
+            pytest.raises(DatabaseError, match=r"record 1 cannot be read \(a comp"),
+        ):
+            database.query()
+    connection.close()

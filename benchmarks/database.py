@@ -1,0 +1,207 @@
+"""What a large database costs: opening it, looking up the best, and storing durably.
+
+Fills a file with 100,000 records, each with a real trace of a random CPU schedule, of about 50
+workloads. Target: the best of a workload in under 5 ms.
+
+Durable means that a record survives a power cut: each transaction waits for the disk (fsync), so
+these figures are the disk's more than ours; the rate of plain fsyncs stands beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import schedlang as sl
+from schedlang.database import MemoryDatabase, Record, SQLiteDatabase, merge, summary
+from schedlang.measurement import Status
+from schedlang.workloads import C1D, C2D, CBR, DEP, GMM, SFM
+
+WORKLOADS = 50
+TARGET_SECONDS = 5e-3
+PROVENANCE = {
+    "tvm": "0.27.0.post1",
+    "llvm": "22.1.0",
+    "python": "3.11.7",
+    "schedlang": "0.1.0",
+    "cpu": "AMD EPYC 9R14 96-Core Processor",
+    "features": "+avx2,+avx512f,+avx512bw,+avx512vl,+avx512vnni,+avx512bf16,+fma",
+}
+
+
+def traces(each: int) -> list[tuple[str, str]]:
+    """(name, trace as JSON) of random schedules of a few workloads."""
+    space = sl.default_space()
+    return [
+        (make.__name__, space.sample(make(), seed=seed).trace.to_json())
+        for make in (C1D, C2D, CBR, DEP, GMM, SFM)
+        for seed in range(each)
+    ]
+
+
+def make_record(number: int, found: list[tuple[str, str]], rng: random.Random) -> Record:
+    """A plausible record: one in six failed, ten samples each."""
+    workload = rng.randrange(WORKLOADS)
+    name, trace = found[number % len(found)]
+    ok = rng.random() < 5 / 6
+    latency = 10 ** rng.uniform(-5, -2)
+    return Record(
+        workload_key=f"{workload:016x}",
+        workload_name=name,
+        target_key="cpu-0123456789abcdef",
+        toolchain_key="0123456789abcdef",
+        trace_json=trace,
+        status=Status.OK if ok else Status.RUN_TIMEOUT,
+        samples=tuple(latency * rng.uniform(1.0, 1.05) for _ in range(10)) if ok else (),
+        message="" if ok else "it ran for more than 10 s",
+        verified=ok,
+        search="auto",
+        seed=0,
+        created=1.7e9 + number,
+        program_key=f"{rng.getrandbits(64):016x}",
+        provenance=PROVENANCE,
+        run_id=number // 1000 + 1,
+        proposal=number % 1000,
+    )
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Wall time of a call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def spread(calls: list[Callable[[], object]]) -> dict[str, float]:
+    """Median and 99th percentile of the wall time of the calls, in seconds."""
+    times = sorted(seconds(call) for call in calls)
+    return {"median": statistics.median(times), "p99": times[int(0.99 * (len(times) - 1))]}
+
+
+def sync_rate(folder: Path, count: int) -> float:
+    """How often a second a page can be written through to this disk."""
+    with (folder / "probe").open("wb") as file:
+
+        def write() -> None:
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+
+        return count / seconds(lambda: [write() for _ in range(count)])
+
+
+def quick_check(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA quick_check(1)").fetchall()
+    connection.close()
+
+
+def forget(path: Path) -> None:
+    """Have the system drop what it keeps of a file in memory."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
+    """All figures of a file with ``count`` records; times in seconds."""
+    path = folder / "tune.db"
+    rng = random.Random(0)
+    found = traces(each=8)
+    row: dict[str, Any] = {
+        "records": count,
+        "trace bytes": statistics.mean(len(trace) for _, trace in found),
+    }
+    keys: list[tuple[str, str]] = []
+    with SQLiteDatabase(path) as database:
+        start = time.perf_counter()
+        for first in range(0, count, 1000):
+            numbers = range(first, min(first + 1000, count))
+            stored = database.append(make_record(number, found, rng) for number in numbers)
+            keys += [(record.workload_key, record.program_key) for record in stored[::50]]
+        row["fill"] = time.perf_counter() - start
+    row["file bytes"] = path.stat().st_size
+    row["bytes a record"] = row["file bytes"] / count
+    row["open, file in memory"] = statistics.median(
+        seconds(lambda: SQLiteDatabase(path).close()) for _ in range(3)
+    )
+    forget(path)
+    row["open, file not in memory"] = seconds(lambda: SQLiteDatabase(path).close())
+    row["quick_check, file in memory"] = statistics.median(
+        seconds(lambda: quick_check(path)) for _ in range(3)
+    )
+    with SQLiteDatabase(path) as database:
+        target = "cpu-0123456789abcdef"
+        machine = (target, "0123456789abcdef")
+        rng.shuffle(keys)
+        asked = keys[:500]
+        row["best"] = spread([lambda w=w: database.best(w, target) for w, _ in asked])
+        row["best of toolchain"] = spread(
+            [lambda w=w: database.best(w, *machine) for w, _ in asked]
+        )
+        row["ten best"] = spread([lambda w=w: database.best(w, target, n=10) for w, _ in asked])
+        row["by program key"] = spread(
+            [lambda w=w, p=p: database.query(w, *machine, program_key=p) for w, p in asked]
+        )
+        row["count a workload"] = spread(
+            [lambda w=w: database.count(w, target) for w, _ in asked[:20]]
+        )
+        row["query a run"] = seconds(lambda: database.query(run_id=1))
+        row["summary"] = seconds(lambda: summary(database))
+        for size in (1, 16):
+            made = [make_record(count + n, found, rng) for n in range(appends * size)]
+            batches = [made[n : n + size] for n in range(0, len(made), size)]
+            taken = seconds(lambda b=batches: [database.append(batch) for batch in b])
+            row[f"records a second, {size} a transaction"] = len(made) / taken
+        small = MemoryDatabase()
+        small.append(
+            dataclasses.replace(make_record(n, found, rng), run_id=None) for n in range(1000)
+        )
+        row["merge 1000"] = seconds(lambda: merge(small, database))
+    row["fsyncs a second"] = sync_rate(folder, appends)
+    return row
+
+
+def show(row: dict[str, Any]) -> None:
+    """Print the figures as a table."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            text = f"{value['median'] * 1e3:9.3f} ms (p99 {value['p99'] * 1e3:.3f} ms)"
+        elif name in ("records", "file bytes", "trace bytes", "bytes a record"):
+            text = f"{value:9,.0f}"
+        elif "a second" in name:
+            text = f"{value:9.1f} /s"
+        else:
+            text = f"{value:9.3f} s"
+        print(f"{name:36} {text}")
+    verdict = "under" if row["best"]["median"] < TARGET_SECONDS else "NOT under"
+    print(f"the best of a workload: {verdict} {TARGET_SECONDS * 1e3:g} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="2,000 records")
+    parser.add_argument("--records", type=int, help="so many records; 100,000 by default")
+    parser.add_argument("--folder", type=Path, help="where to put the file: which disk is measured")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    count = arguments.records or (2_000 if arguments.quick else 100_000)
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        row = measure(Path(folder), count, appends=20 if arguments.quick else 200)
+    show(row)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(row, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

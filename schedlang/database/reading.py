@@ -1,0 +1,49 @@
+"""Going through all records of a database without holding them all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from schedlang.database.base import Database
+from schedlang.database.record import Record
+
+_PAGE = 1000
+
+
+def all_records(
+    database: Database,
+    workload_key: str | None = None,
+    target_key: str | None = None,
+    toolchain_key: str | None = None,
+) -> Iterator[Record]:
+    """The records that match everything given, oldest first, read in parts."""
+    after: int | None = None
+    while True:
+        page = database.query(workload_key, target_key, toolchain_key, limit=_PAGE, after=after)
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def content_of(record: Record) -> bytes:
+    """A digest of what a record says, equal for equal ones whatever their id and run."""
+    content = (
+        record.workload_key,
+        record.workload_name,
+        record.target_key,
+        record.toolchain_key,
+        record.trace_json,
+        str(record.status),
+        [float(sample) for sample in record.samples],
+        record.message,
+        bool(record.verified),
+        record.search,
+        record.seed,
+        float(record.created),
+        record.stderr,
+        record.program_key,
+        sorted(record.provenance.items()),
+    )
+    return hashlib.blake2b(repr(content).encode(), digest_size=16).digest()

@@ -1,0 +1,223 @@
+"""Checks TVM's JSON text of a program before TVM reads it.
+
+TVM's reader trusts the text: a node that refers to itself exhausts the stack, and a field of a
+wrong type may end the process later. Here each node is held against what TVM itself declares of its
+types: the fields, and what each may hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import tvm.s_tir  # noqa: F401  (registers the types of its nodes)
+from tvm_ffi.core import TypeInfo, _lookup_or_register_type_info_from_type_key
+
+MOST_NODES = 1 << 20
+# Nested deeper, reading it could exhaust the stack.
+MOST_DEEP = 512
+_INT64 = 1 << 63
+# Values that stand in a node itself; all others are numbers of nodes.
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "DataType": (str,),
+    "dtype": (str,),
+    "Device": (list,),
+}
+_VALUES: dict[str, tuple[type, ...]] = {
+    "None": (type(None),),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "ffi.String": (str,),
+    "ffi.SmallStr": (str,),
+}
+_TEXTS = ("ffi.String", "ffi.SmallStr", "str")
+# TVM writes numbers of any size as one of these.
+_STANDS_FOR = {"ffi.BigInt": ("int",), "ffi.SmallStr": ("ffi.String",), "ffi.String": _TEXTS}
+_CONTAINERS = ("ffi.Array", "ffi.Map")
+# Fields that may be null though TVM does not declare it.
+_NULLABLE = {("tirx.IterVar", "dom"), ("ir.Call", "attrs")}
+# Numbers that stand for one of some kinds; TVM ends the process when it prints another one.
+_ENUMERATIONS = {("tirx.For", "kind"): range(5), ("tirx.IterVar", "iter_type"): range(9)}
+
+
+class _Any:
+    """Holds every value."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
+_ANY = _Any()
+# Stands there by its name; TVM's reader refuses one that is not registered.
+_OPERATOR = "ir.Op"
+
+
+class GraphError(ValueError):
+    """A text that is no graph of TVM's nodes; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What a field may hold: a plain value, or a node of one of some types, or nothing."""
+
+    plain: tuple[type, ...]
+    schema: Any
+    nullable: bool
+    numbers: Container[Any]
+
+
+def check_graph(text: str, root: str) -> None:
+    """GraphError unless ``text`` is a well-typed graph without cycles whose root is a ``root``."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise GraphError(f"not JSON: {str(error)[:80]}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
+        raise GraphError("it has no list of nodes")
+    _Checker(document["nodes"]).check(document.get("root_index"), root)
+
+
+class _Checker:
+    """Reads the nodes in order: each may refer to earlier ones only."""
+
+    def __init__(self, nodes: list[Any]) -> None:
+        if len(nodes) > MOST_NODES:
+            raise GraphError(f"{len(nodes)} nodes; at most {MOST_NODES} are read")
+        self.nodes = nodes
+        self.types: list[str] = []
+        self.depths: list[int] = []
+
+    def check(self, root_index: Any, root: str) -> None:
+        for number, node in enumerate(self.nodes):
+            self._node(number, node)
+        if not self._is_number(root_index, len(self.nodes)) or self.types[root_index] != root:
+            raise GraphError(f"its root is no {root}")
+
+    def _node(self, number: int, node: Any) -> None:
+        if not isinstance(node, dict) or not isinstance(node.get("type"), str):
+            raise GraphError(f"node {number} has no type")
+        kind, data = node["type"], node.get("data")
+        inside: list[int] = []
+        if kind == _OPERATOR:
+            self._plain((str,), data, f"node {number}")
+        elif kind in _VALUES:
+            self._plain(_VALUES[kind], data, f"node {number}")
+        elif kind in _CONTAINERS:
+            inside = self._references(data, number)
+            if kind == "ffi.Map" and len(inside) % 2:
+                raise GraphError(f"node {number}: a key without a value")
+        else:
+            inside = self._object(kind, data, number)
+        depth = 1 + max((self.depths[item] for item in inside), default=0)
+        if depth > MOST_DEEP:
+            raise GraphError(f"node {number}: nested deeper than {MOST_DEEP}")
+        self.types.append(kind)
+        self.depths.append(depth)
+
+    def _object(self, kind: str, data: Any, number: int) -> list[int]:
+        fields = _fields_of(kind)
+        if fields is None:
+            raise GraphError(f"node {number}: no type {kind[:40]!r} of programs")
+        if not isinstance(data, dict) or set(data) != set(fields):
+            raise GraphError(f"node {number}: {kind} has the fields {', '.join(fields)}")
+        inside = []
+        for name, field in fields.items():
+            where = f"node {number}: {kind}.{name}"
+            value = data[name]
+            if field.plain:
+                self._plain(field.plain, value, where)
+                if value not in field.numbers:
+                    raise GraphError(f"{where} cannot be {value}")
+            elif not self._is_number(value, number):
+                raise GraphError(f"{where} refers to no earlier node")
+            elif self.types[value] == "None" and field.nullable:
+                continue
+            elif not self._permits(field.schema, value):
+                raise GraphError(f"{where} cannot be a {self.types[value]}")
+            else:
+                inside.append(value)
+        return inside
+
+    def _permits(self, schema: Any, number: int) -> bool:
+        """Whether the node may stand where ``schema`` is declared."""
+        kind, wanted = self.types[number], schema["type"]
+        args = schema.get("args", ())
+        if wanted in ("Any", "ffi.Any", "ffi.Object", "ffi.ObjectRef"):
+            return True
+        if wanted in ("Optional", "Union"):
+            return kind == "None" or any(self._permits(item, number) for item in args)
+        if kind == "None":
+            return False
+        if wanted in ("ffi.Array", "ffi.List") and kind == "ffi.Array":
+            return not args or all(
+                self._permits(args[0], item) for item in self.nodes[number]["data"]
+            )
+        if wanted in ("ffi.Map", "ffi.Dict") and kind == "ffi.Map":
+            data = self.nodes[number]["data"]
+            return not args or all(
+                self._permits(args[position % 2], item) for position, item in enumerate(data)
+            )
+        return kind == wanted or kind in _STANDS_FOR.get(wanted, ()) or _is_a(kind, wanted)
+
+    def _references(self, data: Any, number: int) -> list[int]:
+        if not isinstance(data, list) or not all(self._is_number(i, number) for i in data):
+            raise GraphError(f"node {number}: it must be a list of earlier nodes")
+        return data
+
+    @staticmethod
+    def _is_number(value: Any, limit: int) -> bool:
+        return type(value) is int and 0 <= value < limit
+
+    @staticmethod
+    def _plain(kinds: tuple[type, ...], value: Any, where: str) -> None:
+        wrong_bool = isinstance(value, bool) and bool not in kinds
+        if wrong_bool or not isinstance(value, kinds):
+            raise GraphError(f"{where} holds a {type(value).__name__}")
+        if isinstance(value, int) and not -_INT64 <= value < _INT64:
+            raise GraphError(f"{where}: a number beyond 64 bits")
+
+
+def _info(kind: str) -> TypeInfo | None:
+    try:
+        return _lookup_or_register_type_info_from_type_key(kind)
+    except (ValueError, KeyError, RuntimeError):
+        return None
+
+
+@cache
+def _fields_of(kind: str) -> dict[str, _Field] | None:
+    """The fields of a type, inherited ones too; None for a type that no program is made of."""
+    if not kind.startswith(("ir.", "prim.", "tirx.", "s_tir.", "relax.")):
+        return None
+    fields: dict[str, _Field] = {}
+    info = _info(kind)
+    if info is None:
+        return None
+    while info is not None:
+        for declared in info.fields or ():
+            schema = json.loads(declared.metadata["type_schema"])
+            fields[declared.name] = _Field(
+                _PLAIN.get(schema["type"], ()),
+                schema,
+                declared.name == "span" or (kind, declared.name) in _NULLABLE,
+                _ENUMERATIONS.get((kind, declared.name), _ANY),
+            )
+        info = info.parent_type_info
+    return fields
+
+
+@cache
+def _is_a(kind: str, wanted: str) -> bool:
+    info = _info(kind)
+    while info is not None:
+        if info.type_key == wanted:
+            return True
+        info = info.parent_type_info
+    return False

@@ -38,7 +38,7 @@ from schedlang.result import TuneResult
 from schedlang.schedule import Schedule
 from schedlang.space import Sketch, Space, Stochastic
 from schedlang.trace import Trace
-from schedlang.tune import Target, default_space, tune
+from schedlang.tune import Match, Target, UntunedWarning, apply, best, default_space, tune
 from schedlang.workload import Workload
 
 __version__ = "0.1.0"
@@ -60,6 +60,7 @@ __all__ = [
     "IntRange",
     "InvalidTrace",
     "LoopRV",
+    "Match",
     "Measurement",
     "Measurer",
     "Module",
@@ -81,9 +82,12 @@ __all__ = [
     "Trace",
     "TraceFormatError",
     "TuneResult",
+    "UntunedWarning",
     "Workload",
     "WorkloadError",
+    "apply",
     "assess",
+    "best",
     "default_space",
     "distribution",
     "distribution_from_json",

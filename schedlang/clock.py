@@ -24,6 +24,7 @@ class Clock:
     Attributes
     ----------
     seconds: the budget, infinite without one.
+    earlier: seconds of the budget that earlier calls of the same run have used.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -33,12 +34,18 @@ class Clock:
             raise ValueError(f"seconds={seconds!r}; give a positive number, or None for no limit")
         self._started = time.monotonic()
         self.seconds = math.inf if seconds is None else float(seconds)
+        self.earlier = 0.0
         self._spent = {"search": 0.0, "measure": 0.0, "finals": 0.0}
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self._started
+
+    @property
+    def used(self) -> float:
+        """Seconds since the start, and those of earlier calls."""
+        return self.earlier + self.elapsed
 
     @property
     def limited(self) -> bool:
@@ -48,12 +55,12 @@ class Clock:
     def search_deadline(self, finals: bool) -> float:
         """When to stop measuring (of ``time.monotonic``), so that there is time for the finals."""
         kept = min(_FINALS_PART * self.seconds, _FINALS_SECONDS) if finals and self.limited else 0
-        return self._started + self.seconds - kept
+        return self._started + self.seconds - self.earlier - kept
 
     @property
     def finals_budget(self) -> float:
         """Seconds that are left for the finals' samples; 0 or less when there is no time."""
-        return self.seconds - self.elapsed - _FINALS_OVERHEAD
+        return self.seconds - self.used - _FINALS_OVERHEAD
 
     @contextmanager
     def timing(self, part: str) -> Iterator[None]:

@@ -39,15 +39,20 @@ class Leaders:
 
     def add(self, record: Record, schedule: Schedule) -> None:
         """Take in a candidate that was measured, if it is one of the fastest."""
-        if not record.ok or (self._verified and not record.verified):
-            return
-        if len(self._leaders) == self._most and record.latency >= self._leaders[-1].record.latency:
+        if not self.wants(record):
             return
         found = Leader(record, schedule, structural_key(schedule.mod))
         others = [leader for leader in self._leaders if leader.program != found.program]
         same = [leader for leader in self._leaders if leader.program == found.program]
         others.append(min(same + [found], key=_latency))
         self._leaders = sorted(others, key=_latency)[: self._most]
+
+    def wants(self, record: Record) -> bool:
+        """Whether it is one of the fastest."""
+        if not record.ok or (self._verified and not record.verified):
+            return False
+        full = len(self._leaders) == self._most
+        return not full or record.latency < self._leaders[-1].record.latency
 
     @property
     def fastest_first(self) -> Sequence[Leader]:

@@ -93,6 +93,7 @@ class TuneResult:
         features), ``model`` (training and predicting), ``start`` (waiting for workers), ``build``,
         ``run``, ``measure`` (the rest of measuring, or all of it for a measurer that does not say
         more), ``finals``, ``other`` (the unscheduled program, the database).
+    earlier: how many of ``records`` were in the database before this call.
     """
 
     workload: Workload
@@ -104,6 +105,7 @@ class TuneResult:
     finished: str
     _best: Best | None = field(default=None, repr=False)
     time_split: Mapping[str, float] = field(default_factory=dict)
+    earlier: int = 0
 
     @property
     def best(self) -> Best:
@@ -122,10 +124,13 @@ class TuneResult:
 
     def describe_rejections(self) -> str:
         """Counts by reason, the main culprits, and the last message."""
+        measured = f"{len(self.records)} measured"
+        if self.earlier:
+            measured += f" ({self.earlier} of them before)"
         if not self.rejected:
-            return f"{len(self.records)} measured, nothing rejected"
+            return f"{measured}, nothing rejected"
         parts = [f"{count} {reason}" for reason, count in self.rejected.most_common()]
-        text = f"{len(self.records)} measured; rejected: {', '.join(parts)}"
+        text = f"{measured}; rejected: {', '.join(parts)}"
         if self.culprits:
             text += f"; mostly by {self.culprits[0][0]}"
         messages = [r.message for r in self.records if r.status is not Status.OK and r.message]

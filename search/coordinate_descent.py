@@ -124,6 +124,10 @@ class CoordinateDescent(Strategy):
     def report(self) -> str:
         return f"{len(self._lines)} lines descend, {self._converged} converged"
 
+    def suggest(self, traces: Sequence[Trace]) -> None:
+        """Start the first lines there."""
+        self.start_at(traces)
+
     # -- what another search explored ------------------------------------------------------------
 
     def adopt(self, schedule: Schedule) -> Proposal | None:

@@ -98,6 +98,7 @@ class Evolutionary(Strategy):
         self._reserve: dict[str, Individual] = {}
         self._learned = 0
         self._report = ""
+        self._suggested: list[Trace] = []
 
     # -- the contract ----------------------------------------------------------------------------
 
@@ -105,11 +106,16 @@ class Evolutionary(Strategy):
         if n <= 0:
             return []
         self._learn()
-        proposals: list[Proposal] = []
-        if self._models.trained:
-            explored = sum(self._rng.random() < self._random_share for _ in range(n))
-            proposals += self._propose_best(n - explored)
+        proposals = self._propose_suggested(n)
+        left = n - len(proposals)
+        if self._models.trained and left:
+            explored = sum(self._rng.random() < self._random_share for _ in range(left))
+            proposals += self._propose_best(left - explored)
         return proposals + self._propose_drawn(n - len(proposals))
+
+    def suggest(self, traces: Sequence[Trace]) -> None:
+        """Propose them first: chains then start there if they are fast."""
+        self._suggested += traces
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         told = self._ledger.settle(outcomes)
@@ -133,7 +139,19 @@ class Evolutionary(Strategy):
     def seconds(self) -> Mapping[str, float]:
         return {**self._nursery.seconds, "model": self._models.seconds}
 
+    @property
+    def cost_model(self) -> CostModel:
+        """Used from the first batch on when it is trained by then."""
+        return self._models.cost_model
+
     # -- proposing -------------------------------------------------------------------------------
+
+    def _propose_suggested(self, n: int) -> list[Proposal]:
+        some, self._suggested = self._suggested[:n], self._suggested[n:]
+        proposals: list[Proposal] = []
+        for individual in self._nursery.replay(some):
+            self._propose(individual, proposals)
+        return proposals
 
     def _propose_drawn(self, n: int) -> list[Proposal]:
         """Fresh draws from the prior."""
@@ -232,6 +250,7 @@ class Evolutionary(Strategy):
             "rng": dump_rng(self._rng),
             "ledger": self._ledger.save(),
             "reserve": [one.trace.to_json() for one in self._reserve.values()],
+            "suggested": [trace.to_json() for trace in self._suggested],
             "learned": self._learned,
             "model": self._models.save(),
             "barren": self._barren,
@@ -251,6 +270,8 @@ class Evolutionary(Strategy):
             self._proposed = {
                 number: one for number, one in zip(traces, individuals, strict=True) if one
             }
+            suggested = stored["suggested"]
+            self._suggested = [Trace.from_json(text, self._workload) for text in suggested]
             reserve = [Trace.from_json(text, self._workload) for text in stored["reserve"]]
             self._reserve = {one.key: one for one in self._nursery.replay(reserve) if one}
             learned = self._seen(self._ledger.told[: self._learned])

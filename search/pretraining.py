@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.database import Database, Record
-from schedlang.errors import InvalidTrace, TraceFormatError
+from schedlang.errors import InvalidTrace, TraceFormatError, WorkloadError
 from schedlang.search.cost_model import CostModel, Example
 from schedlang.trace import Trace
 from schedlang.tvm.features import statement_features
-from schedlang.tvm.program import from_json
+from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workload import Workload
 
 # Programs that are held at a time.
@@ -43,6 +43,7 @@ def pretrain(
     target_key: str | None = None,
     workloads: Collection[str] | None = None,
     limit: int | None = None,
+    newest: int | None = None,
     threads: int = 1,
 ) -> Pretraining:
     """Update ``model`` once with the records of a database, oldest first.
@@ -58,6 +59,7 @@ def pretrain(
         others are learned as if they were of other workloads.
     workloads: keys of those wanted; by default all.
     limit: of the records of a workload at most so many, evenly spread over their age.
+    newest: records with a larger id are left out.
     threads: how many programs to extract features from at a time.
     """
     if limit is not None and limit < 1:
@@ -67,7 +69,10 @@ def pretrain(
     for key, name in database.workloads():
         if workloads is not None and key not in workloads:
             continue
-        records = _spread(database.query(workload_key=key, target_key=target_key), limit)
+        records = database.query(workload_key=key, target_key=target_key)
+        if newest is not None:
+            records = [one for one in records if one.id is not None and one.id <= newest]
+        records = list(_spread(records, limit))
         workload = _stored_workload(database, key, name) if records else None
         if workload is None:
             skipped["unreadable workload"] += len(records)
@@ -87,8 +92,8 @@ def _spread(records: Sequence[Record], limit: int | None) -> Sequence[Record]:
 
 def _stored_workload(database: Database, key: str, name: str) -> Workload | None:
     try:
-        return Workload(from_json(database.get_workload(key) or ""), name)
-    except Exception:  # TVM's reader fails in many ways at a text that is broken or of another TVM
+        return Workload(read_stored_program(database.get_workload(key) or ""), name)
+    except WorkloadError:
         return None
 
 

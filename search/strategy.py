@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Measurement
 from schedlang.schedule import Schedule
 from schedlang.trace import Trace
+
+if TYPE_CHECKING:
+    from schedlang.search.cost_model import CostModel
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,13 @@ class Strategy(ABC):
         ValueError for an id that is not pending; nothing is learned from that call then.
         """
 
+    def suggest(self, traces: Sequence[Trace]) -> None:  # noqa: B027 - not every search can
+        """Before the first ``ask``: what was fast on this program or on one like it.
+
+        A search may start from there; by default it starts where it always does. A trace that does
+        not apply is refused like any other draw.
+        """
+
     @property
     @abstractmethod
     def finished(self) -> str | None:
@@ -98,6 +109,18 @@ class Strategy(ABC):
         is not one of this search, or where a search does not offer it.
         """
         raise SchedlangError(f"the search {self.name!r} cannot load a state")
+
+    @property
+    def cost_model(self) -> CostModel | None:
+        """A model that may be taught before the first ``ask``; None where there is none."""
+        return None
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """What tells it from another search of the same name, where ``tune`` chose that: numbers
+        and text. A run is continued only by a search with the same settings.
+        """
+        return {}
 
     @property
     def report(self) -> str:

@@ -33,6 +33,11 @@ class Surrogates:
         self.seconds = 0.0
 
     @property
+    def cost_model(self) -> CostModel:
+        """The one on features."""
+        return self._model
+
+    @property
     def trained(self) -> bool:
         """Whether predictions rest on measurements."""
         return self._model.trained

@@ -37,6 +37,12 @@ _START_TIMEOUT = 300.0
 _REFERENCE_POLICY = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1)
 
 
+def check_verify(verify: Any) -> None:
+    """TargetError for what is no value of ``verify``."""
+    if verify not in (True, False, "all"):
+        raise TargetError(f"verify={verify!r}; choose True, False or 'all'")
+
+
 class LocalCPU:
     """Builds and runs candidates in worker processes on this machine.
 
@@ -86,8 +92,7 @@ class LocalCPU:
         seed: int = 0,
         recycle_after: int = 2000,
     ) -> None:
-        if verify not in (True, False, "all"):
-            raise TargetError(f"verify={verify!r}; choose True, False or 'all'")
+        check_verify(verify)
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
         self.workload = workload

@@ -177,13 +177,17 @@ class Target:
         return description.describe(self)
 
 
+def schedlang_version() -> str:
+    """The version that is installed; ``"source"`` where it is not."""
+    try:
+        return metadata.version("schedlang")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
 def toolchain_key() -> str:
     """Versions of schedlang and of what generates code: latencies compare between equal ones."""
-    try:
-        own = metadata.version("schedlang")
-    except metadata.PackageNotFoundError:
-        own = "source"
-    return f"schedlang {own} {codegen.toolchain()}"
+    return f"schedlang {schedlang_version()} {codegen.toolchain()}"
 
 
 def as_target(value: Any) -> Target:

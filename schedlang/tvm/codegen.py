@@ -36,10 +36,18 @@ def host_triple() -> str:
     return str(_codegen.llvm_get_system_triple())
 
 
+def versions() -> dict[str, str]:
+    """Versions of what turns a schedule into machine code, by name."""
+    return {
+        "tvm": str(tvm.__version__),
+        "ffi": str(tvm_ffi.__version__),
+        "llvm": str(_codegen.llvm_version_major()),
+    }
+
+
 def toolchain() -> str:
     """Versions of what turns a schedule into machine code, such as ``"tvm 0.27.0 llvm 22"``."""
-    ffi_version = tvm_ffi.__version__
-    return f"tvm {tvm.__version__} ffi {ffi_version} llvm {_codegen.llvm_version_major()}"
+    return " ".join(f"{name} {version}" for name, version in versions().items())
 
 
 def llvm_target(

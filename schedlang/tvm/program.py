@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,50 @@ def _extent(value: Any) -> int | str:
 def _row_major(shape: Sequence[int | str]) -> tuple[int, ...]:
     known = [extent for extent in shape if isinstance(extent, int)]
     return tuple(math.prod(known[axis + 1 :]) for axis in range(len(known)))
+
+
+def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> PrimFunc:
+    """``func`` with its parameters in another order, under the name and attributes of ``like``.
+
+    ``order[k]`` is the place in ``func`` of the k-th parameter of the result.
+    """
+    chosen = [func.params[place] for place in order]
+    result = PrimFunc(chosen, func.body, func.ret_type, func.attrs)
+    for name, value in like.attrs.items():
+        result = result.with_attr(name, value)
+    return result
+
+
+def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
+    """The same program with other names for its blocks."""
+
+    def renamed(block: Any) -> Any:
+        name = names.get(str(block.name_hint))
+        if name is None:
+            return block
+        return SBlock(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            name,
+            block.body,
+            block.init,
+            block.alloc_buffers,
+            block.match_buffers,
+            block.annotations,
+        )
+
+    body = tvm_ffi.structural_map(func.body, (SBlock, renamed))
+    return PrimFunc(func.params, body, func.ret_type, func.attrs)
+
+
+def replace_functions(mod: IRModule, functions: Mapping[str, PrimFunc]) -> IRModule:
+    """A copy of a module with some of its functions replaced, by their names."""
+    result = mod.clone()
+    for var in mod.functions:
+        if var.name_hint in functions:
+            result.update_func(var, functions[var.name_hint])
+    return result
 
 
 def block_realizes(func: PrimFunc) -> list[SBlockRealize]:

@@ -1,0 +1,249 @@
+"""One tuning run: ask, measure, tell, and write down what was measured as it comes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from schedlang.clock import Clock
+from schedlang.database import Database, Record
+from schedlang.errors import SchedlangError
+from schedlang.finals import Finals
+from schedlang.leaders import Leaders
+from schedlang.measurement import Candidate, Measurement, Measurer
+from schedlang.progress import ProgressBar
+from schedlang.search import Outcome, Proposal, Strategy
+from schedlang.targets import LocalCPU
+from schedlang.tune.journal import Journal
+from schedlang.tune.known import Known
+from schedlang.tvm.program import structural_key
+from schedlang.workload import Workload
+
+FINALS_SECONDS = 5.0
+# With a wall-clock budget, before it is known how long a candidate takes.
+_FIRST_BATCH = 8
+
+
+class TuningRun:
+    """Asks a search, has its proposals measured, and keeps the records and the fastest of them.
+
+    Parameters
+    ----------
+    like: what all records of the run have in common.
+    strategy: the search, not used yet; make_strategy: makes another one like it.
+    database: where records go.
+    clock: wall time and its budget.
+    finalists: how many of the fastest are kept.
+    verified: only candidates count whose results were compared.
+
+    Attributes
+    ----------
+    journal: what is written down to go on with; None when nothing is.
+    strategy, leaders: the search, and the fastest it found.
+    records: in the order in which the search was told of them, those of earlier calls first.
+    earlier: how many of them were not measured in this call.
+    unfinished: proposals of which not all were measured when an earlier call ended.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        like: Record,
+        strategy: Strategy,
+        make_strategy: Callable[[], Strategy],
+        database: Database,
+        clock: Clock,
+        *,
+        finalists: int,
+        verified: bool,
+    ) -> None:
+        self.workload = workload
+        self.like = like
+        self.database = database
+        self.clock = clock
+        self.verified = verified
+        self.journal: Journal | None = None
+        self.finals: Finals | None = None
+        self.failed_finals: Counter[str] = Counter()
+        self._make_strategy = make_strategy
+        self._finalists = finalists
+        self._known: Known | None = None
+        self.begin(strategy)
+
+    # -- going on: see resuming.py ---------------------------------------------------------------
+
+    def begin(self, strategy: Strategy) -> None:
+        """With a search that was asked nothing yet."""
+        self.strategy = strategy
+        self.leaders = Leaders(self._finalists, verified=self.verified)
+        self.records: list[Record] = []
+        self.earlier = 0
+        self.unfinished: list[Proposal] = []
+
+    def another_strategy(self) -> Strategy:
+        """A search that was asked nothing yet."""
+        made = self._make_strategy()
+        if made is self.strategy:
+            raise SchedlangError(
+                f"this {made.name!r} cannot go on with the run that the database has of it; give "
+                "tune its class or a function that makes it, instead of the strategy itself"
+            )
+        return made
+
+    def write_to(self, journal: Journal, *, reuse: bool) -> None:
+        """Keep everything there; with ``reuse`` other runs' programs are not measured again."""
+        self.journal = journal
+        self.like = dataclasses.replace(self.like, run_id=journal.id)
+        self._known = Known(self.database, journal, self.like, verified=self.verified, reuse=reuse)
+
+    def find_known(self, proposals: Sequence[Proposal]) -> dict[int, Record]:
+        """Records of proposals that need no measuring, by the proposal's id."""
+        return {} if self._known is None else self._known.of(proposals, self.leaders)
+
+    def count(self, record: Record, proposal: Proposal) -> Outcome:
+        """Take in a record of an earlier call or of another run, and what to tell of it."""
+        self.records.append(record)
+        self.earlier += 1
+        self.leaders.add(record, proposal.schedule)
+        return _outcome(proposal.id, record)
+
+    # -- searching -------------------------------------------------------------------------------
+
+    def search(
+        self, measurer: Measurer, trials: int | None, batch: int, bar: ProgressBar, *, finals: bool
+    ) -> str:
+        """Ask, measure and tell until trials or time are used up; says why it ended."""
+        deadline = self.clock.search_deadline(finals)
+        if self.clock.limited:
+            # It is part of the result: better to know how long it takes than to be late.
+            _ = measurer.reference_latency
+        while trials is None or len(self.records) < trials:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return f"{self.clock.seconds:g} s are over"
+            proposals, self.unfinished = self.unfinished, []
+            if not proposals:
+                wanted = batch if trials is None else min(batch, trials - len(self.records))
+                if self.clock.limited:
+                    wanted = min(wanted, self._fit(left))
+                used = self.clock.used
+                with self.clock.timing("search"):
+                    proposals = self.strategy.ask(wanted)
+                if not proposals:
+                    return self.strategy.finished or "the search proposed nothing"
+                if self.journal is not None:
+                    self.journal.note(wanted, used)
+            with self.clock.timing("measure"):
+                outcomes = list(self._measure(measurer, proposals, deadline, bar))
+            with self.clock.timing("search"):
+                self.strategy.tell(outcomes)
+            # What was not measured in time is pending: only asking again can take that up.
+            if self.journal is not None and len(outcomes) == len(proposals):
+                self.journal.save(self.strategy, self.records)
+        return f"{trials} trials"
+
+    def _fit(self, left: float) -> int:
+        """How many candidates can be measured in so many seconds, as far as is known."""
+        measured = len(self.records) - self.earlier
+        return max(1, int(left / self.clock.elapsed * measured)) if measured else _FIRST_BATCH
+
+    def _measure(
+        self, measurer: Measurer, proposals: Sequence[Proposal], deadline: float, bar: ProgressBar
+    ) -> Iterator[Outcome]:
+        """Measure what is not known and write it down, until the deadline."""
+        known = self.find_known(proposals)
+        by_id = {proposal.id: proposal for proposal in proposals}
+        for number, record in known.items():
+            outcome = self.count(record, by_id[number])
+            bar.update(outcome.measurement, len(self.strategy.rejections), self.strategy.report)
+            yield outcome
+        candidates = [Candidate(p.id, p.schedule.mod) for p in proposals if p.id not in known]
+        if not candidates:
+            return
+        with _stopping_at(deadline, measurer):
+            for measurement in measurer.measure(candidates):
+                self._keep(by_id[measurement.id], measurement)
+                bar.update(measurement, len(self.strategy.rejections), self.strategy.report)
+                yield Outcome(measurement.id, measurement)
+                if time.monotonic() >= deadline:
+                    return
+
+    def _keep(self, proposal: Proposal, measurement: Measurement) -> None:
+        record = dataclasses.replace(
+            self.like,
+            trace_json=proposal.trace.to_json(),
+            status=measurement.status,
+            samples=measurement.samples,
+            message=measurement.message,
+            verified=measurement.verified,
+            created=time.time(),
+            stderr=measurement.stderr,
+            program_key=structural_key(proposal.schedule.mod),
+            proposal=proposal.id,
+        )
+        [record] = self.database.append([record])
+        self.records.append(record)
+        self.leaders.add(record, proposal.schedule)
+
+    def hold_finals(self, measurer: Measurer) -> None:
+        """Time the fastest candidates against each other, if there is time."""
+        budget = min(FINALS_SECONDS, self.clock.finals_budget)
+        if self.leaders.fastest_first and budget > 0:
+            with self.clock.timing("finals"):
+                self.finals, self.failed_finals = self.leaders.hold_finals(
+                    lambda candidates: measurer.remeasure(candidates, budget_seconds=budget)
+                )
+
+    # -- what it comes to ------------------------------------------------------------------------
+
+    def count_rejected(self) -> Counter[str]:
+        """Traces that did not become candidates and candidates that failed, by reason."""
+        rejected = Counter(rejection.reason for rejection in self.strategy.rejections)
+        rejected.update(str(record.status) for record in self.records if not record.ok)
+        rejected.update(self.failed_finals)
+        return rejected
+
+    def culprits(self) -> list[tuple[str, int]]:
+        """The sites and instructions that caused most rejections, most first."""
+        return _most_common(r.where for r in self.strategy.rejections if r.where)
+
+    def time_split(self, measurer: Measurer) -> Mapping[str, float]:
+        """Wall seconds by what they went into."""
+        measured = dict(measurer.seconds) if isinstance(measurer, LocalCPU) else {}
+        return self.clock.split(measured, self.strategy.seconds.get("model", 0.0))
+
+
+def _outcome(number: int, record: Record) -> Outcome:
+    """What a search is told of a proposal that was measured before."""
+    return Outcome(
+        number,
+        Measurement(
+            number,
+            record.status,
+            record.samples,
+            record.message,
+            record.stderr,
+            record.verified,
+        ),
+    )
+
+
+@contextmanager
+def _stopping_at(deadline: float, measurer: Measurer) -> Iterator[None]:
+    """Have a measurer of this machine stop at a deadline, whatever it does."""
+    if not isinstance(measurer, LocalCPU):
+        yield
+        return
+    measurer.deadline = deadline
+    try:
+        yield
+    finally:
+        measurer.deadline = math.inf
+
+
+def _most_common(names: Iterable[str]) -> list[tuple[str, int]]:
+    return Counter(names).most_common(5)

@@ -1,0 +1,125 @@
+"""A tuning run in a process of its own that can be killed: measurements come from a table."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+import schedlang as sl
+from schedlang.database import Database, Record, SQLiteDatabase
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.result import TuneResult
+from schedlang.tvm.program import structural_key
+
+# A server that has imported everything forks the processes: they start in no time.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.crash.tuner"])
+
+
+class Replayed:
+    """Gives every program the measurement that its structure has, in every process."""
+
+    reference_latency = 1.0
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        for candidate in candidates:
+            time.sleep(self.seconds)
+            yield measured(candidate)
+
+    def remeasure(
+        self, candidates: Sequence[Candidate], rounds: int = 30, budget_seconds: float = 5.0
+    ) -> list[Measurement]:
+        return [measured(candidate) for candidate in candidates]
+
+    def close(self) -> None:
+        pass
+
+
+def measured(candidate: Candidate) -> Measurement:
+    """About one in eight fails; latencies spread over a factor of ten."""
+    digest = hashlib.sha256(structural_key(candidate.module).encode()).digest()
+    if digest[0] < 32:
+        return Measurement(candidate.id, Status.RUN_ERROR, message=f"it failed: {digest[1]}")
+    latency = 1e-5 * math.exp(2.3 * digest[1] / 255)
+    samples = tuple(latency * (1 + digest[k] / 25_500) for k in (2, 3, 4, 5))
+    return Measurement(candidate.id, Status.OK, samples, verified=True)
+
+
+class Acknowledged(SQLiteDatabase):
+    """Writes the id of each record to a pipe, once it is stored."""
+
+    def __init__(self, path: Path, pipe: int) -> None:
+        super().__init__(path)
+        self._pipe = pipe
+
+    def append(self, records: Iterable[Record]) -> list[Record]:
+        stored = super().append(records)
+        for record in stored:
+            os.write(self._pipe, f"{record.id}\n".encode())
+        return stored
+
+
+def tune_here(database: Database, call: dict[str, Any], seconds: float = 0.0) -> TuneResult:
+    """The call of a test: ``workload`` is the name and the extents of an operator."""
+    name, extents = call["workload"]
+    return sl.tune(
+        sl.workloads.get(name, **extents),
+        database=database,
+        measurer=Replayed(seconds),
+        progress=False,
+        **{key: value for key, value in call.items() if key != "workload"},
+    )
+
+
+def tune_for(path: Path, call: dict[str, Any], seconds: float) -> None:
+    """Run after run with new seeds into one file, until time is over."""
+    until = time.monotonic() + seconds
+    seed = 0
+    while time.monotonic() < until:
+        with SQLiteDatabase(path) as database:
+            tune_here(database, call | {"seed": seed})
+        seed += 1
+
+
+def _work(path: Path, call: dict[str, Any], pipe: Any, seconds: float, started: Event) -> None:
+    started.set()
+    with Acknowledged(path, pipe.fileno()) as database:
+        tune_here(database, call, seconds)
+
+
+class Process:
+    """A tuning run in another process.
+
+    Attributes
+    ----------
+    process: to wait for or to kill.
+    """
+
+    def __init__(self, path: Path, call: dict[str, Any], seconds: float = 0.0) -> None:
+        self._receiver, sender = CONTEXT.Pipe(duplex=False)
+        started = CONTEXT.Event()
+        self.process: ForkServerProcess = CONTEXT.Process(
+            target=_work, args=(path, call, sender, seconds, started)
+        )
+        self.process.start()
+        sender.close()
+        assert started.wait(60), "the process did not start"
+
+    def acknowledged(self) -> set[int]:
+        """Ids of what was stored, once the process has ended."""
+        self.process.join()
+        with os.fdopen(os.dup(self._receiver.fileno())) as stream:
+            lines = stream.readlines()
+        self._receiver.close()
+        return {int(line) for line in lines if line.endswith("\n")}

@@ -56,9 +56,7 @@ RACERS = (
 )
 # Their first trials depend on how many there will be: each number needs a run of its own.
 _PLANNERS = (DEFAULT, "explore_exploit")
-_AUTO = (
-    f"coordinate_descent up to {AUTO_FEW} trials, then explore_exploit after {AUTO_EXPLORES}"
-)
+_AUTO = f"coordinate_descent up to {AUTO_FEW} trials, then explore_exploit after {AUTO_EXPLORES}"
 # Finals of a workload take about this long.
 _FINALS_SECONDS = 45.0
 

@@ -1,0 +1,22 @@
+"""MetaSchedule's databases: reading them, writing them, and schedlang's own used by TVM's passes.
+
+Importing this takes TVM's MetaSchedule along, so plain ``import schedlang`` does without.
+"""
+
+from schedlang.metaschedule.exporting import Exported, Unexpressed, export_json
+from schedlang.metaschedule.importing import import_json
+from schedlang.metaschedule.programs import record_as_python
+from schedlang.metaschedule.report import Imported, Skipped
+from schedlang.metaschedule.view import TVMDatabase, as_tvm_database
+
+__all__ = [
+    "Exported",
+    "Imported",
+    "Skipped",
+    "TVMDatabase",
+    "Unexpressed",
+    "as_tvm_database",
+    "export_json",
+    "import_json",
+    "record_as_python",
+]

@@ -1,0 +1,165 @@
+"""Reading MetaSchedule's JSON databases into one of schedlang's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from schedlang.database import Database, Record, open_database
+from schedlang.errors import TargetError, TraceFormatError
+from schedlang.measurement import Status
+from schedlang.metaschedule.lines import Line, read_lines, written
+from schedlang.metaschedule.machine import Machine, as_machine, machine_of_stored
+from schedlang.metaschedule.report import Imported, Skipped
+from schedlang.metaschedule.stored import Refused, parts_of, samples_of, trace_of, workload_of
+from schedlang.tvm import metaschedule as tvm_metaschedule
+from schedlang.tvm import program
+from schedlang.workload import Workload
+
+SEARCH = "metaschedule"
+_BATCH = 256
+
+
+def import_json(
+    workloads: str | os.PathLike[str],
+    records: str | os.PathLike[str] | None = None,
+    database: Database | str | os.PathLike[str] | None = None,
+    *,
+    target: Machine | str | None = None,
+    toolchain_key: str = SEARCH,
+) -> Imported:
+    """Read a MetaSchedule JSON database.
+
+    Parameters
+    ----------
+    workloads: ``database_workload.json``, or the folder that holds it and the records.
+    records: ``database_tuning_record.json``; not needed when ``workloads`` is a folder.
+    database: where the records go: a path or a ``Database``.
+    target: the machine that the records are for; by default each record's own, as far as it says
+        its CPU and cores. Records for another kind of target are skipped.
+    toolchain_key: under which the records are kept: their latencies compare among each other.
+
+    A line that is torn, that is no record, whose instructions schedlang does not have or do not
+    apply, or whose trace makes another program here than in TVM is skipped and said to be. Nothing
+    in the files is run as code; what is stored in them is checked before TVM sees it. Records are
+    not verified: their results were never compared. Raises ``DatabaseError`` when a file or the
+    database cannot be opened, ``TypeError`` without a database.
+    """
+    workload_file, record_file = _files(Path(workloads), records)
+    if database is None:
+        raise TypeError("import_json: give database=, a path or a Database")
+    reader = _Reader(None if target is None else as_machine(target), toolchain_key)
+    reader.read_workloads(workload_file)
+    opened = open_database(database)
+    try:
+        reader.read_records(record_file, opened)
+    finally:
+        if opened is not database:
+            opened.close()
+    return reader.report()
+
+
+def _files(workloads: Path, records: str | os.PathLike[str] | None) -> tuple[Path, Path]:
+    if records is not None:
+        return workloads, Path(records)
+    folder = workloads if workloads.is_dir() else workloads.parent
+    file = folder / tvm_metaschedule.WORKLOADS_FILE if workloads.is_dir() else workloads
+    return file, folder / tvm_metaschedule.RECORDS_FILE
+
+
+class _Reader:
+    def __init__(self, target: Machine | None, toolchain_key: str) -> None:
+        self.target = target
+        self.toolchain_key = toolchain_key
+        self.workloads: list[Workload | None] = []
+        self.skipped: list[Skipped] = []
+        self.known: dict[str, set[tuple[str, tuple[float, ...]]]] = {}
+        self.counts = {"records": 0, "failed": 0, "known": 0}
+        self.used: set[str] = set()
+
+    def report(self) -> Imported:
+        return Imported(**self.counts, workloads=len(self.used), skipped=tuple(self.skipped))
+
+    def read_workloads(self, path: Path) -> None:
+        for line in read_lines(path):
+            # Records refer to lines by number: an empty one counts, too.
+            self.workloads += [None] * (line.number - 1 - len(self.workloads))
+            found = None
+            try:
+                found = workload_of(line)
+            except Refused as error:
+                self._skip(path, line, error)
+            self.workloads.append(found)
+
+    def read_records(self, path: Path, database: Database) -> None:
+        created = written(path) if path.exists() else 0.0
+        batch: list[Record] = []
+        for line in read_lines(path):
+            try:
+                record = self._record(line, created)
+            except Refused as error:
+                self._skip(path, line, error)
+                continue
+            if self._is_known(record, database):
+                self.counts["known"] += 1
+                continue
+            self.counts["records" if record.ok else "failed"] += 1
+            batch.append(record)
+            if len(batch) == _BATCH:
+                database.append(batch)
+                batch = []
+        database.append(batch)
+
+    def _skip(self, path: Path, line: Line, error: Refused) -> None:
+        self.skipped.append(Skipped(str(path), line.number, error.reason, error.detail))
+
+    def _is_known(self, record: Record, database: Database) -> bool:
+        key = record.workload_key
+        if key not in self.known:
+            stored = database.query(key, toolchain_key=self.toolchain_key)
+            self.known[key] = {_identity(one) for one in stored}
+            workload = next(w for w in self.workloads if w is not None and w.key == key)
+            text = program.to_json(workload.mod)
+            database.put_workload(key, workload.name, text, workload.exact_key, workload.family_key)
+        self.used.add(key)
+        identity = _identity(record)
+        if identity in self.known[key]:
+            return True
+        self.known[key].add(identity)
+        return False
+
+    def _record(self, line: Line, created: float) -> Record:
+        index, stored = parts_of(line)
+        if not 0 <= index < len(self.workloads):
+            raise Refused("workload missing", f"there is no workload {index}")
+        workload = self.workloads[index]
+        if workload is None:
+            raise Refused("workload missing", f"workload {index} could not be read")
+        trace_document, seconds, target, _ = stored
+        samples = samples_of(seconds)
+        try:
+            machine = machine_of_stored(target, self.target)
+        except TraceFormatError as error:
+            raise Refused("not a record", error) from None
+        except TargetError as error:
+            raise Refused("other target", error) from None
+        trace, program_key = trace_of(trace_document, workload)
+        return Record(
+            workload_key=workload.key,
+            workload_name=workload.name,
+            target_key=machine.key,
+            toolchain_key=self.toolchain_key,
+            trace_json=trace.to_json(),
+            status=Status.OK if samples else Status.RUN_ERROR,
+            samples=samples,
+            message="" if samples else "MetaSchedule could not build or run it",
+            verified=False,
+            search=SEARCH,
+            seed=None,
+            created=created,
+            program_key=program_key,
+        )
+
+
+def _identity(record: Record) -> tuple[str, tuple[float, ...]]:
+    return f"{record.target_key} {record.program_key or record.trace_json}", record.samples

@@ -1,0 +1,64 @@
+"""Which of a database's workloads a function of a model is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from schedlang.database import Database
+from schedlang.tvm import metaschedule as tvm_metaschedule
+from schedlang.tvm import program
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.tirx.function import PrimFunc
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """A stored program; None when its text cannot be read."""
+
+    origin_free: IRModule | None
+    key: str
+
+
+def origin_free(func: PrimFunc) -> IRModule:
+    """The function as it is compared: without a name, and without what says where it came from."""
+    return program.as_main(tvm_metaschedule.without_origin(func))
+
+
+@lru_cache(maxsize=4096)
+def _known(key: str, text: str) -> _Known:
+    try:
+        func = tvm_metaschedule.only_function(tvm_metaschedule.read_program(text))
+    except ValueError:
+        func = None
+    if func is None:
+        return _Known(None, "")
+    mod = origin_free(func)
+    return _Known(mod, program.structural_key(mod))
+
+
+class Lookup:
+    """Finds the workloads that are a function but for its attributes; reads a database once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._read: set[str] = set()
+        self._keys: dict[str, list[tuple[str, IRModule]]] = {}
+
+    def workload_keys(self, func: PrimFunc) -> list[str]:
+        """Keys of the workloads that are this function, oldest first."""
+        self._refresh()
+        mod = origin_free(func)
+        candidates = self._keys.get(program.structural_key(mod), [])
+        return [key for key, known in candidates if program.structurally_equal(known, mod)]
+
+    def _refresh(self) -> None:
+        for key, _ in self._database.workloads():
+            if key not in self._read:
+                self._read.add(key)
+                known = _known(key, self._database.get_workload(key) or "")
+                if known.origin_free is not None:
+                    self._keys.setdefault(known.key, []).append((key, known.origin_free))

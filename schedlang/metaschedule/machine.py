@@ -1,0 +1,67 @@
+"""Which machine a record is for: schedlang's target of one of TVM's, and of its stored form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from schedlang.errors import TargetError, TraceFormatError
+from schedlang.targets import as_target
+from schedlang.trace_document import short
+from schedlang.tvm.codegen import llvm_target
+from schedlang.tvm.metaschedule import kind_of
+
+if TYPE_CHECKING:
+    from tvm.target import Target as TVMTarget
+
+_MOST_CORES = 1 << 16
+
+
+class Machine(Protocol):
+    """What is needed of a target; ``schedlang.Target`` is one."""
+
+    @property
+    def key(self) -> str:
+        """Equal for machines whose records can be exchanged."""
+        ...
+
+    def tvm_target(self) -> TVMTarget:
+        """TVM's target for it."""
+        ...
+
+
+def as_machine(target: Machine | str | Any) -> Machine:
+    """A target from what users give: a target, its name, or one of TVM's of kind llvm."""
+    if hasattr(target, "key") and hasattr(target, "tvm_target"):
+        machine: Machine = target
+        return machine
+    return as_target(target)
+
+
+def machine_of_stored(stored: Any, given: Machine | None) -> Machine:
+    """The machine of a record, from the target that stands in it.
+
+    ``given`` is what the user says it is; then only the kind has to be the same. TraceFormatError
+    for what is no target, TargetError for one that is not known or of another kind.
+    """
+    where = "target"
+    if not isinstance(stored, dict) or not isinstance(stored.get("kind"), str):
+        raise TraceFormatError(where, f"must be an object with a kind, not {short(repr(stored))}")
+    kind = stored["kind"]
+    if given is not None:
+        wanted = kind_of(given.tvm_target())
+        if kind != wanted:
+            raise TargetError(f"it is for a target of kind {short(kind)}, not {wanted}")
+        return given
+    if kind != "llvm":
+        raise TargetError(f"it is for a target of kind {short(kind)}; give target=... to read it")
+    cores, mcpu, triple = stored.get("num-cores"), stored.get("mcpu", ""), stored.get("mtriple", "")
+    features = stored.get("mattr", [])
+    if type(cores) is not int or not 1 <= cores <= _MOST_CORES:
+        raise TargetError("its target says no number of cores; give target=... to read it")
+    if not (isinstance(mcpu, str) and mcpu):
+        raise TargetError("its target says no CPU (mcpu); give target=... to read it")
+    if not isinstance(triple, str) or not isinstance(features, list):
+        raise TraceFormatError(where, "mtriple must be a text and mattr a list")
+    if not all(isinstance(feature, str) for feature in features):
+        raise TraceFormatError(where, "mattr must be a list of texts")
+    return as_target(llvm_target(mcpu, cores, triple, tuple(features)))

@@ -1,0 +1,52 @@
+"""Records as programs that need TVM alone."""
+
+from __future__ import annotations
+
+import time
+
+from schedlang.database import Database, Record
+from schedlang.errors import DatabaseError
+from schedlang.printing import comment
+from schedlang.trace import Trace
+from schedlang.tvm import metaschedule as tvm_metaschedule
+from schedlang.workload import Workload
+
+
+def record_as_python(record: Record, database: Database) -> str:
+    """A Python program that makes the record's scheduled program as ``sch.mod``, with TVM alone.
+
+    The program before scheduling is written out in it. Raises ``DatabaseError`` when the database
+    does not hold that, or what it holds cannot be read; ``TraceFormatError`` and ``InvalidTrace``
+    for a trace that is not readable or does not apply, ``SpaceError`` when it has a step that TVM
+    has not.
+    """
+    what = f"record {record.id} of workload {record.workload_key}"
+    text = database.get_workload(record.workload_key)
+    if text is None:
+        raise DatabaseError(
+            f"{what}: the database does not hold the workload's program; put it there with "
+            "put_workload, or replay the trace on the workload yourself"
+        )
+    try:
+        mod = tvm_metaschedule.read_program(text)
+    except ValueError as error:
+        raise DatabaseError(f"{what}: its program cannot be read: {error}") from None
+    workload = Workload(mod, record.workload_name)
+    trace = Trace.from_json(record.trace_json, workload)
+    body = trace.as_tvm_python(workload)
+    return "\n".join([*map(comment, _head(record)), body])
+
+
+def _head(record: Record) -> list[str]:
+    day = time.strftime("%Y-%m-%d", time.gmtime(record.created))
+    measured = f"ended as {record.status}"
+    if record.ok:
+        times = "time" if len(record.samples) == 1 else "times"
+        measured = f"{record.latency * 1e6:.4g} us, median of {len(record.samples)} {times}"
+    verified = "its results were compared" if record.verified else "its results were not compared"
+    return [
+        f"{record.workload_name} (workload {record.workload_key})",
+        f"on {record.target_key}: {measured}; {verified}",
+        f"found by {record.search}, measured {day} with {record.toolchain_key}",
+        "The scheduled program is sch.mod; this needs TVM 0.27 and nothing else.",
+    ]

@@ -1,0 +1,150 @@
+"""Traces of TVM's JSON databases as schedlang's.
+
+The trace is carried out, instruction by instruction, on a schedule of schedlang's own: what it
+records is the trace. Every field is checked before TVM sees it. Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from schedlang.errors import InstructionError, SchedlangError, TraceFormatError
+from schedlang.handles import Handle
+from schedlang.instruction import KINDS
+from schedlang.kinds import Sampling
+from schedlang.metaschedule.arguments import MOST_INPUTS, ArgumentReader
+from schedlang.metaschedule.rows import MARKER, ROWS, Field, Row
+from schedlang.schedule import Schedule
+from schedlang.trace import Trace
+from schedlang.trace_document import short, want
+from schedlang.workload import Workload
+
+# A trace of MetaSchedule's has a few hundred. Programs of deeper loops could exhaust TVM's stack.
+MOST_INSTRUCTIONS = 2_000
+
+
+class UnknownInstruction(TraceFormatError):
+    """The trace has an instruction that schedlang does not know."""
+
+
+def read_trace(document: Any, workload: Workload) -> Trace:
+    """The trace of ``[instructions, decisions]`` on its workload.
+
+    Raises ``TraceFormatError`` for what is no such trace (``UnknownInstruction`` where only an
+    instruction's name is not known), ``SchedlangError`` where an instruction does not apply.
+    """
+    if not isinstance(document, list) or len(document) != 2:
+        raise TraceFormatError("trace", "must be a list of instructions and a list of decisions")
+    instructions, decisions = document
+    want(instructions, list, "instructions")
+    if len(instructions) > MOST_INSTRUCTIONS:
+        raise TraceFormatError(
+            "instructions", f"{len(instructions)} of them; at most {MOST_INSTRUCTIONS} are read"
+        )
+    reader = TraceReader(Schedule(workload))
+    drawn = _decisions(decisions, len(instructions))
+    for position, stored in enumerate(instructions):
+        reader.read(stored, drawn.get(position), f"instructions[{position}]")
+    return reader.schedule.trace
+
+
+def _decisions(stored: Any, count: int) -> dict[int, Any]:
+    want(stored, list, "decisions")
+    found: dict[int, Any] = {}
+    for position, item in enumerate(stored):
+        where = f"decisions[{position}]"
+        if not isinstance(item, list) or len(item) != 2:
+            raise TraceFormatError(where, "must be a pair of a position and a decision")
+        want(item[0], int, where)
+        if not 0 <= item[0] < count or item[0] in found:
+            raise TraceFormatError(where, f"no instruction {short(item[0])}, or two decisions")
+        found[item[0]] = item[1]
+    return found
+
+
+class TraceReader:
+    """Carries out stored instructions on a schedule."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.arguments = ArgumentReader()
+
+    def read(self, stored: Any, decision: Any, where: str) -> None:
+        """Carry out one instruction and name what it defines."""
+        if not isinstance(stored, list) or len(stored) != 4:
+            raise TraceFormatError(where, "must be [name, inputs, attributes, outputs]")
+        name, inputs, attributes, outputs = stored
+        want(name, str, f"{where}[0]")
+        for position, part in enumerate((inputs, attributes, outputs), start=1):
+            want(part, list, f"{where}[{position}]")
+        if name == MARKER:
+            return
+        row = ROWS.get(name)
+        if row is None:
+            raise UnknownInstruction(where, f"schedlang has no instruction {short(name)!r}")
+        where = f"{where} {name}"
+        given = self._fields(row.inputs, inputs, f"{where}.inputs")
+        given |= self._fields(row.attributes, attributes, f"{where}.attributes")
+        try:
+            defined = self._apply(row, given, decision, where)
+        except InstructionError as error:
+            raise SchedlangError(f"{where}: {error.reason}") from None
+        self._define(outputs, defined, f"{where}.outputs")
+
+    def _fields(self, fields: Sequence[Field], stored: list[Any], where: str) -> dict[str, Any]:
+        has_rest = bool(fields) and fields[-1].rest
+        least = len(fields) - has_rest
+        fits = least <= len(stored) <= (MOST_INPUTS if has_rest else least)
+        if not fits:
+            raise TraceFormatError(where, f"{len(stored)} of them, where {least} are expected")
+        given = {}
+        for position, field in enumerate(fields):
+            item = stored[position:] if field.rest else stored[position]
+            read = getattr(self.arguments, field.reader)
+            given[field.argument] = read(item, f"{where}[{position}]")
+        return given
+
+    def _apply(self, row: Row, given: dict[str, Any], decision: Any, where: str) -> list[Handle]:
+        kind = KINDS[row.kind]
+        if "buffer_role" in given:
+            given["buffer"] = (given.pop("buffer_role"), given.pop("buffer_index"))
+        args: list[Any] = []
+        for parameter in kind.parameters:
+            value = given.pop(parameter.name, parameter.default)
+            args.append(value)
+        assert not given, given
+        if isinstance(kind, Sampling):
+            decision = self._decision(row.kind, args, decision, where)
+            made = self.schedule.draw(kind, args, None, decision)
+        else:
+            made = self.schedule.run(kind, *args)
+        return made if isinstance(made, list) else [] if made is None else [made]
+
+    def _decision(self, kind: str, args: list[Any], stored: Any, where: str) -> Any:
+        place = f"{where}: its decision"
+        if stored is None:
+            raise TraceFormatError(place, "there is none, so the program is not known")
+        if kind == "sample_compute_location":
+            return self.arguments.number(stored, place)
+        if kind == "sample_categorical":
+            position = self.arguments.number(stored, place)
+            if not 0 <= position < len(args[0]):
+                raise TraceFormatError(
+                    place, f"there are {len(args[0])} candidates, not {position}"
+                )
+            return args[0][position]
+        factors = tuple(self.arguments.numbers(stored, place))
+        if kind == "sample_perfect_tile" and factors and args[2] and factors[-1] > args[2]:
+            args[2] = None  # TVM takes a given decision beyond its bound
+        return factors
+
+    def _define(self, names: list[Any], defined: list[Handle], where: str) -> None:
+        if len(names) != len(defined):
+            raise TraceFormatError(where, f"{len(names)} names for {len(defined)} results")
+        for name, handle in zip(names, defined, strict=True):
+            want(name, str, where)
+            if not re.fullmatch(r"[blv][0-9]{1,9}", name) or name in self.arguments.handles:
+                raise TraceFormatError(where, f"{short(name)!r} is no name, or used before")
+            self.arguments.handles[name] = handle

@@ -1,0 +1,210 @@
+"""schedlang's database as one of MetaSchedule's, for TVM's passes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from schedlang.database import Database, Record, open_database
+from schedlang.errors import DatabaseError, TargetError
+from schedlang.measurement import Status
+from schedlang.metaschedule.expressing import NotExpressed, as_tvm_trace
+from schedlang.metaschedule.lookup import Lookup
+from schedlang.metaschedule.machine import Machine, as_machine
+from schedlang.tvm import metaschedule as tvm_metaschedule
+from schedlang.tvm.metaschedule import PyDatabase, TuningRecord, TVMWorkload, derived_object
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.target import Target as TVMTarget
+    from tvm.tirx.function import PrimFunc
+
+# Records that are tried before a function counts as not found: the best may use a step that TVM's
+# traces cannot hold.
+_TRIED = 32
+
+
+@derived_object
+class TVMDatabase(PyDatabase):  # type: ignore[misc]
+    """A MetaSchedule database that reads schedlang's; make one with ``as_tvm_database``.
+
+    Attributes
+    ----------
+    used: the record that was found, by the name that a pass asked with.
+    missed: why nothing was found, by name. Such a function stays as it was: not scheduled by this.
+    """
+
+    def __init__(
+        self,
+        database: Database | str | os.PathLike[str],
+        target: Machine | None,
+        toolchain_key: str | None,
+        verified: bool,
+    ) -> None:
+        super().__init__()
+        if not isinstance(database, Database):
+            database = open_database(database, read_only=True)
+        self.database = database
+        self.target = target
+        self.toolchain_key = toolchain_key
+        self.verified = verified
+        self.used: dict[str, Record] = {}
+        self.missed: dict[str, str] = {}
+        self._lookup = Lookup(database)
+
+    def close(self) -> None:
+        """Let go of the database's storage; what was used and missed stays."""
+        self.database.close()
+
+    # -- what TVM's passes ask -------------------------------------------------------------------
+
+    def query_tuning_record(
+        self, mod: IRModule, target: TVMTarget, workload_name: str | None = None
+    ) -> TuningRecord | None:
+        """The fastest record of a module's function that TVM can carry out; None without one."""
+        name = str(workload_name or "main")
+        found = self._find(mod, target)
+        if isinstance(found, str):
+            self.missed[name] = found
+            self.used.pop(name, None)
+            return None
+        record, tuning_record = found
+        self.used[name] = record
+        self.missed.pop(name, None)
+        return tuning_record
+
+    def has_workload(self, mod: IRModule) -> bool:
+        """Whether the program is in the database, with records or without."""
+        func = tvm_metaschedule.only_function(mod)
+        return func is not None and bool(self._lookup.workload_keys(func))
+
+    def get_top_k(self, workload: TVMWorkload, top_k: int) -> list[TuningRecord]:
+        """The ``top_k`` fastest records of a workload that TVM can carry out, fastest first."""
+        func = tvm_metaschedule.only_function(workload.mod)
+        if func is None or top_k <= 0:
+            return []
+        machine = self._machine(None)
+        found = []
+        for record in self._fastest(func, machine, None):
+            try:
+                found.append(self._converted(record, workload.mod, machine.tvm_target()))
+            except NotExpressed:
+                continue
+            if len(found) == top_k:
+                break
+        return found
+
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        """All records that TVM can carry out, of one workload after the other."""
+        found: list[TuningRecord] = []
+        for key, _ in self.database.workloads():
+            text = self.database.get_workload(key)
+            try:
+                mod = tvm_metaschedule.read_program(text or "")
+            except ValueError:
+                continue
+            found += self.get_top_k(TVMWorkload(mod), len(self) or 1)
+        return found
+
+    def __len__(self) -> int:
+        return self.database.count(
+            target_key=self._machine(None).key, toolchain_key=self.toolchain_key, status=Status.OK
+        )
+
+    def commit_workload(self, mod: IRModule) -> TVMWorkload:
+        """Nothing is stored; MetaSchedule looks its programs up with it."""
+        return TVMWorkload(mod)
+
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        """Refused: a view is for reading."""
+        raise DatabaseError(
+            "this view of a schedlang database is for reading; let MetaSchedule tune into a JSON "
+            "database, and import it with schedlang.metaschedule.import_json"
+        )
+
+    # -- finding ---------------------------------------------------------------------------------
+
+    def _machine(self, target: TVMTarget | None) -> Machine:
+        if self.target is not None:
+            return self.target
+        return as_machine(target or tvm_metaschedule.current_target() or "cpu")
+
+    def _find(self, mod: IRModule, target: TVMTarget | None) -> tuple[Record, TuningRecord] | str:
+        """What was found, or why nothing was."""
+        func = tvm_metaschedule.only_function(mod)
+        if func is None:
+            return "it is not one PrimFunc"
+        try:
+            machine = self._machine(target)
+        except TargetError as error:
+            return f"its target: {error}"
+        why = ""
+        for record in self._fastest(func, machine, _TRIED):
+            try:
+                converted = self._converted(record, mod, target or machine.tvm_target())
+            except NotExpressed as error:
+                why = why or f"record {record.id}: {error}"
+            else:
+                return record, converted
+        return why or self._why_nothing(func, machine)
+
+    def _converted(self, record: Record, mod: IRModule, target: TVMTarget) -> TuningRecord:
+        trace, _ = as_tvm_trace(record, mod)
+        return tvm_metaschedule.tuning_record(trace, mod, record.samples, target)
+
+    def _fastest(self, func: PrimFunc, machine: Machine, limit: int | None) -> Iterator[Record]:
+        """Records of a function, fastest first."""
+        found: list[Record] = []
+        for key in self._lookup.workload_keys(func):
+            everything = self.database.count(key, machine.key, self.toolchain_key, Status.OK)
+            found += self.database.best(key, machine.key, self.toolchain_key, everything)
+        usable = [record for record in found if record.verified or not self.verified]
+        return iter(sorted(usable, key=lambda record: record.latency)[:limit])
+
+    def _why_nothing(self, func: PrimFunc, machine: Machine) -> str:
+        keys = self._lookup.workload_keys(func)
+        if not keys:
+            return "its program is not in the database"
+        records = [record for key in keys for record in self.database.query(key, status=Status.OK)]
+        if not records:
+            return "no record of it has a latency"
+        here = [record for record in records if record.target_key == machine.key]
+        if not here:
+            others = ", ".join(sorted({record.target_key for record in records}))
+            return f"it has no record for {machine.key}, but for {others}"
+        here = [one for one in here if self.toolchain_key in (None, one.toolchain_key)]
+        if not here:
+            return f"it has no record of {self.toolchain_key}"
+        return f"none of its {len(here)} records is verified; verified=False takes them"
+
+
+def as_tvm_database(
+    database: Database | str | os.PathLike[str],
+    target: Machine | str | None = None,
+    *,
+    toolchain_key: str | None = None,
+    verified: bool = True,
+) -> TVMDatabase:
+    """A view of a schedlang database that TVM's passes look records up in.
+
+    ::
+
+        with tvm_target, as_tvm_database("tune.db") as view:
+            mod = relax.transform.MetaScheduleApplyDatabase()(mod)
+        print(view.used, view.missed)
+
+    Parameters
+    ----------
+    database: a path (opened for reading; ``view.close()`` lets go of it) or a ``Database``.
+    target: whose records; by default those of the target that the pass asks for. Methods that are
+        not told one take TVM's current target, or else this machine.
+    toolchain_key: whose latencies decide; by default all count.
+    verified: take only records whose results were compared with the unscheduled program's.
+
+    A function is found by its program; names and attributes such as ``op_pattern`` do not count.
+    The trace is carried out on the function that was asked for. Raises ``DatabaseError`` when the
+    file cannot be opened, ``TargetError`` for an unknown target.
+    """
+    machine = None if target is None else as_machine(target)
+    return TVMDatabase(database, machine, toolchain_key, verified)

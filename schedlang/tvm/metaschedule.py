@@ -1,0 +1,146 @@
+"""TVM's MetaSchedule databases: its records, its files, and the base of a database of one's own."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tvm.ir import IRModule
+from tvm.ir.utils import derived_object
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+from tvm.s_tir.meta_schedule.database import JSONDatabase, PyDatabase, TuningRecord
+from tvm.s_tir.meta_schedule.database import Workload as TVMWorkload
+from tvm.s_tir.meta_schedule.tune_context import _normalize_mod
+from tvm.s_tir.schedule import Trace
+from tvm.target import Target as TVMTarget
+from tvm.tirx.function import PrimFunc
+
+from schedlang.errors import WorkloadError
+from schedlang.tvm.program import named_functions
+from schedlang.tvm.schedule import get_module, new_traced_schedule
+from schedlang.tvm.stored_program import read_stored_program
+
+__all__ = ["PyDatabase", "TVMWorkload", "TuningRecord", "derived_object"]
+
+WORKLOADS_FILE = "database_workload.json"
+RECORDS_FILE = "database_tuning_record.json"
+# TVM's mark for a candidate that has no time, in seconds.
+NO_TIME = 1e10
+# Attributes of a function that say what may be done with it; all others say where it came from.
+_MEANING = ("layout_free_buffers",)
+_LENGTH_BYTES = 8
+
+
+def read_program(text: str) -> IRModule:
+    """A module of TVM's JSON text. Runs no code; ValueError for what is no sound program."""
+    try:
+        return read_stored_program(text)
+    except WorkloadError as error:
+        raise ValueError(str(error)) from None
+
+
+def program_of_line(line: str) -> IRModule:
+    """The module of one line of a workload file; ValueError when it holds none."""
+    stored = json.loads(line)
+    if not isinstance(stored, list) or len(stored) != 2 or not isinstance(stored[1], str):
+        raise ValueError("a workload is a hash and a program")
+    try:
+        content = base64.b64decode(stored[1], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"its program is not base64: {error}") from None
+    # TVM writes the length of the text before it.
+    text = content[_LENGTH_BYTES:]
+    if int.from_bytes(content[:_LENGTH_BYTES], "little") != len(text):
+        raise ValueError("its program is cut off")
+    return read_program(text.decode("utf-8"))
+
+
+def only_function(mod: IRModule) -> PrimFunc | None:
+    """The module's PrimFunc; None when there is none, or several."""
+    functions = list(named_functions(mod).values())
+    return functions[0] if len(functions) == 1 else None
+
+
+def without_origin(func: PrimFunc) -> PrimFunc:
+    """The function without the attributes that do not change what a trace makes of it.
+
+    Relax attaches ``op_pattern`` and its like, MetaSchedule ``tirx.noalias``, compilers a name.
+    """
+    for name in list(func.attrs.keys()) if func.attrs else ():
+        if name not in _MEANING:
+            func = func.without_attr(name)
+    return func
+
+
+def normalized(func: PrimFunc) -> IRModule:
+    """The module that MetaSchedule's passes look up for a function."""
+    return _normalize_mod(func)
+
+
+def apply_stored(trace: Sequence[Any], mod: IRModule) -> IRModule:
+    """The program that TVM makes of a trace of its JSON database.
+
+    For what was read and carried out by schedlang before: it is TVM's own reader, and trusts it.
+    """
+    sch = new_traced_schedule(mod)
+    Trace.apply_json_to_schedule([list(part) for part in trace], sch)
+    return get_module(sch)
+
+
+def apply_trace(trace: Trace, mod: IRModule) -> IRModule:
+    """The program that TVM makes of a trace, as its passes do."""
+    sch = new_traced_schedule(mod)
+    trace.apply_to_schedule(sch, False)
+    return get_module(sch)
+
+
+def tuning_record(
+    trace: Trace, mod: IRModule, seconds: Sequence[float], target: TVMTarget
+) -> TuningRecord:
+    """One of MetaSchedule's records; ``seconds`` are latencies."""
+    arguments = ArgInfo.from_prim_func(only_function(mod))
+    return TuningRecord(trace, TVMWorkload(mod), list(seconds), target, arguments)
+
+
+class Writer:
+    """Writes a MetaSchedule JSON database in an empty folder, with TVM's own writer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.records = folder / RECORDS_FILE
+        self._database = JSONDatabase(work_dir=str(folder))
+        self._written = self._last = 0
+
+    def add(
+        self, trace: Trace, mod: IRModule, seconds: Sequence[float], target: TVMTarget
+    ) -> list[Any]:
+        """Append a record; returns its trace as it stands in the file."""
+        workload = self._database.commit_workload(mod)
+        arguments = ArgInfo.from_prim_func(only_function(mod))
+        record = TuningRecord(trace, workload, list(seconds), target, arguments)
+        self._database.commit_tuning_record(record)
+        with self.records.open(encoding="utf-8") as file:
+            self._last = file.seek(self._written)
+            stored = json.loads(file.readline())
+            self._written = file.tell()
+        instructions_and_decisions: list[Any] = stored[1][0]
+        return instructions_and_decisions
+
+    def take_back(self) -> None:
+        """Remove the record that was added last."""
+        os.truncate(self.records, self._last)
+        self._written = self._last
+
+
+def current_target() -> TVMTarget | None:
+    """The target of the innermost ``with`` that sets one."""
+    return TVMTarget.current(allow_none=True)
+
+
+def kind_of(target: TVMTarget) -> str:
+    """``"llvm"``, ``"cuda"``, ..."""
+    return str(target.kind.name)

@@ -14,6 +14,8 @@ from schedlang.tvm.features import statement_features
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workload import Workload
 
+# So many times the limit are read at once; of more, some are looked up.
+_FEW = 8
 # Programs that are held at a time.
 _BATCH = 64
 
@@ -69,10 +71,7 @@ def pretrain(
     for key, name in database.workloads():
         if workloads is not None and key not in workloads:
             continue
-        records = database.query(workload_key=key, target_key=target_key)
-        if newest is not None:
-            records = [one for one in records if one.id is not None and one.id <= newest]
-        records = list(_spread(records, limit))
+        records = _chosen(database, key, target_key, limit, newest)
         workload = _stored_workload(database, key, name) if records else None
         if workload is None:
             skipped["unreadable workload"] += len(records)
@@ -82,6 +81,24 @@ def pretrain(
             examples += _examples(workload, some, records[-1].target_key, threads, skipped)
     model.update(examples)
     return Pretraining(len(examples), {why: n for why, n in sorted(skipped.items()) if n})
+
+
+def _chosen(
+    database: Database, key: str, target_key: str | None, limit: int | None, newest: int | None
+) -> Sequence[Record]:
+    """Records of a workload, oldest first: all, or some that are spread over their age."""
+    few = limit is None or newest is None or database.count(key, target_key) <= _FEW * limit
+    if few or limit is None or newest is None:
+        records = database.query(workload_key=key, target_key=target_key)
+        if newest is not None:
+            records = [one for one in records if (one.id or 0) <= newest]
+        return _spread(records, limit)
+    # One at a time, so that a large file is not read as a whole.
+    chosen: dict[int | None, Record] = {}
+    for number in range(limit):
+        found = database.query(key, target_key, limit=1, after=number * newest // limit)
+        chosen |= {one.id: one for one in found if (one.id or 0) <= newest}
+    return list(chosen.values())
 
 
 def _spread(records: Sequence[Record], limit: int | None) -> Sequence[Record]:

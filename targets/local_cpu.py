@@ -113,6 +113,11 @@ class LocalCPU:
         start = self._start_request(memory_bytes, seed)
         self._pool = WorkerPool(size, self.target.cores, start, self._check_start)
 
+    @property
+    def key(self) -> str:
+        """Equal for measurers whose latencies compare."""
+        return f"verify={self._verify} {self._requests.timing}"
+
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
 

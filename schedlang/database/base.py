@@ -47,9 +47,18 @@ class Database(ABC):
 
     @abstractmethod
     def best(
-        self, workload_key: str, target_key: str, toolchain_key: str | None = None, n: int = 1
+        self,
+        workload_key: str,
+        target_key: str,
+        toolchain_key: str | None = None,
+        n: int = 1,
+        *,
+        verified: bool = False,
     ) -> list[Record]:
-        """The ``n`` OK records with the lowest median latency, lowest first, then oldest first."""
+        """The ``n`` OK records with the lowest median latency, lowest first, then oldest first.
+
+        With ``verified``, of those whose results were compared.
+        """
 
     @abstractmethod
     def count(
@@ -60,6 +69,10 @@ class Database(ABC):
         status: Status | None = None,
     ) -> int:
         """How many records match everything given."""
+
+    @abstractmethod
+    def get(self, ids: Iterable[int]) -> list[Record]:
+        """The records with these ids, oldest first; those that are not there are left out."""
 
     @abstractmethod
     def delete(self, ids: Iterable[int]) -> int:

@@ -74,11 +74,18 @@ class MemoryDatabase(Database):
         return found[:limit]
 
     def best(
-        self, workload_key: str, target_key: str, toolchain_key: str | None = None, n: int = 1
+        self,
+        workload_key: str,
+        target_key: str,
+        toolchain_key: str | None = None,
+        n: int = 1,
+        *,
+        verified: bool = False,
     ) -> list[Record]:
         """The ``n`` OK records with the lowest median latency, lowest first, then oldest first."""
         check_at_least_zero("n", n)
         found = self.query(workload_key, target_key, toolchain_key, Status.OK)
+        found = [record for record in found if record.verified or not verified]
         return sorted(found, key=lambda record: record.latency)[:n]
 
     def count(
@@ -90,6 +97,13 @@ class MemoryDatabase(Database):
     ) -> int:
         """How many records match everything given."""
         return len(self.query(workload_key, target_key, toolchain_key, status))
+
+    def get(self, ids: Iterable[int]) -> list[Record]:
+        """The records with these ids, oldest first; those that are not there are left out."""
+        wanted = set(ids)
+        with self._lock:
+            self._check_open()
+            return [one for one in self._records if one.id in wanted]
 
     def delete(self, ids: Iterable[int]) -> int:
         """Remove the records with these ids; how many there were of them."""

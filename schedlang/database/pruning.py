@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 from schedlang.database.base import Database
 from schedlang.database.reading import all_records
 from schedlang.database.run import mentioned
+
+# Latency, id, time of measuring, and whether its results were compared.
+_Ranked = tuple[float, int, float, bool]
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,13 @@ class Pruned:
         )
 
 
+def _left_over(records: Sequence[_Ranked], keep: int) -> list[_Ranked]:
+    """All but the fastest, and the fastest verified ones."""
+    ordered = sorted(records)
+    kept = {*ordered[:keep], *[one for one in ordered if one[3]][:keep]}
+    return [one for one in ordered if one not in kept]
+
+
 def prune(
     database: Database,
     *,
@@ -55,8 +66,8 @@ def prune(
 
     Parameters
     ----------
-    keep_best: of each workload, target and toolchain the fastest so many stay, the others go; 0
-        removes all that have a latency.
+    keep_best: of each workload, target and toolchain the fastest so many stay, and as many of those
+        whose results were compared; the others go. 0 removes all that have a latency.
     older_than: only what was measured before this time goes, in seconds since 1970.
     workload_key, target_key, toolchain_key: only records with these keys are looked at.
     failures: records of failed candidates go too; they tell a search what not to try again.
@@ -69,7 +80,7 @@ def prune(
     if keep_best is not None and keep_best < 0:
         raise ValueError(f"keep_best must be at least 0, not {keep_best}")
     with nullcontext() if dry_run else database.transaction():
-        ranked: dict[tuple[str, str, str], list[tuple[float, int, float]]] = defaultdict(list)
+        ranked: dict[tuple[str, str, str], list[_Ranked]] = defaultdict(list)
         failed: list[tuple[int, float]] = []
         run_of: dict[int, int | None] = {}
         for record in all_records(database, workload_key, target_key, toolchain_key):
@@ -77,7 +88,7 @@ def prune(
             run_of[record.id] = record.run_id
             if record.ok:
                 key = (record.workload_key, record.target_key, record.toolchain_key)
-                ranked[key].append((record.latency, record.id, record.created))
+                ranked[key].append((record.latency, record.id, record.created, record.verified))
             else:
                 failed.append((record.id, record.created))
         slow: set[int] = set()
@@ -85,7 +96,7 @@ def prune(
             for one in ranked.values():
                 slow.update(
                     number
-                    for _, number, created in sorted(one)[keep_best or 0 :]
+                    for _, number, created, _ in _left_over(one, keep_best or 0)
                     if older_than is None or created < older_than
                 )
         useless = {

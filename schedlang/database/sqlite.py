@@ -91,13 +91,21 @@ class SQLiteDatabase(Database):
         )
 
     def best(
-        self, workload_key: str, target_key: str, toolchain_key: str | None = None, n: int = 1
+        self,
+        workload_key: str,
+        target_key: str,
+        toolchain_key: str | None = None,
+        n: int = 1,
+        *,
+        verified: bool = False,
     ) -> list[Record]:
         """The ``n`` OK records with the lowest median latency, lowest first, then oldest first."""
         check_at_least_zero("n", n)
         where, values = conditions(workload_key, target_key, toolchain_key)
+        compared = " AND verified" if verified else ""
         return self._records(
-            f"{where} AND latency IS NOT NULL ORDER BY latency, record.id LIMIT ?", [*values, n]
+            f"{where} AND latency IS NOT NULL{compared} ORDER BY latency, record.id LIMIT ?",
+            [*values, n],
         )
 
     def count(
@@ -112,13 +120,19 @@ class SQLiteDatabase(Database):
         ((count,),) = self._connection.rows(f"SELECT count(*) FROM record{where}", values)
         return int(count)
 
+    def get(self, ids: Iterable[int]) -> list[Record]:
+        """The records with these ids, oldest first; those that are not there are left out."""
+        found: list[Record] = []
+        for some in _parts(ids):
+            marks = ", ".join("?" * len(some))
+            found += self._records(f" WHERE record.id IN ({marks}) ORDER BY record.id", some)
+        return found
+
     def delete(self, ids: Iterable[int]) -> int:
         """Remove the records with these ids in one transaction; how many there were of them."""
-        numbers = sorted(set(ids))
         gone = 0
         with self._connection.writing():
-            for start in range(0, len(numbers), _MOST_VARIABLES):
-                some = numbers[start : start + _MOST_VARIABLES]
+            for some in _parts(ids):
                 marks = ", ".join("?" * len(some))
                 gone += self._connection.execute(
                     f"DELETE FROM record WHERE id IN ({marks})", some
@@ -257,3 +271,10 @@ class SQLiteDatabase(Database):
 
     def _programs(self, sql: str, values: Sequence[object]) -> list[tuple[str, ...]]:
         return self._connection.read(texts_of, "program", sql, values)
+
+
+def _parts(ids: Iterable[int]) -> Iterator[list[int]]:
+    """Different ids, ascending, so many at a time as a statement takes."""
+    numbers = sorted(set(ids))
+    for start in range(0, len(numbers), _MOST_VARIABLES):
+        yield numbers[start : start + _MOST_VARIABLES]

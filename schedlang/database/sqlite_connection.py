@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,15 +83,17 @@ class SQLiteConnection:
                     f"database {self.path}: an error before ended this transaction, and nothing "
                     "of it is stored; begin it again"
                 )
-            self.execute("SAVEPOINT part" if inner else "BEGIN IMMEDIATE")
             self._depth += 1
             try:
+                # Inside: Ctrl-C may come just when it has begun.
+                self.execute("SAVEPOINT part" if inner else "BEGIN IMMEDIATE")
                 yield
                 self.execute("RELEASE part" if inner else "COMMIT")
             except BaseException:
                 # After a full disk SQLite may have gone back by itself.
                 if self._in_transaction:
-                    self.execute("ROLLBACK TO part" if inner else "ROLLBACK")
+                    with suppress(DatabaseError):  # interrupted before there was a part
+                        self.execute("ROLLBACK TO part" if inner else "ROLLBACK")
                 raise
             finally:
                 self._depth -= 1

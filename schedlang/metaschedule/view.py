@@ -157,10 +157,13 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         """Records of a function, fastest first."""
         found: list[Record] = []
         for key in self._lookup.workload_keys(func):
-            everything = self.database.count(key, machine.key, self.toolchain_key, Status.OK)
-            found += self.database.best(key, machine.key, self.toolchain_key, everything)
-        usable = [record for record in found if record.verified or not self.verified]
-        return iter(sorted(usable, key=lambda record: record.latency)[:limit])
+            most = limit
+            if most is None:
+                most = self.database.count(key, machine.key, self.toolchain_key, Status.OK)
+            found += self.database.best(
+                key, machine.key, self.toolchain_key, most, verified=self.verified
+            )
+        return iter(sorted(found, key=lambda record: record.latency)[:limit])
 
     def _why_nothing(self, func: PrimFunc, machine: Machine) -> str:
         keys = self._lookup.workload_keys(func)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlang.database import Ask, Database, Record, Run
 from schedlang.errors import DatabaseError, SchedlangError
+from schedlang.leaders import Leaders
 from schedlang.search import Strategy
 from schedlang.tune.owner import is_alive, this_process
 
@@ -30,12 +32,13 @@ class Ending:
     ----------
     finished: why it ended.
     exhausted: the search had nothing left to propose.
-    limit: the wall-clock budget that it ended at, in seconds; None if it was not the time.
+    limit: the wall-clock budget that ended it, in seconds; None if it was not the time.
     records: ids of its records, those it took over from other runs included, in order.
     reference: median latency of the unscheduled program, in seconds.
     seconds: wall time, of all calls together.
     rejected, culprits: as in ``TuneResult``.
     winner, runner_up: ids of the first and the second; None if there is none.
+    trace: of the winner, as JSON text: its record may be of a run whose blocks have other names.
     finals: samples of the finals in seconds, by the rank before.
     split: as ``TuneResult.time_split``.
     """
@@ -50,6 +53,7 @@ class Ending:
     culprits: Sequence[tuple[str, int]]
     winner: int | None
     runner_up: int | None
+    trace: str
     finals: Mapping[int, Sequence[float]]
     split: Mapping[str, float]
 
@@ -58,11 +62,13 @@ class Ending:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return json.dumps(fields | {"finals": list(self.finals.items())})
 
-    def covers(self, trials: int | None, seconds: float | None) -> bool:
+    def covers(self, trials: int | None, seconds: float | None, *, finals: bool) -> bool:
         """Whether a call with these budgets would have nothing to do any more."""
+        if finals and self.winner is not None and not self.finals and self.limit is None:
+            return False
         if self.exhausted or (trials is not None and len(self.records) >= trials):
             return True
-        return seconds is not None and self.limit is not None and self.limit >= seconds
+        return seconds is not None and max(self.seconds, self.limit or 0.0) >= seconds
 
     @staticmethod
     def from_json(text: str) -> Ending:
@@ -94,11 +100,26 @@ def _check_types(ending: Ending) -> None:
         "rejected": (dict,),
         "winner": whole,
         "runner_up": whole,
+        "trace": (str,),
         "split": (dict,),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):
             raise TypeError(f"{name} is a {type(getattr(ending, name)).__name__}")
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a search was told before its state was saved.
+
+    Attributes
+    ----------
+    records: in order.
+    leaders: traces of the fastest as JSON text, by the id of the record.
+    """
+
+    records: list[Record]
+    leaders: dict[int, str]
 
 
 def as_run(like: Record, call: str, past: Sequence[Record]) -> Run:
@@ -147,18 +168,18 @@ class Journal:
 
         DatabaseError when another process is at it. ``anew`` begins it in any case.
         """
-        found = None if anew else database.find_run(fresh.identity)
         owner = this_process()
-        if found is None:
-            return Journal(database, database.add_run(replace(fresh, owner=owner)))
-        assert found.id is not None
-        if found.owner and is_alive(found.owner):
-            raise DatabaseError(
-                f"process {found.owner.partition(':')[0]} is at this very run in this database; "
-                "wait for it, or give another seed or database"
-            )
-        if not database.claim_run(found.id, found.owner, owner):
-            raise DatabaseError("another process began with this very run just now; wait for it")
+        with database.transaction():  # no other process may begin it in between
+            found = None if anew else database.find_run(fresh.identity)
+            if found is None:
+                return Journal(database, database.add_run(replace(fresh, owner=owner)))
+            assert found.id is not None
+            if found.owner and is_alive(found.owner):
+                raise DatabaseError(
+                    f"process {found.owner.partition(':')[0]} is at this very run in this "
+                    "database; wait for it, or give another seed or database"
+                )
+            database.claim_run(found.id, found.owner, owner)
         return Journal(database, replace(found, owner=owner))
 
     def restart(self, past: Sequence[Record]) -> Journal:
@@ -171,7 +192,13 @@ class Journal:
 
     def release(self) -> None:
         """Let other processes have the run."""
-        self.database.claim_run(self.id, self.run.owner, "")
+        with suppress(DatabaseError):  # it is free when this process ends
+            self.database.claim_run(self.id, self.run.owner, "")
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was asked yet."""
+        return not self._asks and not self.measured
 
     # -- the past --------------------------------------------------------------------------------
 
@@ -191,21 +218,22 @@ class Journal:
         """What the search was asked after its saved state, in order."""
         return self._asks[self.run.state_asks :]
 
-    def restore(self, strategy: Strategy) -> list[Record] | None:
-        """Bring a fresh search to the saved state; the records that it was told by then.
+    def restore(self, strategy: Strategy) -> Restored | None:
+        """Bring a fresh search to the saved state, and say what it was told by then.
 
-        None when nothing is saved, or it cannot be loaded: then it has to be asked again.
+        None when it cannot be loaded: then it has to be asked again.
         """
         if not self.run.state:
-            return []
+            return Restored([], {})
         try:
             stored: Any = json.loads(self.run.state)
             ids = [int(number) for number in stored["records"]]
             found = self.records(ids)
+            leaders = {int(number): str(trace) for number, trace in stored["leaders"]}
             strategy.load(stored["search"])
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError, SchedlangError):
             return None
-        return [found[number] for number in ids]
+        return Restored([found[number] for number in ids], leaders)
 
     def records(self, ids: Sequence[int]) -> dict[int | None, Record]:
         """The records with these ids, the run's own and those it took over from others.
@@ -213,9 +241,8 @@ class Journal:
         DatabaseError when one is missing.
         """
         found = {record.id: record for record in self.measured.values()}
-        if not found.keys() >= set(ids):
-            others = self.database.query(self.run.workload_key, self.run.target_key)
-            found |= {record.id: record for record in others}
+        others = self.database.get(set(ids) - found.keys())
+        found |= {record.id: record for record in others}
         if missing := set(ids) - found.keys():
             raise DatabaseError(
                 f"the database lacks {len(missing)} records of this run; tune with remeasure=True "
@@ -235,16 +262,18 @@ class Journal:
         self.database.add_ask(self.id, ask)
         self._asks.append(ask)
 
-    def save(self, strategy: Strategy, records: Sequence[Record], *, now: bool = False) -> None:
-        """Keep the search's state, if it was told all it was asked for and time allows it."""
+    def save(self, strategy: Strategy, records: Sequence[Record], leaders: Leaders) -> None:
+        """Keep the search's state, which was told all it was asked for, if time allows it."""
         started = time.monotonic()
-        if not now and (started - self._saved_at) * _SAVING_PART < self._saving_takes:
+        if (started - self._saved_at) * _SAVING_PART < self._saving_takes:
             return
         try:
             search = strategy.save()
         except SchedlangError:
             return  # it is asked again instead
-        state = json.dumps({"records": [record.id for record in records], "search": search})
+        fastest = [(one.record.id, one.schedule.trace.to_json()) for one in leaders.fastest_first]
+        ids = [record.id for record in records]
+        state = json.dumps({"records": ids, "leaders": fastest, "search": search})
         self.run = replace(self.run, state=state, state_asks=len(self._asks))
         self.database.update_run(self.run)
         self._saved_at = time.monotonic()

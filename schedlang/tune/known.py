@@ -9,6 +9,7 @@ from schedlang.database import Database, Record
 from schedlang.errors import SchedlangError
 from schedlang.leaders import Leaders
 from schedlang.search import Proposal
+from schedlang.targets.local_cpu import Verify
 from schedlang.tune.journal import Journal
 from schedlang.tvm.program import structural_key
 
@@ -25,12 +26,12 @@ class Known:
     journal: of the run.
     like: what the records of the run have in common.
     verified: a record of another run will do only if its results were compared, unless it is too
-        slow to win.
+        slow to win; with ``"all"`` only if they were.
     reuse: programs that other runs measured need not be measured again.
     """
 
     def __init__(
-        self, database: Database, journal: Journal, like: Record, *, verified: bool, reuse: bool
+        self, database: Database, journal: Journal, like: Record, *, verified: Verify, reuse: bool
     ) -> None:
         self._database = database
         self._journal = journal
@@ -65,6 +66,8 @@ class Known:
                 continue
             if not record.ok or record.verified or not self._verified:
                 return record
+            if self._verified == "all":
+                continue
             if not leaders.wants(dataclasses.replace(record, verified=True)):
                 return record  # it could not win, so nobody compared its results
         return None

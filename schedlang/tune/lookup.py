@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +16,13 @@ from schedlang.progress import describe_latency
 from schedlang.schedule import Schedule
 from schedlang.targets import Target, as_target, build_callable, export_library, toolchain_key
 from schedlang.trace import Trace
-from schedlang.tune.transfer import put_program, replayed, stored_workload, transfer
+from schedlang.tune.transfer import (
+    Attempt,
+    put_program,
+    replayed,
+    stored_workload,
+    transfer,
+)
 from schedlang.tvm import program
 from schedlang.workload import Workload
 from schedlang.workloads.construct import as_workload, from_prim_func
@@ -114,11 +120,7 @@ def best(
     """
     workload, target = as_workload(workload), as_target(target)
     with ExitStack() as stack:
-        opened = _opened(database, stack)
-        found = _own(workload, target, opened) or _exact(workload, target, opened)
-        if found is None and similar:
-            found = _similar(workload, target, opened, database)
-        return found
+        return _find(workload, target, _opened(database, stack), database, similar)
 
 
 def apply(
@@ -155,7 +157,7 @@ def apply(
                 workload = from_prim_func(func, name)
             except WorkloadError:
                 continue
-            found = best(workload, target, opened, similar=similar)
+            found = _find(workload, target, opened, database, similar)
             if found is None:
                 untuned.append(name)
                 continue
@@ -170,6 +172,19 @@ def apply(
             raise DatabaseError(f"{message}; tune them first, or leave out strict=True")
         warnings.warn(message, UntunedWarning, stacklevel=2)
     return program.replace_functions(mod, replaced)
+
+
+def _find(
+    workload: Workload,
+    target: Target,
+    opened: Database,
+    database: Database | str | os.PathLike[str] | None,
+    similar: bool,
+) -> Match | None:
+    found = _own(workload, target, opened) or _exact(workload, target, opened)
+    if found is None and similar:
+        found = _similar(workload, target, opened, database)
+    return found
 
 
 def _opened(database: Database | str | os.PathLike[str] | None, stack: ExitStack) -> Database:
@@ -207,9 +222,7 @@ def _first_usable(
     if order is None:
         return None
     for toolchain in (toolchain_key(), None):
-        for record in database.best(key, target.key, toolchain, n=_TRIED):
-            if not record.verified:
-                continue
+        for record in database.best(key, target.key, toolchain, n=_TRIED, verified=True):
             schedule = replayed(record, source)
             if schedule is None and kind == "same":
                 # Blocks may have other names in the program that was stored first.
@@ -244,20 +257,33 @@ def _similar(
     opened: Database,
     database: Database | str | os.PathLike[str] | None,
 ) -> Match | None:
-    found = transfer(workload, target, opened)
-    if found is None:
+    attempts, fastest = transfer(workload, target, opened)
+    if attempts:
+        attempts = _kept(attempts, workload, opened, database)
+    if fastest is None:
         return None
-    record, schedule, name = found
-    try:
-        with nullcontext(opened) if opened is database else open_database(database) as writable:
-            # With the blocks' names that the trace has.
-            put_program(writable, schedule.trace.workload or workload)
-            [record] = writable.append([record])
-    except DatabaseError:
-        pass  # a file that may only be read: it is measured again the next time
+    schedule, name = fastest.schedule, fastest.name
+    (record,) = [one.record for one in attempts if one.schedule is schedule]
     note = (
         f"no record of its own: the schedule of the similar program {name!r}, verified and "
         "measured on this one"
     )
     order = tuple(range(len(workload.args)))
     return Match(workload, record, schedule, "family", (note,), target, order)
+
+
+def _kept(
+    attempts: list[Attempt],
+    workload: Workload,
+    opened: Database,
+    database: Database | str | os.PathLike[str] | None,
+) -> list[Attempt]:
+    """With records as the database has them now; as they are where it cannot be written."""
+    try:
+        with nullcontext(opened) if opened is database else open_database(database) as writable:
+            # With the blocks' names that the traces have.
+            put_program(writable, attempts[0].schedule.trace.workload or workload)
+            records = writable.append([one.record for one in attempts])
+    except DatabaseError:
+        return attempts  # a file that may only be read: they are measured again the next time
+    return [replace(one, record=record) for one, record in zip(attempts, records, strict=True)]

@@ -43,7 +43,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
     return Ending(
         finished=result.finished,
         exhausted=run.strategy.finished is not None,
-        limit=run.clock.seconds if run.clock.limited else None,
+        limit=run.clock.seconds if run.out_of_time else None,
         records=[record.id for record in run.records if record.id is not None],
         reference=result.reference_latency,
         seconds=run.clock.used,
@@ -51,6 +51,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         culprits=list(result.culprits),
         winner=leaders[0] if leaders else None,
         runner_up=leaders[1] if run.finals and len(leaders) > 1 else None,
+        trace=result.best.trace.to_json() if leaders else "",
         finals=finals,
         split=dict(result.time_split),
     )
@@ -69,7 +70,7 @@ def stored_result(
         record = by_id[ending.winner]
         finals = choose(dict(sorted(ending.finals.items()))) if ending.finals else None
         runner_up = None if ending.runner_up is None else by_id[ending.runner_up]
-        trace = Trace.from_json(record.trace_json, workload)
+        trace = Trace.from_json(ending.trace, workload)
         best = _best(record, trace, target, finals, runner_up)
     return TuneResult(
         workload,

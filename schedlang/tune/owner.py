@@ -28,7 +28,9 @@ def is_alive(owner: str) -> bool:
 def _started(number: int) -> str:
     """When a process started, as its system counts; ``""`` where that cannot be read."""
     try:
-        # The name in parentheses may hold anything; the start time is the 20th field after it.
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
+        # The name in parentheses may hold anything; the state is the first field after it, the
+        # start time the 20th.
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        return "over" if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):
         return ""

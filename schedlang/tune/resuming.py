@@ -9,7 +9,7 @@ from schedlang.database import Ask, Record
 from schedlang.errors import InvalidTrace, TraceFormatError
 from schedlang.search import pretrain
 from schedlang.trace import Trace
-from schedlang.tune.journal import Journal, newest
+from schedlang.tune.journal import Journal, Restored, newest
 from schedlang.tune.known import Diverged
 from schedlang.tune.run import TuningRun
 from schedlang.tune.sources import as_traces, suggestions
@@ -19,38 +19,46 @@ _TAUGHT = 64
 _THREADS = min(os.cpu_count() or 1, 8)
 
 
-def resume(run: TuningRun, journal: Journal, past: Sequence[Record], *, reuse: bool) -> Journal:
+def resume(run: TuningRun, past: Sequence[Record]) -> None:
     """Bring a run to where its journal ends; nothing is measured.
 
     Where the search would now propose other programs than it did, as its code has changed, the run
-    begins again, and takes over what it measures. Returns the journal of it.
+    begins again with a journal of its own, and takes over what was measured.
 
     Parameters
     ----------
-    past: records to start from if it begins again.
-    reuse: programs that other runs measured need not be measured again.
+    past: records to start from if it begins, or begins again.
     """
-    run.write_to(journal, reuse=reuse)
+    journal = run.journal
+    assert journal is not None
     told = journal.restore(run.strategy)
     if told is None:
         journal.forget_state()
         run.begin(run.another_strategy())
-        told = []
-    if not journal.run.state and journal.run.known:
-        like = run.like
-        known = suggestions(run.database, run.workload, like.target_key, journal.run.known)
-        _warm_up(run, known)
+        told = Restored([], {})
+    if not journal.run.state:
+        _warm_up(run, past if journal.is_new else _known_then(run, journal))
     try:
         _take_over(run, told)
+        asked = {record.proposal for record in told.records if record.run_id == journal.id}
         for ask in journal.asks():
-            _ask_again(run, ask)
+            asked |= _ask_again(run, ask)
+        if not journal.measured.keys() <= asked:
+            raise Diverged("the run measured what the search does not propose any more")
     except Diverged:
+        another = run.another_strategy()
         journal = journal.restart(past)
-        run.write_to(journal, reuse=reuse)
-        run.begin(run.another_strategy())
+        run.write_to(journal)
+        run.begin(another)
         _warm_up(run, past)
     run.clock.earlier = journal.seconds
-    return journal
+
+
+def _known_then(run: TuningRun, journal: Journal) -> list[Record]:
+    """What the run started from."""
+    if not journal.run.known:
+        return []
+    return suggestions(run.database, run.workload, run.like.target_key, journal.run.known)
 
 
 def _warm_up(run: TuningRun, past: Sequence[Record]) -> None:
@@ -71,21 +79,21 @@ def _warm_up(run: TuningRun, past: Sequence[Record]) -> None:
         )
 
 
-def _take_over(run: TuningRun, records: Sequence[Record]) -> None:
+def _take_over(run: TuningRun, told: Restored) -> None:
     """Count records that the search knows of; the programs of the fastest are made again."""
-    run.records += records
-    run.earlier += len(records)
-    for record in sorted((one for one in records if one.ok), key=lambda one: one.latency):
-        if run.leaders.wants(record):
+    run.records += told.records
+    run.earlier += len(told.records)
+    for record in told.records:
+        if record.id in told.leaders:
             try:
-                trace = Trace.from_json(record.trace_json, run.workload)
+                trace = Trace.from_json(told.leaders[record.id], run.workload)
                 run.leaders.add(record, trace.replay())
-            except (InvalidTrace, TraceFormatError):
-                pass  # instructions have changed since; it stays a record
+            except (InvalidTrace, TraceFormatError) as error:
+                raise Diverged("what was fastest cannot be made again") from error
 
 
-def _ask_again(run: TuningRun, ask: Ask) -> None:
-    """What the search was asked before, and told."""
+def _ask_again(run: TuningRun, ask: Ask) -> set[int | None]:
+    """What the search was asked before, and told; the ids of what it proposed."""
     if run.unfinished:
         raise Diverged("a batch in the middle of the run was not measured")
     proposals = run.strategy.ask(ask.size)
@@ -96,3 +104,4 @@ def _ask_again(run: TuningRun, ask: Ask) -> None:
         run.unfinished = proposals
     else:
         run.strategy.tell([run.count(known[one.id], one) for one in proposals])
+    return {proposal.id for proposal in proposals}

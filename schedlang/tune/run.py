@@ -18,6 +18,7 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.progress import ProgressBar
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.targets import LocalCPU
+from schedlang.targets.local_cpu import Verify
 from schedlang.tune.journal import Journal
 from schedlang.tune.known import Known
 from schedlang.tvm.program import structural_key
@@ -38,7 +39,8 @@ class TuningRun:
     database: where records go.
     clock: wall time and its budget.
     finalists: how many of the fastest are kept.
-    verified: only candidates count whose results were compared.
+    verified: as ``verify`` of ``tune``; unless False, only candidates can win whose results were
+        compared.
 
     Attributes
     ----------
@@ -46,6 +48,7 @@ class TuningRun:
     strategy, leaders: the search, and the fastest it found.
     records: in the order in which the search was told of them, those of earlier calls first.
     earlier: how many of them were not measured in this call.
+    out_of_time: the wall-clock budget ended the search.
     unfinished: proposals of which not all were measured when an earlier call ended.
     """
 
@@ -59,7 +62,7 @@ class TuningRun:
         clock: Clock,
         *,
         finalists: int,
-        verified: bool,
+        verified: Verify,
     ) -> None:
         self.workload = workload
         self.like = like
@@ -69,9 +72,11 @@ class TuningRun:
         self.journal: Journal | None = None
         self.finals: Finals | None = None
         self.failed_finals: Counter[str] = Counter()
+        self.out_of_time = False
         self._make_strategy = make_strategy
         self._finalists = finalists
         self._known: Known | None = None
+        self._reuse = False
         self.begin(strategy)
 
     # -- going on: see resuming.py ---------------------------------------------------------------
@@ -79,7 +84,7 @@ class TuningRun:
     def begin(self, strategy: Strategy) -> None:
         """With a search that was asked nothing yet."""
         self.strategy = strategy
-        self.leaders = Leaders(self._finalists, verified=self.verified)
+        self.leaders = Leaders(self._finalists, verified=self.verified is not False)
         self.records: list[Record] = []
         self.earlier = 0
         self.unfinished: list[Proposal] = []
@@ -94,11 +99,19 @@ class TuningRun:
             )
         return made
 
-    def write_to(self, journal: Journal, *, reuse: bool) -> None:
+    def write_to(self, journal: Journal, *, reuse: bool | None = None) -> None:
         """Keep everything there; with ``reuse`` other runs' programs are not measured again."""
         self.journal = journal
+        self._reuse = self._reuse if reuse is None else reuse
         self.like = dataclasses.replace(self.like, run_id=journal.id)
-        self._known = Known(self.database, journal, self.like, verified=self.verified, reuse=reuse)
+        self._known = Known(
+            self.database, journal, self.like, verified=self.verified, reuse=self._reuse
+        )
+
+    def release(self) -> None:
+        """Let other processes have the run."""
+        if self.journal is not None:
+            self.journal.release()
 
     def find_known(self, proposals: Sequence[Proposal]) -> dict[int, Record]:
         """Records of proposals that need no measuring, by the proposal's id."""
@@ -124,8 +137,9 @@ class TuningRun:
         while trials is None or len(self.records) < trials:
             left = deadline - time.monotonic()
             if left <= 0:
+                self.out_of_time = True
                 return f"{self.clock.seconds:g} s are over"
-            proposals, self.unfinished = self.unfinished, []
+            proposals = self._take_unfinished(trials)
             if not proposals:
                 wanted = batch if trials is None else min(batch, trials - len(self.records))
                 if self.clock.limited:
@@ -143,8 +157,18 @@ class TuningRun:
                 self.strategy.tell(outcomes)
             # What was not measured in time is pending: only asking again can take that up.
             if self.journal is not None and len(outcomes) == len(proposals):
-                self.journal.save(self.strategy, self.records)
+                self.journal.save(self.strategy, self.records, self.leaders)
         return f"{trials} trials"
+
+    def _take_unfinished(self, trials: int | None) -> list[Proposal]:
+        """What is left of an earlier call's last batch, without what would be too many."""
+        proposals, self.unfinished = self.unfinished, []
+        room = math.inf if trials is None else trials - len(self.records)
+        if len(proposals) <= room:
+            return proposals
+        known = self.find_known(proposals)
+        ordered = sorted(proposals, key=lambda one: one.id not in known)
+        return ordered[: int(max(room, len(known)))]
 
     def _fit(self, left: float) -> int:
         """How many candidates can be measured in so many seconds, as far as is known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from schedlang.database import Database, Record
-from schedlang.errors import TraceFormatError
+from schedlang.errors import SchedlangError
 from schedlang.measurement import Status
 from schedlang.trace import Trace
 from schedlang.workload import Workload
@@ -13,6 +13,7 @@ from schedlang.workload import Workload
 # So many of the fastest programs of a workload, and of how many others of its family.
 _OF_EACH = 2
 _OTHERS = 4
+_LOOKED_AT = 16
 
 
 def kin(database: Database, workload: Workload) -> list[str]:
@@ -37,30 +38,30 @@ def suggestions(
     chosen: list[Record] = []
     for key in (own, *others[:_OTHERS]):
         if newest is None:
-            found = database.best(key, target_key, n=8 * _OF_EACH)
+            found = database.best(key, target_key, n=_LOOKED_AT, verified=True)
         else:
             found = database.query(key, target_key, status=Status.OK)
-            found = [record for record in found if (record.id or 0) <= newest]
-            found = sorted(found, key=lambda record: record.latency)[: 8 * _OF_EACH]
+            found = [one for one in found if one.verified and (one.id or 0) <= newest]
+            found = sorted(found, key=lambda one: one.latency)[:_LOOKED_AT]
         chosen += _different(found)
     return chosen
 
 
 def _different(fastest_first: Iterable[Record]) -> Iterator[Record]:
-    """The first verified ones of different programs."""
+    """The first ones of different programs."""
     seen: set[str] = set()
     for record in fastest_first:
-        if record.verified and record.program_key not in seen and len(seen) < _OF_EACH:
+        if record.program_key not in seen and len(seen) < _OF_EACH:
             seen.add(record.program_key)
             yield record
 
 
 def as_traces(records: Sequence[Record], workload: Workload) -> list[Trace]:
-    """Their traces, to be applied to ``workload``; without those that cannot be read."""
+    """Their traces on ``workload``; without those that do not apply, as blocks have other names."""
     traces = []
     for record in records:
         try:
-            traces.append(Trace.from_json(record.trace_json, workload))
-        except TraceFormatError:
+            traces.append(Trace.from_json(record.trace_json, workload).replay().trace)
+        except SchedlangError:
             continue
     return traces

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from schedlang.database import Database, Record
-from schedlang.errors import SchedlangError, WorkloadError
+from schedlang.errors import SchedlangError, TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement
 from schedlang.schedule import Schedule
 from schedlang.targets import LocalCPU, Target, toolchain_key
@@ -21,32 +22,72 @@ _OF_EACH = 2
 _KIN = 8
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """A schedule of a similar program, tried on a workload.
+
+    Attributes
+    ----------
+    record: of the workload; no database has it yet.
+    schedule: the trace, applied.
+    name: of the program that it comes from.
+    """
+
+    record: Record
+    schedule: Schedule
+    name: str
+
+
 def transfer(
     workload: Workload, target: Target, database: Database
-) -> tuple[Record, Schedule, str] | None:
-    """The fastest schedule of similar programs that is right on this one and faster than none.
+) -> tuple[list[Attempt], Attempt | None]:
+    """Schedules of similar programs that were tried, and the fastest of those that are right.
 
-    Its record, which no database has yet, the schedule, and the name of the program it is from.
+    None where none is faster than the unscheduled program. What was tried before, and is in the
+    database, is not tried again. Nothing is where this machine is not the target.
     """
-    found: list[tuple[Record, Schedule]] = []
+    try:
+        target.check_present()
+    except TargetError:
+        return [], None
+    found = list(_candidates(workload, target, database))
+    if not found:
+        return [], None
+    attempts: list[Attempt] = []
+    with LocalCPU(workload, target, verify="all") as measurer:
+        for measured in measurer.measure(
+            [Candidate(number, schedule.mod) for number, (_, schedule) in enumerate(found)]
+        ):
+            source, schedule = found[measured.id]
+            record = _as_record(measured, schedule, workload, target, source)
+            attempts.append(Attempt(record, schedule, source.workload_name))
+        right = [one for one in attempts if one.record.ok and one.record.verified]
+        fastest = min(right, key=lambda one: one.record.latency, default=None)
+        if fastest is not None and fastest.record.latency >= measurer.reference_latency:
+            fastest = None
+    return attempts, fastest
+
+
+def _candidates(
+    workload: Workload, target: Target, database: Database
+) -> Iterator[tuple[Record, Schedule]]:
+    """Records of similar programs, and what their traces make of this one."""
+    tried: set[str] = set()
     for key, _ in database.workloads(family_key=workload.family_key)[:_KIN]:
         source = stored_workload(database, key)
-        for record in database.best(key, target.key, n=_OF_EACH) if source is not None else ():
-            assert source is not None
-            schedule = _transferred(record, source, workload) if record.verified else None
-            if schedule is not None:
-                found.append((record, schedule))
-    if not found:
-        return None
-    with LocalCPU(workload, target, verify="all") as measurer:
-        candidates = [Candidate(number, sch.mod) for number, (_, sch) in enumerate(found)]
-        measured = [one for one in measurer.measure(candidates) if one.ok and one.verified]
-        fastest = min(measured, key=lambda one: one.latency, default=None)
-        if fastest is None or fastest.latency >= measurer.reference_latency:
-            return None
-    source_record, schedule = found[fastest.id]
-    record = _as_record(fastest, schedule, workload, target, source_record)
-    return record, schedule, source_record.workload_name
+        if source is None:
+            continue
+        for record in database.best(key, target.key, n=_OF_EACH, verified=True):
+            schedule = _transferred(record, source, workload)
+            if schedule is None:
+                continue
+            made = program.structural_key(schedule.mod)
+            known = database.query(
+                workload.key, target.key, toolchain_key(), limit=1, program_key=made
+            )
+            if made not in tried and not known:
+                tried.add(made)
+                yield record, schedule
 
 
 def _transferred(record: Record, source: Workload, workload: Workload) -> Schedule | None:
@@ -68,7 +109,10 @@ def _as_record(
         target_key=target.key,
         toolchain_key=toolchain_key(),
         trace_json=schedule.trace.to_json(),
+        status=measured.status,
         samples=measured.samples,
+        message=measured.message,
+        stderr=measured.stderr,
         verified=measured.verified,
         search="transfer",
         seed=None,

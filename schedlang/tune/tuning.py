@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.clock import Clock
 from schedlang.database import Database, Record, open_database
-from schedlang.errors import SpaceError
+from schedlang.errors import SchedlangError, SpaceError
 from schedlang.measurement import Measurer, Status
 from schedlang.module import Module
 from schedlang.progress import ProgressBar
@@ -126,20 +126,23 @@ def tune(
             clock,
             finalists=max(finals, 1),
             # A measurer that is given verifies as it likes.
-            verified=measurer is None and verify is not False,
+            verified=verify if measurer is None else False,
         )
         if database is not None:
             past = suggestions(opened, workload, target.key) if transfer else []
             call = identity(
-                *(space, search, strategy.name, dict(strategy.settings), seed, str(verify)),
-                *(run.like.workload_key, run.like.target_key, run.like.toolchain_key, transfer),
+                *(run.like.workload_key, run.like.target_key, run.like.toolchain_key),
+                # Traces name blocks, which the key of a workload does not.
+                *(workload.structure.blocks, space, seed, str(verify), transfer),
+                *(_search_identity(search, strategy), _measurer_identity(measurer)),
             )
             journal = Journal.open(opened, as_run(run.like, call, past), anew=remeasure)
-            stack.callback(lambda: journal.release())
+            stack.callback(run.release)
+            run.write_to(journal, reuse=not remeasure)
             ending = journal.ending
-            if ending is not None and ending.covers(trials, seconds):
+            if ending is not None and ending.covers(trials, seconds, finals=finals > 0):
                 return stored_result(workload, target, journal, ending, clock)
-            journal = resume(run, journal, past, reuse=not remeasure)
+            resume(run, past)
         measurer = stack.enter_context(_opened(measurer, workload, target, verify, seed))
         with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
             finished = run.search(measurer, trials, batch, bar, finals=finals > 0)
@@ -149,6 +152,22 @@ def tune(
         if run.journal is not None:
             run.journal.finish(ending_of(run, result))
         return result
+
+
+def _search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -> object:
+    """What tells one search from another."""
+    given: object = search
+    if isinstance(search, Strategy):
+        try:
+            given = search.save()
+        except SchedlangError:
+            given = vars(search)
+    return [given, type(strategy), strategy.name, dict(strategy.settings)]
+
+
+def _measurer_identity(measurer: Measurer | None) -> object:
+    """Latencies of different measurers do not compare, unless they say that they do."""
+    return None if measurer is None else [type(measurer), str(getattr(measurer, "key", ""))]
 
 
 def _like(workload: Workload, target: Target, search: str, seed: int) -> Record:

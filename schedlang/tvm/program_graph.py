@@ -17,7 +17,8 @@ from schedlang.tvm.program_graph_expressions import Access, Expressions
 from schedlang.tvm.program_graph_indices import Unencodable, constant
 
 # What says how the function is called, not what it computes of distinct tensors.
-_BOOKKEEPING = ("global_symbol", "s_tir", "tirx.noalias")
+# `op_pattern` is what Relax notes for its fusion.
+_BOOKKEEPING = ("global_symbol", "s_tir", "tirx.noalias", "op_pattern")
 _LAYOUT_FREE = "layout_free_buffers"
 _SERIAL = int(tirx.ForKind.SERIAL)
 _SPATIAL, _REDUCTION = int(tirx.IterVar.DataPar), int(tirx.IterVar.CommReduce)

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tvm import te
 
 import schedlang as sl
 from schedlang.database import Database, MemoryDatabase, SQLiteDatabase
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement
 from schedlang.search import CoordinateDescent, Evolutionary, Random, Strategy
+from schedlang.tune.journal import Ending
 from schedlang.tune.owner import is_alive, this_process
 from tests.crash.tuner import Replayed
 
@@ -287,3 +289,100 @@ def test_a_run_that_started_warm_goes_on_as_it_would_have(search: str, tmp_path:
     one, other = (sorted(r.program_key for r in result.records) for result in results)
     assert one == other
     assert results[0].best.trace == results[1].best.trace
+
+
+def test_trials_count_where_seconds_were_given_too(database: Database) -> None:
+    tune(database, Counted(), trials=8, seconds=100)
+    assert len(tune(database, Counted(), trials=16, seconds=100).records) == 16
+    more = tune(database, Counted(), trials=None, seconds=more_than_used(database))
+    assert len(more.records) > 16
+
+
+def more_than_used(database: Database) -> float:
+    ending = Ending.from_json(max(database.runs(), key=lambda run: run.id or 0).outcome)
+    return ending.seconds + 1.5
+
+
+def test_other_names_of_blocks_are_another_run_with_the_same_measurements(
+    database: Database,
+) -> None:
+    def named(name: str) -> sl.Workload:
+        a = te.placeholder((32, 32), "float32", "a")
+        k = te.reduce_axis((0, 32), "k")
+        return sl.workloads.from_te(
+            [a, te.compute((32, 32), lambda i, j: te.sum(a[i, k] * a[k, j], axis=k), name=name)]
+        )
+
+    for name in ("first", "second"):
+        for _ in range(2):
+            result = sl.tune(
+                *(named(name),), trials=12, search="random", database=database, measurer=Counted()
+            )
+            assert result.best.schedule.mod is not None
+            assert f"name='{name}'" in str(result.best.trace) or name in str(result.best.trace)
+    assert database.count() == 12
+
+
+def test_strategies_that_differ_are_different_runs(database: Database) -> None:
+    space = sl.default_space("cpu")
+    results = [
+        tune(database, Counted(), space=space, search=Random(space, WORKLOAD, seed)).records
+        for seed in (1, 2, 1)
+    ]
+    assert [r.trace_json for r in results[0]] != [r.trace_json for r in results[1]]
+    assert [r.id for r in results[0]] == [r.id for r in results[2]]
+
+
+class OtherMachine(Counted):
+    key = "another machine"
+
+
+def test_another_measurer_is_another_run(database: Database) -> None:
+    tune(database, Counted(), trials=8)
+    tune(database, OtherMachine(), trials=8)
+    assert len({run.identity for run in database.runs()}) == 2
+
+
+def test_finals_that_were_left_out_are_held(database: Database) -> None:
+    assert tune(database, Counted(), finals=0).best.finals is None
+    measurer = Counted()
+    result = tune(database, measurer)
+    assert (measurer.count, measurer.finals) == (0, 1)
+    assert result.best.finals is not None
+    measurer = Counted()
+    assert tune(database, measurer, trials=None, seconds=0.001).best.finals == result.best.finals
+    assert measurer.finals == 0
+
+
+def test_no_more_trials_than_wanted_after_an_interruption(database: Database) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        tune(database, Counted(3), trials=16, batch=16)
+    measurer = Counted()
+    assert len(tune(database, measurer, trials=5, batch=16).records) == 5
+    assert measurer.count == 2
+    measurer = Counted()
+    assert len(tune(database, measurer, trials=16, batch=16).records) == 16
+    assert measurer.count == 11
+
+
+def test_verify_all_takes_no_record_that_was_not_compared() -> None:
+    with MemoryDatabase() as database:
+        tuned = sl.tune(
+            WORKLOAD, trials=8, search="random", database=database, finals=0, verify=False
+        )
+        again = sl.tune(
+            WORKLOAD, trials=8, search="random", database=database, finals=0, verify="all"
+        )
+        assert not any(record.verified for record in tuned.records)
+        assert all(record.verified for record in again.records if record.ok)
+
+
+def test_a_used_strategy_is_not_mixed_with_its_run(database: Database) -> None:
+    space = sl.default_space("cpu")
+    strategy = Random(space, WORKLOAD, 0)
+    with pytest.raises(KeyboardInterrupt):
+        tune(database, Counted(3), space=space, search=strategy)
+    result = tune(database, Counted(), space=space, search=strategy)
+    assert len(result.records) == 24
+    own = [r.proposal for r in database.query() if r.run_id == result.records[-1].run_id]
+    assert len(own) == len(set(own))

@@ -46,15 +46,8 @@ def lowered(rows: int, widths: list[int], target: Any) -> Any:
                 value = builder.emit(relax.op.matmul(value, weight))
             value = builder.emit_output(value)
         builder.emit_func_output(value)
-    passes = [
-        relax.transform.LegalizeOps(),
-        relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FoldConstant(),
-        relax.transform.FuseOps(),
-        relax.transform.FuseTIR(),
-    ]
     with target:
-        return tvm.transform.Sequential(passes)(builder.get())
+        return relax.get_pipeline("zero")(builder.get())
 
 
 def shapes_of(rows: int, widths: list[int]) -> list[tuple[int, int]]:

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.database import Database, Record
-from schedlang.errors import InvalidTrace, TraceFormatError, WorkloadError
+from schedlang.errors import InvalidTrace, TraceFormatError
 from schedlang.search.cost_model import CostModel, Example
+from schedlang.stored import stored_workload
 from schedlang.trace import Trace
 from schedlang.tvm.features import statement_features
-from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workload import Workload
 
 # So many times the limit are read at once; of more, some are looked up.
@@ -72,7 +72,7 @@ def pretrain(
         if workloads is not None and key not in workloads:
             continue
         records = _chosen(database, key, target_key, limit, newest)
-        workload = _stored_workload(database, key, name) if records else None
+        workload = stored_workload(database, key, name) if records else None
         if workload is None:
             skipped["unreadable workload"] += len(records)
             continue
@@ -87,8 +87,7 @@ def _chosen(
     database: Database, key: str, target_key: str | None, limit: int | None, newest: int | None
 ) -> Sequence[Record]:
     """Records of a workload, oldest first: all, or some that are spread over their age."""
-    few = limit is None or newest is None or database.count(key, target_key) <= _FEW * limit
-    if few or limit is None or newest is None:
+    if limit is None or newest is None or database.count(key, target_key) <= _FEW * limit:
         records = database.query(workload_key=key, target_key=target_key)
         if newest is not None:
             records = [one for one in records if (one.id or 0) <= newest]
@@ -105,13 +104,6 @@ def _spread(records: Sequence[Record], limit: int | None) -> Sequence[Record]:
     if limit is None or len(records) <= limit:
         return records
     return [records[number * len(records) // limit] for number in range(limit)]
-
-
-def _stored_workload(database: Database, key: str, name: str) -> Workload | None:
-    try:
-        return Workload(read_stored_program(database.get_workload(key) or ""), name)
-    except WorkloadError:
-        return None
 
 
 def _examples(

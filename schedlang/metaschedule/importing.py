@@ -12,8 +12,8 @@ from schedlang.metaschedule.lines import Line, read_lines, written
 from schedlang.metaschedule.machine import Machine, as_machine, machine_of_stored
 from schedlang.metaschedule.report import Imported, Skipped
 from schedlang.metaschedule.stored import Refused, parts_of, samples_of, trace_of, workload_of
+from schedlang.stored import put_program
 from schedlang.tvm import metaschedule as tvm_metaschedule
-from schedlang.tvm import program
 from schedlang.workload import Workload
 
 SEARCH = "metaschedule"
@@ -119,8 +119,7 @@ class _Reader:
             stored = database.query(key, toolchain_key=self.toolchain_key)
             self.known[key] = {_identity(one) for one in stored}
             workload = next(w for w in self.workloads if w is not None and w.key == key)
-            text = program.to_json(workload.mod)
-            database.put_workload(key, workload.name, text, workload.exact_key, workload.family_key)
+            put_program(database, workload)
         self.used.add(key)
         identity = _identity(record)
         if identity in self.known[key]:

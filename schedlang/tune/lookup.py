@@ -14,21 +14,17 @@ from schedlang.database import Database, Record, open_database
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.progress import describe_latency
 from schedlang.schedule import Schedule
+from schedlang.stored import put_program, replayed, stored_workload
 from schedlang.targets import Target, as_target, build_callable, export_library, toolchain_key
 from schedlang.trace import Trace
-from schedlang.tune.transfer import (
-    Attempt,
-    put_program,
-    replayed,
-    stored_workload,
-    transfer,
-)
+from schedlang.tune.transfer import Attempt, transfer
 from schedlang.tvm import program
 from schedlang.workload import Workload
 from schedlang.workloads.construct import as_workload, from_prim_func
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
+    from tvm.tirx.function import PrimFunc
 
 Kind = Literal["same", "exact", "family"]
 
@@ -79,8 +75,12 @@ class Match:
         """The scheduled program, with the name, the parameters and the attributes of the
         workload's.
         """
-        func = self.schedule.mod[program.MAIN]
-        return program.as_main(program.with_parameters(func, self._order, self.workload.func))
+        return program.as_main(self.in_place_of(self.workload.func))
+
+    def in_place_of(self, func: PrimFunc) -> PrimFunc:
+        """The scheduled program under the name of ``func``, which is the workload's program."""
+        made = self.schedule.mod[program.MAIN]
+        return program.with_parameters(made, self._order, func)
 
     def build(self) -> Any:
         """The compiled program, called with numpy arrays: see ``targets.build_callable``."""
@@ -163,9 +163,7 @@ def apply(
                 continue
             if found.kind == "family":
                 warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
-            replaced[name] = program.with_parameters(
-                found.schedule.mod[program.MAIN], found._order, func
-            )
+            replaced[name] = found.in_place_of(func)
     if untuned:
         message = f"no record for {', '.join(untuned)} on {target.key}: they stay unscheduled"
         if strict:
@@ -181,7 +179,9 @@ def _find(
     database: Database | str | os.PathLike[str] | None,
     similar: bool,
 ) -> Match | None:
-    found = _own(workload, target, opened) or _exact(workload, target, opened)
+    found = _first_usable(workload, workload.key, "same", target, opened)
+    if found is None:
+        found = _exact(workload, target, opened)
     if found is None and similar:
         found = _similar(workload, target, opened, database)
     return found
@@ -196,10 +196,6 @@ def _opened(database: Database | str | os.PathLike[str] | None, stack: ExitStack
 
 
 # -- records of the workload itself, and of equal ones ------------------------------------------
-
-
-def _own(workload: Workload, target: Target, database: Database) -> Match | None:
-    return _first_usable(workload, workload.key, "same", target, database)
 
 
 def _exact(workload: Workload, target: Target, database: Database) -> Match | None:
@@ -262,14 +258,13 @@ def _similar(
         attempts = _kept(attempts, workload, opened, database)
     if fastest is None:
         return None
-    schedule, name = fastest.schedule, fastest.name
-    (record,) = [one.record for one in attempts if one.schedule is schedule]
+    found = attempts[fastest]
     note = (
-        f"no record of its own: the schedule of the similar program {name!r}, verified and "
+        f"no record of its own: the schedule of the similar program {found.name!r}, verified and "
         "measured on this one"
     )
     order = tuple(range(len(workload.args)))
-    return Match(workload, record, schedule, "family", (note,), target, order)
+    return Match(workload, found.record, found.schedule, "family", (note,), target, order)
 
 
 def _kept(

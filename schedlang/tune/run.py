@@ -21,7 +21,7 @@ from schedlang.targets import LocalCPU
 from schedlang.targets.local_cpu import Verify
 from schedlang.tune.journal import Journal
 from schedlang.tune.known import Known
-from schedlang.tvm.program import structural_key
+from schedlang.tune.records import as_measurement, as_record
 from schedlang.workload import Workload
 
 FINALS_SECONDS = 5.0
@@ -41,6 +41,7 @@ class TuningRun:
     finalists: how many of the fastest are kept.
     verified: as ``verify`` of ``tune``; unless False, only candidates can win whose results were
         compared.
+    reuse: programs that other runs measured need not be measured again.
 
     Attributes
     ----------
@@ -63,6 +64,7 @@ class TuningRun:
         *,
         finalists: int,
         verified: Verify,
+        reuse: bool,
     ) -> None:
         self.workload = workload
         self.like = like
@@ -75,8 +77,8 @@ class TuningRun:
         self.out_of_time = False
         self._make_strategy = make_strategy
         self._finalists = finalists
+        self._reuse = reuse
         self._known: Known | None = None
-        self._reuse = False
         self.begin(strategy)
 
     # -- going on: see resuming.py ---------------------------------------------------------------
@@ -99,10 +101,9 @@ class TuningRun:
             )
         return made
 
-    def write_to(self, journal: Journal, *, reuse: bool | None = None) -> None:
-        """Keep everything there; with ``reuse`` other runs' programs are not measured again."""
+    def write_to(self, journal: Journal) -> None:
+        """Keep everything there."""
         self.journal = journal
-        self._reuse = self._reuse if reuse is None else reuse
         self.like = dataclasses.replace(self.like, run_id=journal.id)
         self._known = Known(
             self.database, journal, self.like, verified=self.verified, reuse=self._reuse
@@ -122,7 +123,7 @@ class TuningRun:
         self.records.append(record)
         self.earlier += 1
         self.leaders.add(record, proposal.schedule)
-        return _outcome(proposal.id, record)
+        return Outcome(proposal.id, as_measurement(record, proposal.id))
 
     # -- searching -------------------------------------------------------------------------------
 
@@ -197,18 +198,7 @@ class TuningRun:
                     return
 
     def _keep(self, proposal: Proposal, measurement: Measurement) -> None:
-        record = dataclasses.replace(
-            self.like,
-            trace_json=proposal.trace.to_json(),
-            status=measurement.status,
-            samples=measurement.samples,
-            message=measurement.message,
-            verified=measurement.verified,
-            created=time.time(),
-            stderr=measurement.stderr,
-            program_key=structural_key(proposal.schedule.mod),
-            proposal=proposal.id,
-        )
+        record = as_record(self.like, proposal.schedule, measurement, proposal.id)
         [record] = self.database.append([record])
         self.records.append(record)
         self.leaders.add(record, proposal.schedule)
@@ -239,21 +229,6 @@ class TuningRun:
         """Wall seconds by what they went into."""
         measured = dict(measurer.seconds) if isinstance(measurer, LocalCPU) else {}
         return self.clock.split(measured, self.strategy.seconds.get("model", 0.0))
-
-
-def _outcome(number: int, record: Record) -> Outcome:
-    """What a search is told of a proposal that was measured before."""
-    return Outcome(
-        number,
-        Measurement(
-            number,
-            record.status,
-            record.samples,
-            record.message,
-            record.stderr,
-            record.verified,
-        ),
-    )
 
 
 @contextmanager

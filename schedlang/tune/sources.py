@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from schedlang.database import Database, Record
-from schedlang.errors import SchedlangError
 from schedlang.measurement import Status
+from schedlang.stored import replayed
 from schedlang.trace import Trace
 from schedlang.workload import Workload
 
@@ -58,10 +58,5 @@ def _different(fastest_first: Iterable[Record]) -> Iterator[Record]:
 
 def as_traces(records: Sequence[Record], workload: Workload) -> list[Trace]:
     """Their traces on ``workload``; without those that do not apply, as blocks have other names."""
-    traces = []
-    for record in records:
-        try:
-            traces.append(Trace.from_json(record.trace_json, workload).replay().trace)
-        except SchedlangError:
-            continue
-    return traces
+    schedules = [replayed(record, workload) for record in records]
+    return [schedule.trace for schedule in schedules if schedule is not None]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from schedlang.database import Database, Record
-from schedlang.errors import SchedlangError, TargetError, WorkloadError
-from schedlang.measurement import Candidate, Measurement
+from schedlang.errors import TargetError
+from schedlang.measurement import Candidate
 from schedlang.schedule import Schedule
+from schedlang.stored import replayed, stored_workload
 from schedlang.targets import LocalCPU, Target, toolchain_key
-from schedlang.targets.provenance import provenance
-from schedlang.trace import Trace
+from schedlang.tune.records import as_record, blank_record
 from schedlang.tvm import program
-from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workload import Workload
 
 # So many of the fastest programs of each similar workload, of so many workloads, are tried.
@@ -40,8 +38,8 @@ class Attempt:
 
 def transfer(
     workload: Workload, target: Target, database: Database
-) -> tuple[list[Attempt], Attempt | None]:
-    """Schedules of similar programs that were tried, and the fastest of those that are right.
+) -> tuple[list[Attempt], int | None]:
+    """Schedules of similar programs that were tried, and the place of the fastest right one.
 
     None where none is faster than the unscheduled program. What was tried before, and is in the
     database, is not tried again. Nothing is where this machine is not the target.
@@ -54,16 +52,21 @@ def transfer(
     if not found:
         return [], None
     attempts: list[Attempt] = []
+    blank = blank_record(workload, target, "transfer", None)
     with LocalCPU(workload, target, verify="all") as measurer:
         for measured in measurer.measure(
             [Candidate(number, schedule.mod) for number, (_, schedule) in enumerate(found)]
         ):
             source, schedule = found[measured.id]
-            record = _as_record(measured, schedule, workload, target, source)
+            record = as_record(blank, schedule, measured)
             attempts.append(Attempt(record, schedule, source.workload_name))
-        right = [one for one in attempts if one.record.ok and one.record.verified]
-        fastest = min(right, key=lambda one: one.record.latency, default=None)
-        if fastest is not None and fastest.record.latency >= measurer.reference_latency:
+        latencies = {
+            place: one.record.latency
+            for place, one in enumerate(attempts)
+            if one.record.ok and one.record.verified
+        }
+        fastest = min(latencies, key=lambda place: latencies[place], default=None)
+        if fastest is not None and latencies[fastest] >= measurer.reference_latency:
             fastest = None
     return attempts, fastest
 
@@ -97,56 +100,3 @@ def _transferred(record: Record, source: Workload, workload: Workload) -> Schedu
         return None
     named = program.rename_blocks(workload.func, dict(zip(ours, theirs, strict=True)))
     return replayed(record, Workload(program.as_main(named), workload.name))
-
-
-def _as_record(
-    measured: Measurement, schedule: Schedule, workload: Workload, target: Target, source: Record
-) -> Record:
-    return replace(
-        source,
-        workload_key=workload.key,
-        workload_name=workload.name,
-        target_key=target.key,
-        toolchain_key=toolchain_key(),
-        trace_json=schedule.trace.to_json(),
-        status=measured.status,
-        samples=measured.samples,
-        message=measured.message,
-        stderr=measured.stderr,
-        verified=measured.verified,
-        search="transfer",
-        seed=None,
-        created=time.time(),
-        program_key=program.structural_key(schedule.mod),
-        provenance=provenance(target),
-        run_id=None,
-        proposal=None,
-    )
-
-
-def put_program(database: Database, workload: Workload) -> None:
-    """Keep a workload's program under its keys."""
-    database.put_workload(
-        workload.key,
-        workload.name,
-        program.to_json(workload.mod),
-        workload.exact_key,
-        workload.family_key,
-    )
-
-
-def replayed(record: Record, workload: Workload) -> Schedule | None:
-    """A record's trace applied to a workload; None where it does not apply."""
-    try:
-        return Trace.from_json(record.trace_json, workload).replay()
-    except SchedlangError:
-        return None  # of an instruction that has changed or is not defined here
-
-
-def stored_workload(database: Database, key: str) -> Workload | None:
-    """A program that a database keeps; None where it cannot be read."""
-    text = database.get_workload(key)
-    try:
-        return None if text is None else Workload(read_stored_program(text), key)
-    except WorkloadError:
-        return None

@@ -7,25 +7,25 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from schedlang.clock import Clock
-from schedlang.database import Database, Record, open_database
+from schedlang.database import Database, open_database
 from schedlang.errors import SchedlangError, SpaceError
-from schedlang.measurement import Measurer, Status
+from schedlang.measurement import Measurer
 from schedlang.module import Module
 from schedlang.progress import ProgressBar
 from schedlang.result import TuneResult
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.space import Space
-from schedlang.targets import LocalCPU, Target, as_target, toolchain_key
+from schedlang.stored import put_program
+from schedlang.targets import LocalCPU, Target, as_target
 from schedlang.targets.cpu_space import cpu_space
 from schedlang.targets.local_cpu import Verify, check_verify
-from schedlang.targets.provenance import provenance
 from schedlang.tune.identity import identity
 from schedlang.tune.journal import Journal, as_run
 from schedlang.tune.outcome import ending_of, result_of, stored_result
+from schedlang.tune.records import blank_record
 from schedlang.tune.resuming import resume
 from schedlang.tune.run import TuningRun
 from schedlang.tune.sources import suggestions
-from schedlang.tune.transfer import put_program
 from schedlang.workload import Workload
 from schedlang.workloads.construct import as_workload
 
@@ -116,10 +116,9 @@ def tune(
         opened = open_database(database)
         if opened is not database:
             stack.callback(opened.close)
-        put_program(opened, workload)
         run = TuningRun(
             workload,
-            _like(workload, target, strategy.name, seed),
+            blank_record(workload, target, strategy.name, seed),
             strategy,
             make_strategy,
             opened,
@@ -127,8 +126,10 @@ def tune(
             finalists=max(finals, 1),
             # A measurer that is given verifies as it likes.
             verified=verify if measurer is None else False,
+            reuse=not remeasure,
         )
         if database is not None:
+            put_program(opened, workload)
             past = suggestions(opened, workload, target.key) if transfer else []
             call = identity(
                 *(run.like.workload_key, run.like.target_key, run.like.toolchain_key),
@@ -138,7 +139,7 @@ def tune(
             )
             journal = Journal.open(opened, as_run(run.like, call, past), anew=remeasure)
             stack.callback(run.release)
-            run.write_to(journal, reuse=not remeasure)
+            run.write_to(journal)
             ending = journal.ending
             if ending is not None and ending.covers(trials, seconds, finals=finals > 0):
                 return stored_result(workload, target, journal, ending, clock)
@@ -168,25 +169,6 @@ def _search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) 
 def _measurer_identity(measurer: Measurer | None) -> object:
     """Latencies of different measurers do not compare, unless they say that they do."""
     return None if measurer is None else [type(measurer), str(getattr(measurer, "key", ""))]
-
-
-def _like(workload: Workload, target: Target, search: str, seed: int) -> Record:
-    """What all records of a run have in common."""
-    return Record(
-        workload_key=workload.key,
-        workload_name=workload.name,
-        target_key=target.key,
-        toolchain_key=toolchain_key(),
-        trace_json="",
-        status=Status.REJECTED,
-        samples=(),
-        message="",
-        verified=False,
-        search=search,
-        seed=seed,
-        created=0.0,
-        provenance=provenance(target),
-    )
 
 
 def _opened(

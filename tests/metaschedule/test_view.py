@@ -47,15 +47,8 @@ class Model:
 
 def lowered() -> IRModule:
     """The model's functions as a tuner sees them."""
-    passes = [
-        relax.transform.LegalizeOps(),
-        relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FoldConstant(),
-        relax.transform.FuseOps(),
-        relax.transform.FuseTIR(),
-    ]
     with TARGET.tvm_target():
-        return tvm.transform.Sequential(passes)(Model)
+        return relax.get_pipeline("zero")(Model)
 
 
 MOD = lowered()

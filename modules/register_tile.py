@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from schedlang.analysis import (
     LoopKind,
     block_facts,
+    condition_strides,
     constant_extent,
     has_data_reuse,
     has_trivial_binding,
@@ -29,6 +30,8 @@ from schedlang.schedule import Schedule
 
 # A reduction loop's inner part is repeated in the code, which is worth it for short ones only.
 MAX_REPEATED = 8
+# Conditions on indices modulo more than this are left as they are.
+_MAX_STRIDE = 4
 
 
 @sampling_instruction
@@ -39,16 +42,18 @@ def sample_register_tile(
     lanes: int,
     registers: int,
     uniform: bool = False,
+    strides: list[int] | None = None,
 ) -> RegisterTile:
     """One factor a loop: a tile that fits into vector registers; the last loop is vectorised.
 
     ``[i in 128, j in 128], [[0], [1]], 16 lanes, 32 registers  ->  [8, 32]``
 
-    ``operands`` holds the loops (their positions) that each operand's elements depend on.
+    ``operands`` holds the loops (their positions) that each operand's elements depend on,
+    ``strides`` of how many iterations of each loop one has work to do at a time.
     """
     extents = tuple(constant_extent(sch, loop) or 1 for loop in loops)
     read = tuple(tuple(operand) for operand in operands)
-    return RegisterTile(extents, read, lanes, registers, uniform)
+    return RegisterTile(extents, read, lanes, registers, uniform, tuple(strides or ()))
 
 
 @instruction
@@ -91,11 +96,14 @@ def register_tile(
 
     What TVM's code generator needs to keep the accumulators in registers: the tile unrolled and
     vectorised, its initial value set before the reduction, and a cache of the tile's own size (or
-    the only element-wise consumer) just outside. ``lanes`` (elements of a vector) and ``registers``
-    (vectors of a core) shape the prior, which ``prior=False`` makes uniform. Operands may be packed
-    first (``choose_packing``), more likely those of more than ``cache_bytes``, which have left the
-    fast caches when they are read again. With ``prob`` below 1 it is a choice, and other modules
-    may tile the block.
+    the only element-wise consumer) just outside. Where the value has a condition on indices modulo
+    a small number, as in a transposed convolution, tiles and repeated parts that are multiples of
+    it are more likely: what the condition leaves out is not computed then.
+
+    ``lanes`` (elements of a vector) and ``registers`` (vectors of a core) shape the prior, which
+    ``prior=False`` makes uniform. Operands may be packed first (``choose_packing``), more likely
+    those of more than ``cache_bytes``, which have left the fast caches when they are read again.
+    With ``prob`` below 1 it is a choice, and other modules may tile the block.
     """
     if lanes < 1 or registers < 1:
         raise SpaceError(f"register_tile: lanes={lanes}, registers={registers}; give at least 1")
@@ -128,6 +136,7 @@ class _Nest:
     loops: list[LoopRV]
     spatial: list[LoopRV]
     reduction: list[LoopRV]
+    strides: dict[LoopRV, int]
 
     @property
     def vector(self) -> int:
@@ -144,8 +153,16 @@ class _Nest:
             for access in block_reads(sch, self.block)
         ]
         site = f"register_tile_of:{self.name}"
+        strides = [self.strides[loop] for loop in self.spatial[:-1]] + [1]
         drawn: list[IntRV] = sample_register_tile(
-            sch, self.spatial, operands, lanes, registers, uniform, name=site
+            sch,
+            self.spatial,
+            operands,
+            lanes,
+            registers,
+            uniform,
+            strides if max(strides) > 1 else None,
+            name=site,
         )
         return drawn
 
@@ -173,6 +190,10 @@ def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
         loops,
         [loop for loop in spatial if loop is not along[0]] + along,
         [loop for loop, kind in zip(loops, kinds, strict=True) if kind != LoopKind.SPATIAL],
+        {
+            loop: stride if stride <= _MAX_STRIDE else 1
+            for loop, stride in zip(loops, condition_strides(sch, block), strict=True)
+        },
     )
 
 
@@ -188,7 +209,7 @@ def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int) -> None:
     reduced, repeated = [], []
     for loop in nest.reduction:
         site = f"repeat:{nest.name}:{sch.get(loop).loop_var.name}"
-        weights = {-1: {factor: 1 / factor for factor in range(2, MAX_REPEATED + 1)}}
+        weights = {-1: _repeat_weights(nest.strides[loop])}
         parts = sch.sample_perfect_tile(loop, 2, MAX_REPEATED, weights=weights, name=site)
         first, second = sch.split(loop, parts)
         reduced.append(first)
@@ -201,3 +222,12 @@ def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int) -> None:
         sch.unroll(loop)
     for block in (nest.block, consumer):
         unroll_tile(sch, block, len(inner), lanes)
+
+
+def _repeat_weights(stride: int) -> dict[int, float]:
+    """How likely a reduction loop's inner part is so long; 1 for lengths that are left out."""
+    if stride == 1:
+        return {factor: 1 / factor for factor in range(2, MAX_REPEATED + 1)}
+    # Of each stride one iteration has work to do, if the code can know which.
+    lengths = range(1, MAX_REPEATED + 1)
+    return {length: 1 / (length * stride) for length in lengths if length % stride}

@@ -23,6 +23,7 @@ __all__ = [
     "branches_along",
     "buffer_shape",
     "common_depth",
+    "condition_strides",
     "constant_extent",
     "count_consumers",
     "count_operations",
@@ -101,6 +102,17 @@ def branches_along(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
     return _branches.branches_along(
         sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(sch.own(loop))
     )
+
+
+def condition_strides(sch: Schedule, block: BlockRV) -> list[int]:
+    """For each variable of a block, the modulus of it that conditions in its value ask for.
+
+    ``if_then_else((i + k) % 2 == 0 and ..., x[(i + k) // 2], 0)  ->  2 for i and k``
+
+    Where the loops of such variables are unrolled by multiples of it, the condition is known when
+    the code is made, and what it leaves out is not computed. 1 where there is none.
+    """
+    return _branches.condition_strides(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def is_single_child(sch: Schedule, loop: LoopRV) -> bool:

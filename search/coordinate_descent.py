@@ -32,19 +32,21 @@ class CoordinateDescent(Strategy):
     and the others fill the batch (the open wish of the paper's 4.5). Equal programs are measured
     once, and a line that comes to where another one was ends.
 
-    The first line starts at the origin of the space's distributions, the others at draws from the
-    prior.
+    The first line starts at the origin of the space's distributions, the next ones at draws from
+    the prior. Those that follow when lines end start near the fastest programs, several decisions
+    away, where a model of the decisions expects most (``Kicks``); one in ten at a draw.
 
     Parameters
     ----------
     space, workload: what to search.
     seed: of the draws.
     start: traces to start at instead of the origin and the draws, measured first if they were not.
+        What follows them starts near the fastest.
     lines: so many are open at once.
     pending: so many outcomes are waited for at most, as each of them may turn a line: ``ask`` gives
         fewer than it was asked for. More keep a larger machine busy, and need more trials.
-    restarts: so many lines start at draws from the prior in place of those that ended; None keeps
-        starting them. A start that fails is replaced, and does not count.
+    restarts: so many lines start in place of those that ended; None keeps starting them. A start
+        that fails is replaced, and does not count.
     significance: level of the t-test that a neighbour is faster (Droplet Search, 3.3).
 
     ValueError for numbers out of range.
@@ -73,7 +75,9 @@ class CoordinateDescent(Strategy):
         given = [start] if isinstance(start, Trace) else start
         self._space = space
         self._ledger = Ledger(workload)
-        self._starts = StartingPoints(space, self._ledger, seed, given)
+        self._starts = StartingPoints(
+            space, self._ledger, seed, given, draws=lines - 1 if given is None else 0
+        )
         self._most_lines = lines
         self._most_pending = pending
         self._level = significance

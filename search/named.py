@@ -16,10 +16,10 @@ from schedlang.workload import Workload
 
 MakeStrategy = Callable[[Space, Workload, int], Strategy]
 
-AUTO_FEW = 96
+AUTO_FEW = 48
 """With so many trials or fewer, ``search="auto"`` descends at once."""
 
-AUTO_EXPLORES = 64
+AUTO_EXPLORES = 32
 """With more, or with none given, it explores so many before it descends."""
 
 SEARCHES: Mapping[str, MakeStrategy] = {

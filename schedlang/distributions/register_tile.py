@@ -52,10 +52,16 @@ class RegisterTile(Distribution):
     lanes: elements of a vector.
     registers: vector registers of a core.
     uniform: all tiles of the support are equally likely.
+    strides: for each loop, of how many iterations one has work to do at a time (a condition on the
+        index modulo 2 in a transposed convolution: 2); 1 for all is left out.
 
-    The support holds the tiles of at most twice ``registers`` accumulators. The prior of a tile is
-    the fourth power of the part of the peak that it can be expected to reach: the lanes in use,
-    enough independent accumulators to hide the latency of a multiply-add (8), multiply-adds in
+    Where a stride divides its factor, the code knows which iterations have work to do, and a tile
+    has that part of the work and of the accumulators in use; of other factors all iterations are
+    computed. The last loop, which is vectorised, has stride 1.
+
+    The support holds the tiles of at most twice ``registers`` accumulators in use. The prior of a
+    tile is the fourth power of the part of the peak that it can be expected to reach: the lanes in
+    use, enough independent accumulators to hide the latency of a multiply-add (8), multiply-adds in
     proportion to them and the operands' loads (a vector, or half of one for an element that is
     spread), and the part of the last tile that is inside. What cannot stay in registers weighs a
     fiftieth.
@@ -68,6 +74,7 @@ class RegisterTile(Distribution):
     lanes: int
     registers: int
     uniform: bool = False
+    strides: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         owner = "RegisterTile"
@@ -86,9 +93,18 @@ class RegisterTile(Distribution):
         check_int(owner, "registers", self.registers, 1, _MAX_REGISTERS)
         if type(self.uniform) is not bool:
             refuse(owner, "uniform", self.uniform, "must be True or False")
+        if type(self.strides) is not tuple or (
+            self.strides and (len(self.strides) != len(self.extents) or self.strides[-1] != 1)
+        ):
+            refuse(owner, "strides", self.strides, "must be one a loop, of the last one 1, or ()")
+        for stride in self.strides:
+            check_int(owner, "strides", stride, 1, MAX_EXTENT)
 
     def _table(self) -> _Table:
-        return _table(self.extents, self.operands, self.lanes, self.registers, self.uniform)
+        strides = self.strides or (1,) * len(self.extents)
+        return _table(
+            self.extents, self.operands, self.lanes, self.registers, self.uniform, strides
+        )
 
     def sample(self, rng: Rng) -> Tile:
         table = self._table()
@@ -186,24 +202,32 @@ def _table(
     lanes: int,
     registers: int,
     uniform: bool,
+    strides: tuple[int, ...],
 ) -> _Table:
     most = _SPILLED * registers
-    rows = [[f for f in _row_factors(extent) if f <= most] for extent in extents[:-1]]
-    vectors = [f for f in divisors(extents[-1]) if -(-f // lanes) <= most]
     tiles: list[Tile] = [()]
-    for factors in rows:
-        tiles = [(*t, f) for t, f in itertools.product(tiles, factors) if math.prod(t) * f <= most]
+    for extent, stride in zip(extents[:-1], strides, strict=False):
+        factors = [f for f in _row_factors(extent) if _in_use(f, stride) <= most]
+        tiles = [(*t, f) for t, f in itertools.product(tiles, factors)]
+        tiles = [t for t in tiles if math.prod(map(_in_use, t, strides)) <= most]
+    vectors = [f for f in divisors(extents[-1]) if -(-f // lanes) <= most]
     tiles = [
         (*t, f)
         for t, f in itertools.product(tiles, vectors)
-        if math.prod(t) * -(-f // lanes) <= most
+        if math.prod(map(_in_use, t, strides)) * -(-f // lanes) <= most
     ]
     weights = [
-        1.0 if uniform else _weight(tile, extents, operands, lanes, registers) for tile in tiles
+        1.0 if uniform else _weight(tile, extents, operands, lanes, registers, strides)
+        for tile in tiles
     ]
     total = math.fsum(weights)
     logs = {tile: math.log(w / total) for tile, w in zip(tiles, weights, strict=True)}
     return _Table(tuple(tiles), cumulate(weights), logs)
+
+
+def _in_use(factor: int, stride: int) -> int:
+    """How many of a factor's iterations have work to do at a time, as the code can know it."""
+    return factor if factor % stride else factor // stride
 
 
 @lru_cache(maxsize=1024)
@@ -223,19 +247,23 @@ def _weight(
     operands: tuple[tuple[int, ...], ...],
     lanes: int,
     registers: int,
+    strides: tuple[int, ...],
 ) -> float:
-    *rows, width = tile
+    width = tile[-1]
+    rows = tuple(map(_in_use, tile[:-1], strides))
     vectors = -(-width // lanes)
     accumulators = math.prod(rows) * vectors
     filled = width / (vectors * lanes)
     hidden = min(1.0, accumulators / _LATENCY_ACCUMULATORS)
     loads = 0.0
     for operand in operands:
-        elements = math.prod(tile[k] for k in set(operand) if k < len(rows))
+        elements = math.prod(rows[k] for k in set(operand) if k < len(rows))
         # An element is loaded and spread over a vector in one go, at half the cost of a vector.
         loads += elements * (vectors if len(rows) in operand else 0.5)
-    for factor, extent in zip(tile, extents, strict=True):
+    for factor, extent, stride in zip(tile, extents, strides, strict=True):
         filled *= extent / (-(-extent // factor) * factor)
+        if factor % stride:
+            filled /= stride
     reached = filled * hidden * accumulators / (accumulators + loads)
     weight = math.pow(reached, _SHARPNESS)
     # Beside the accumulators a tile needs its vectors of one operand, and one of the other.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import tirx
@@ -16,6 +17,32 @@ _IF_THEN_ELSE = "prim.if_then_else"
 
 def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
     """Whether a condition in a block's body depends on a loop around it."""
+    moved = moved_variables(sch, block, loop)
+    return any(mentions(condition, moved) for condition in _conditions(sch, block))
+
+
+def condition_strides(sch: TVMSchedule, block: Any) -> list[int]:
+    """For each variable of a block, the modulus of it that conditions in its body ask for.
+
+    The least common multiple where there are several; 1 where there is none.
+    """
+    moduli: list[tuple[Any, int]] = []
+
+    def note(modulo: Any) -> None:
+        divisor = getattr(modulo.b, "value", None)
+        if divisor is not None and int(divisor) > 0:
+            moduli.append((modulo.a, int(divisor)))
+
+    for condition in _conditions(sch, block):
+        structural_walk(condition, (tirx.FloorMod, note))
+    variables = [iter_var.var for iter_var in get_statement(sch, block).iter_vars]
+    return [
+        math.lcm(*(divisor for index, divisor in moduli if mentions(index, [variable])))
+        for variable in variables
+    ]
+
+
+def _conditions(sch: TVMSchedule, block: Any) -> list[Any]:
     conditions: list[Any] = []
 
     def note_call(call: Any) -> None:
@@ -29,5 +56,4 @@ def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
         get_statement(sch, block).body,
         [(Call, note_call), ((tirx.IfThenElse, tirx.Select), note_branch)],
     )
-    moved = moved_variables(sch, block, loop)
-    return any(mentions(condition, moved) for condition in conditions)
+    return conditions

@@ -21,6 +21,7 @@ class TestRegisterTile(DistributionContract):
             RegisterTile((1, 112, 112, 64), ((0, 1, 2), (3,)), 16, 32),
             RegisterTile((24, 60), (), 4, 8),
             RegisterTile((1, 109, 109, 64), ((0, 1, 2), (3,)), 16, 32),
+            RegisterTile((1, 8, 8, 64), ((0, 1, 2), (3,)), 16, 32, strides=(1, 2, 2, 1)),
         ],
         ids=str,
     )
@@ -47,6 +48,21 @@ def test_a_loop_that_all_operands_depend_on_is_no_reason_to_tile() -> None:
     """A batch: each of its elements has its own operands, so that its tile reuses nothing."""
     tile = RegisterTile((16, 64, 64), ((0, 1), (0, 2)), 16, 32)
     assert tile.log_prob((1, 8, 32)) > tile.log_prob((8, 1, 32))
+
+
+def test_tiles_that_their_strides_divide_count_the_work_that_is_left() -> None:
+    """Of 8 x 8 rows modulo 2 x 2, 16 have work to do at a time; of 7 x 7, all 49."""
+    operands = ((0, 1), (2,))
+    plain = RegisterTile((8, 8, 64), operands, 16, 32)
+    strided = RegisterTile((8, 8, 64), operands, 16, 32, strides=(2, 2, 1))
+    small = RegisterTile((4, 4, 64), operands, 16, 32)
+    assert strided.permits((8, 8, 32)) and not plain.permits((8, 8, 32))
+    ratio = strided.log_prob((8, 4, 32)) - strided.log_prob((8, 8, 16))
+    assert ratio == pytest.approx(small.log_prob((4, 2, 32)) - small.log_prob((4, 4, 16)))
+    assert all(factor % 2 == 0 for factor in strided.origin()[:2])
+    # One row and one column: the conditions stay, and four times the work is done.
+    ratio = strided.log_prob((1, 1, 64)) - strided.log_prob((2, 2, 64))
+    assert ratio == pytest.approx(4 * math.log(1 / 4))
 
 
 def test_a_prime_extent_has_tiles_that_do_not_divide_it() -> None:
@@ -83,6 +99,9 @@ def test_repair_stays_near(given: tuple[int, ...], repaired: tuple[int, ...]) ->
         (((4, 4), (), 0, 16), "lanes=0"),
         (((4, 4), (), 8, 0), "registers=0"),
         (((4, 4), (), 8, 16, 1), "uniform=1.*True or False"),
+        (((4, 4), (), 8, 16, False, (2,)), "strides=.*one a loop"),
+        (((4, 4), (), 8, 16, False, (1, 2)), "strides=.*of the last one 1"),
+        (((4, 4), (), 8, 16, False, (0, 1)), "strides=0"),
     ],
 )
 def test_wrong_arguments_are_named(arguments: tuple[object, ...], message: str) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 import schedlang as sl
+from schedlang.analysis import condition_strides
+from schedlang.distributions import RegisterTile
 from schedlang.errors import SpaceError
 from schedlang.modules.auto_inline import auto_inline
 from schedlang.modules.pack_operand import pack_read
@@ -112,3 +115,25 @@ def test_it_can_leave_the_block_to_others() -> None:
     choices = {"register_tile:C": False}
     sch = sampled(product(), register_tile(prob=0.5), choices=choices)
     assert script(sch.mod) == script(product().mod)
+
+
+def test_a_transposed_convolution_is_tiled_so_that_its_conditions_are_known() -> None:
+    """The value is 0 unless (h + rh) % 2 == 0: both loops are unrolled by multiples of 2."""
+    workload = sl.workloads.T2D(4, 4, 8, 32, 4, 2, 1)
+    tiled = sl.Schedule(workload, seed=0)
+    block = tiled.get_block("conv2d_transpose")
+    assert condition_strides(tiled, block) == [1, 2, 2, 1, 2, 2, 1]
+    sch = sampled(workload, register_tile(lanes=16, registers=32))
+    tile = sch.trace.distributions["register_tile_of:conv2d_transpose"]
+    assert isinstance(tile, RegisterTile) and tile.strides == (1, 2, 2, 1)
+    repeat = sch.trace.distributions["repeat:conv2d_transpose:rh"]
+    likely = {decision: repeat.log_prob(decision) for decision in repeat.support()}
+    assert likely[2, 2] == likely[1, 4] > likely[4, 1] + math.log(1.9)
+
+
+def test_where_no_condition_is_strided_nothing_is() -> None:
+    sch = sampled(product(), register_tile(lanes=16), choices=PLAIN, decisions=TILED)
+    tile = sch.trace.distributions["register_tile_of:C"]
+    assert isinstance(tile, RegisterTile) and tile.strides == ()
+    padded = sl.Schedule(sl.workloads.CBR(8, 8, 4, 32, 3, 1, 1), seed=0)
+    assert condition_strides(padded, padded.get_block("conv2d")) == [1] * 7

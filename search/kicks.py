@@ -1,0 +1,106 @@
+"""Starts near the fastest programs, several decisions away: iterated local search."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from schedlang.mutation import revise
+from schedlang.schedule import Schedule
+from schedlang.search.decision_model import DecisionModel, site_values
+from schedlang.search.drawing import attempt
+from schedlang.search.kernel import movable
+from schedlang.search.ledger import Ledger, Told
+from schedlang.space import Space
+from schedlang.trace import Trace
+from schedlang.tvm.program import structural_key
+
+# A kick changes 1 to 3 draws, and now and then a choice besides.
+_MOST_DRAWS = 3
+_CHOICE = 0.15
+# It starts at one of so many of the fastest programs,
+_FASTEST = 3
+# is the one of so many that the model ranks first,
+_COMPARED = 96
+# once the model has seen so many outcomes; of so many that give no new program it gives up.
+_ENOUGH = 8
+_TRIED = 8
+
+
+@dataclass(frozen=True)
+class _Kick:
+    trace: Trace
+    wanted: dict[str, Any]
+    seed: int
+    jump: bool
+    values: dict[str, Any] = field(repr=False)
+
+
+class Kicks:
+    """Perturbs the fastest programs that a ledger was told of.
+
+    What local search found is left by changing some decisions at once, too many for a descent to
+    come straight back, too few to lose what is good: better starts than fresh draws (Lourenco,
+    Martin and Stuetzle, Iterated Local Search, 2003). A model of the decisions, which learns from
+    all outcomes, picks the most promising of many such changes before any program is built.
+
+    Parameters
+    ----------
+    seed: of the model.
+    """
+
+    def __init__(self, space: Space, ledger: Ledger, seed: int) -> None:
+        self._space = space
+        self._ledger = ledger
+        self._seed = seed
+
+    def next(self, rng: random.Random) -> Schedule | None:
+        """A program that was not proposed; None where nothing was fast yet, or none was found."""
+        fastest = sorted(
+            (one for one in self._ledger.told if one.measurement.ok),
+            key=lambda one: (one.measurement.latency, one.id),
+        )[:_FASTEST]
+        if not fastest:
+            return None
+        for kick in self._ranked(self._draw(fastest, rng)):
+            schedule = attempt(partial(self._apply, kick), self._ledger)
+            if schedule is not None and not self._ledger.knows(structural_key(schedule.mod)):
+                return schedule
+        return None
+
+    def _draw(self, fastest: list[Told], rng: random.Random) -> list[_Kick]:
+        kicks: list[_Kick] = []
+        places = [(one.trace, *movable(one.trace), site_values(one.trace)) for one in fastest]
+        for number in range(_COMPARED):
+            trace, draws, choices, values = places[number % len(places)]
+            sites = rng.sample(draws, min(len(draws), rng.randint(1, _MOST_DRAWS)))
+            jump = bool(choices) and (not draws or rng.random() < _CHOICE)
+            if jump:
+                sites.append(choices[rng.randrange(len(choices))])
+            wanted: dict[str, Any] = {}
+            for instruction in sites:
+                assert instruction.distribution is not None
+                wanted[instruction.site], _ = instruction.distribution.propose(
+                    instruction.decision, rng
+                )
+            seed = rng.getrandbits(63)
+            kicks.append(_Kick(trace, wanted, seed, jump, {**values, **wanted}))
+        return kicks
+
+    def _ranked(self, kicks: list[_Kick]) -> Iterator[_Kick]:
+        """The most promising first, while they are few; as drawn before the model knows enough."""
+        told = self._ledger.told
+        order = list(range(len(kicks)))
+        if len(told) >= _ENOUGH:
+            model = DecisionModel(self._seed)
+            model.update([site_values(one.trace) for one in told], [one.latency for one in told])
+            scores = model.predict([kick.values for kick in kicks])
+            order.sort(key=lambda k: (-scores[k], k))
+        return (kicks[k] for k in order[:_TRIED])
+
+    def _apply(self, kick: _Kick) -> Schedule:
+        space = self._space if kick.jump else None
+        return revise(kick.trace, kick.wanted, random.Random(kick.seed), space=space)

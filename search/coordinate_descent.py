@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from schedlang.measurement import Measurement
 from schedlang.schedule import Schedule
 from schedlang.search.drawing import PATIENCE, attempt, nothing_new
+from schedlang.search.expectations import Expectations
 from schedlang.search.ledger import Ledger
-from schedlang.search.line_search import Gains, Line, Watched
+from schedlang.search.line_search import Line, Watched
 from schedlang.search.neighbourhood import Move, Step, dump_move, load_move, take
 from schedlang.search.saved_state import dump_state, load_state
 from schedlang.search.starting_points import StartingPoints
@@ -28,9 +29,10 @@ class CoordinateDescent(Strategy):
     The coordinates of a trace are its draws and its choices; ``Distribution.neighbours`` gives the
     steps. A line search goes on as soon as a faster point is known, while others are pending: the
     outcomes that come late may still take it further. Several lines run at once, and the next
-    proposal is always the one of which the lowest latency is expected: so the best line goes first,
-    and the others fill the batch (the open wish of the paper's 4.5). Equal programs are measured
-    once, and a line that comes to where another one was ends.
+    proposal is always the one of which the lowest latency is expected, by what the step last did
+    and by a model of the decisions (``Expectations``): so the best line goes first, and the others
+    fill the batch (the open wish of the paper's 4.5). Equal programs are measured once, and a line
+    that comes to where another one was ends.
 
     The first line starts at the origin of the space's distributions, the next ones at draws from
     the prior. Those that follow when lines end start near the fastest programs, several decisions
@@ -48,6 +50,9 @@ class CoordinateDescent(Strategy):
     restarts: so many lines start in place of those that ended; None keeps starting them. A start
         that fails is replaced, and does not count.
     significance: level of the t-test that a neighbour is faster (Droplet Search, 3.3).
+    most_loss: a step of which more than this is expected (logarithm of the latency after it over
+        the one before) is left out, while lines may still start elsewhere and the model of
+        decisions has learned enough.
 
     ValueError for numbers out of range.
     """
@@ -65,6 +70,7 @@ class CoordinateDescent(Strategy):
         pending: int = 4,
         restarts: int | None = None,
         significance: float = 0.05,
+        most_loss: float = 0.2,
     ) -> None:
         if lines < 1 or pending < 1 or (restarts or 0) < 0 or not 0 < significance < 1:
             raise ValueError(
@@ -72,21 +78,23 @@ class CoordinateDescent(Strategy):
                 f"{significance}: give 1 or more lines and pending proposals, 0 or more restarts, "
                 "and a significance between 0 and 1"
             )
+        if not most_loss >= 0:
+            raise ValueError(f"most_loss={most_loss}: give 0 or more; math.inf leaves none out")
         given = [start] if isinstance(start, Trace) else start
         self._space = space
         self._ledger = Ledger(workload)
-        self._starts = StartingPoints(
-            space, self._ledger, seed, given, draws=lines - 1 if given is None else 0
-        )
+        self._expect = Expectations(self._ledger, seed)
+        draws = lines - 1 if given is None else 0
+        self._starts = StartingPoints(space, self._ledger, self._expect, seed, given, draws)
         self._most_lines = lines
         self._most_pending = pending
         self._level = significance
+        self._most_loss = most_loss
         self._starts_left = math.inf if restarts is None else restarts
         self._starts_left += lines if given is None else len(given)
         self._barren = 0
         self._lines: list[Line] = []
         self._visited: dict[int, None] = {}
-        self._gains: Gains = {}
         self._measured: dict[int, Measurement] = {}
         self._converged = 0
 
@@ -107,6 +115,7 @@ class CoordinateDescent(Strategy):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         for told in self._ledger.settle(outcomes):
             self._measured[told.id] = told.measurement
+        self._expect.forget()  # even where no line waits for any of them
         for line in list(self._lines):
             self._follow(line)
 
@@ -127,6 +136,10 @@ class CoordinateDescent(Strategy):
     @property
     def report(self) -> str:
         return f"{len(self._lines)} lines descend, {self._converged} converged"
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        return {"model": self._expect.seconds}
 
     def suggest(self, traces: Sequence[Trace]) -> None:
         """Start the first lines there."""
@@ -204,11 +217,13 @@ class CoordinateDescent(Strategy):
 
         Lines that have neither moves nor pending proposals converged: they end.
         """
+        choosy = self._starts_left > 0 and self._expect.informed
+        most = self._most_loss if choosy else math.inf
         found: list[tuple[float, Line, Move]] = []
         for line in list(self._lines):
             if line.id not in self._measured:
                 continue
-            offer = line.offer(self._gains)
+            offer = line.offer(self._expect, most)
             if offer is not None:
                 latency = self._measured[line.id].latency
                 found.append((math.log(latency) + offer[1], line, offer[0]))
@@ -228,7 +243,8 @@ class CoordinateDescent(Strategy):
             self._lines.remove(line)
             self._starts_left += 1
             return
-        there = line.learn(self._measured, self._level, self._gains)
+        there = line.learn(self._measured, self._level, self._expect.gains)
+        self._expect.forget()
         if there is None:
             return
         if there.id in self._visited:
@@ -236,7 +252,7 @@ class CoordinateDescent(Strategy):
             self._converged += 1
             return
         self._visited[there.id] = None
-        line.go(there, self._gains)
+        line.go(there, self._expect.gains)
 
     # -- the state -------------------------------------------------------------------------------
 
@@ -249,7 +265,7 @@ class CoordinateDescent(Strategy):
             "barren": self._barren,
             "lines": [line.save() for line in self._lines],
             "visited": list(self._visited),
-            "gains": [[dump_move((step,)), gain] for step, gain in self._gains.items()],
+            "gains": [[dump_move((step,)), gain] for step, gain in self._expect.gains.items()],
             "converged": self._converged,
         }
         return dump_state(self.name, state)
@@ -263,7 +279,7 @@ class CoordinateDescent(Strategy):
             self._barren = int(stored["barren"])
             self._lines = [Line.load(line, self._ledger.workload) for line in stored["lines"]]
             self._visited = {int(id): None for id in stored["visited"]}
-            self._gains = {_only(load_move(move)): gain for move, gain in stored["gains"]}
+            self._expect.gains = {_only(load_move(move)): gain for move, gain in stored["gains"]}
             self._measured = {told.id: told.measurement for told in self._ledger.told}
             self._converged = int(stored["converged"])
 

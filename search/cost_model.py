@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from schedlang.search.saved_state import dump_rng, load_rng
 from schedlang.tvm.features import Features
 
 Scores = NDArray[np.float64]
+
+# A score of 0 or less says no more than "slow".
+_LOWEST_SCORE = 0.02
 
 
 class CostModelError(SchedlangError):
@@ -70,6 +74,11 @@ class CostModel(Protocol):
     def load(self, text: str) -> None:
         """Take the place of a model that ``save`` wrote; CostModelError when that is unreadable."""
         ...
+
+
+def energy(score: float) -> float:
+    """A score as the logarithm of the predicted latency over the best one's."""
+    return -math.log(max(score, _LOWEST_SCORE))
 
 
 def predict_known(

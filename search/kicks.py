@@ -10,8 +10,9 @@ from typing import Any
 
 from schedlang.mutation import revise
 from schedlang.schedule import Schedule
-from schedlang.search.decision_model import DecisionModel, site_values
+from schedlang.search.decision_model import site_values
 from schedlang.search.drawing import attempt
+from schedlang.search.expectations import Expectations
 from schedlang.search.kernel import movable
 from schedlang.search.ledger import Ledger, Told
 from schedlang.space import Space
@@ -23,10 +24,8 @@ _MOST_DRAWS = 3
 _CHOICE = 0.15
 # It starts at one of so many of the fastest programs,
 _FASTEST = 3
-# is the one of so many that the model ranks first,
+# is the one of so many that the model ranks first, and after so many that are not new it gives up.
 _COMPARED = 96
-# once the model has seen so many outcomes; of so many that give no new program it gives up.
-_ENOUGH = 8
 _TRIED = 8
 
 
@@ -46,16 +45,12 @@ class Kicks:
     come straight back, too few to lose what is good: better starts than fresh draws (Lourenco,
     Martin and Stuetzle, Iterated Local Search, 2003). A model of the decisions, which learns from
     all outcomes, picks the most promising of many such changes before any program is built.
-
-    Parameters
-    ----------
-    seed: of the model.
     """
 
-    def __init__(self, space: Space, ledger: Ledger, seed: int) -> None:
+    def __init__(self, space: Space, ledger: Ledger, expect: Expectations) -> None:
         self._space = space
         self._ledger = ledger
-        self._seed = seed
+        self._expect = expect
 
     def next(self, rng: random.Random) -> Schedule | None:
         """A program that was not proposed; None where nothing was fast yet, or none was found."""
@@ -92,12 +87,9 @@ class Kicks:
 
     def _ranked(self, kicks: list[_Kick]) -> Iterator[_Kick]:
         """The most promising first, while they are few; as drawn before the model knows enough."""
-        told = self._ledger.told
         order = list(range(len(kicks)))
-        if len(told) >= _ENOUGH:
-            model = DecisionModel(self._seed)
-            model.update([site_values(one.trace) for one in told], [one.latency for one in told])
-            scores = model.predict([kick.values for kick in kicks])
+        if self._expect.informed:
+            scores = self._expect.scores([kick.values for kick in kicks])
             order.sort(key=lambda k: (-scores[k], k))
         return (kicks[k] for k in order[:_TRIED])
 

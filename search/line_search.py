@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.measurement import Measurement
+from schedlang.search.expectations import Expectations, Gains
 from schedlang.search.neighbourhood import (
     Move,
     Step,
     decision_at,
     dump_move,
     load_move,
-    steps_from,
     steps_onward,
 )
 from schedlang.search.significance import surely_faster
@@ -23,9 +23,6 @@ from schedlang.workload import Workload
 
 # The gain that stands for a step to a program that failed.
 _FAILED = math.log(100)
-
-Gains = dict[Step, float]
-"""What each step last did: the logarithm of the latency after it over the one before."""
 
 
 @dataclass(frozen=True)
@@ -62,22 +59,31 @@ class Line:
     tried: dict[Move, None] = field(default_factory=dict)
     watched: dict[int, Watched] = field(default_factory=dict)
 
-    def offer(self, gains: Gains) -> tuple[Move, float] | None:
-        """The move to try next and the gain expected of it; None when all were tried.
+    def offer(self, expect: Expectations, most: float = math.inf) -> tuple[Move, float] | None:
+        """The move to try next and what is expected of it; None when all were tried.
 
-        Every step is expected to do what it last did, anywhere; of one that was never taken
-        nothing is known, and nothing is expected. First come all steps together that are expected
-        to gain, then the steps one by one, the best first. While outcomes of those are pending,
-        speculation comes last; when they are known, and none is faster, the line is through.
+        First come all steps together that are expected to gain, if more is expected of that than of
+        one of them, then the steps one by one, the best first. While outcomes of those are pending,
+        speculation comes last; when they are known, and none is faster, the line is through. Moves
+        of which more than ``most`` is expected are left out.
         """
-        return next((found for found in self._moves(gains) if found[0] not in self.tried), None)
+        return next(
+            (
+                (move, gain)
+                for move, gain in self._moves(expect)
+                if move not in self.tried and gain <= most
+            ),
+            None,
+        )
 
-    def _moves(self, gains: Gains) -> Iterator[tuple[Move, float]]:
-        expected = {step: gains.get(step, 0.0) for step in steps_from(self.trace)}
+    def _moves(self, expect: Expectations) -> Iterator[tuple[Move, float]]:
+        expected = expect.of_steps(self.trace)
         steps = sorted(expected, key=lambda step: expected[step])
-        together = _one_a_site([step for step in steps if expected[step] < 0])
+        together = _one_a_site([step for step in steps if expected[step] < expect.threshold])
         if len(together) > 1:
-            yield together, sum(expected[step] for step in together)
+            gain = expect.of_all(self.trace, together)
+            if gain < expected[steps[0]]:
+                yield together, gain
         for step in steps:
             yield (step,), expected[step]
         if not any(one.base == self.id and len(one.move) == 1 for one in self.watched.values()):

@@ -8,6 +8,7 @@ from typing import Any
 
 from schedlang.schedule import Schedule
 from schedlang.search.drawing import attempt, draw
+from schedlang.search.expectations import Expectations
 from schedlang.search.kicks import Kicks
 from schedlang.search.ledger import Ledger
 from schedlang.search.neighbourhood import origin
@@ -30,6 +31,7 @@ class StartingPoints:
         self,
         space: Space,
         ledger: Ledger,
+        expect: Expectations,
         seed: int,
         given: Sequence[Trace] | None,
         draws: int,
@@ -37,7 +39,7 @@ class StartingPoints:
         self._space = space
         self._ledger = ledger
         self._rng = random.Random(seed)
-        self._kicks = Kicks(space, ledger, seed)
+        self._kicks = Kicks(space, ledger, expect)
         self._at_origin = given is None
         self._given = list(given or ())
         self._draws_left = draws

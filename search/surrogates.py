@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 
-from schedlang.search.cost_model import CostModel, Example, predict_known
+from schedlang.search.cost_model import CostModel, Example, energy, predict_known
 from schedlang.search.decision_model import DecisionModel
 from schedlang.search.metropolis import Screen, Values
 from schedlang.search.population import Individual
 from schedlang.search.ranking import pairwise_accuracy, recall_at
-
-# A score of 0 or less says no more than "slow".
-_LOWEST_SCORE = 0.02
 
 
 class Surrogates:
@@ -80,7 +76,7 @@ class Surrogates:
 
     def energies(self, individuals: Sequence[Individual]) -> list[float]:
         """Logarithm of the predicted latency over the best one's."""
-        return [_energy(score) for score in self.scores(individuals)]
+        return [energy(score) for score in self.scores(individuals)]
 
     @property
     def screen(self) -> Screen | None:
@@ -92,7 +88,7 @@ class Surrogates:
         started = time.perf_counter()
         scores = self._decisions.predict(values)
         self.seconds += time.perf_counter() - started
-        return [_energy(float(score)) for score in scores]
+        return [energy(float(score)) for score in scores]
 
     def ranking(
         self, individuals: Sequence[Individual], latencies: Sequence[float | None]
@@ -119,7 +115,3 @@ class Surrogates:
         self._model.load(text)
         if individuals:
             self._learn_decisions(individuals, latencies)
-
-
-def _energy(score: float) -> float:
-    return -math.log(max(score, _LOWEST_SCORE))

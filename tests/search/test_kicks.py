@@ -9,6 +9,7 @@ import pytest
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
+from schedlang.search.expectations import Expectations
 from schedlang.search.kicks import Kicks
 from schedlang.search.ledger import Ledger
 from schedlang.testing.spaces import ORDINARY, TINY, small_workload
@@ -43,7 +44,7 @@ def changed(one: Trace, other: Trace) -> int:
 
 def test_they_are_new_programs_a_few_decisions_from_one_of_the_fastest(workload: Workload) -> None:
     ledger = told(workload, 12)
-    kicks, rng = Kicks(ORDINARY, ledger, 0), random.Random(0)
+    kicks, rng = Kicks(ORDINARY, ledger, Expectations(ledger, 0)), random.Random(0)
     fastest = [one.trace for one in ledger.told[-3:]]
     for _ in range(5):
         schedule = kicks.next(rng)
@@ -55,7 +56,7 @@ def test_they_are_new_programs_a_few_decisions_from_one_of_the_fastest(workload:
 
 def test_there_is_none_before_anything_was_fast(workload: Workload) -> None:
     ledger = Ledger(workload)
-    kicks = Kicks(ORDINARY, ledger, 0)
+    kicks = Kicks(ORDINARY, ledger, Expectations(ledger, 0))
     assert kicks.next(random.Random(0)) is None
     proposal = ledger.admit(ORDINARY.sample(workload, seed=0))
     assert proposal is not None
@@ -67,14 +68,14 @@ def test_there_is_none_before_anything_was_fast(workload: Workload) -> None:
 def test_they_are_where_the_model_of_decisions_expects_most(workload: Workload) -> None:
     """Of what is around, it prefers what the outcomes so far say is fast: large ``h`` here."""
     ledger = Ledger(workload)
-    for h in (1, 31, 61, 91):
-        for w in (1, 31, 61, 91):
+    for h in (1, 21, 41, 61, 91):
+        for w in (1, 21, 41, 61, 91):
             proposal = ledger.admit(TILES.sample(workload, decisions={"h": h, "w": w}))
             assert proposal is not None
             latency = 1 / h
             measured = Measurement(proposal.id, Status.OK, (latency, latency, latency))
             ledger.settle([Outcome(proposal.id, measured)])
-    kicks, rng = Kicks(TILES, ledger, 0), random.Random(0)
+    kicks, rng = Kicks(TILES, ledger, Expectations(ledger, 0)), random.Random(0)
     found = [kicks.next(rng) for _ in range(8)]
     assert all(one is not None and one.trace.decisions["h"] >= 61 for one in found)
 

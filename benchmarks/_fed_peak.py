@@ -1,0 +1,89 @@
+"""The peak of multiply-adds whose operands come from the fastest cache, as in any matrix product.
+
+``peak.py`` measures multiply-adds that touch no memory. Here a tile of accumulators is updated with
+packed panels of both operands, one vector row and one column of elements a step: what the inner
+loop of a matrix product does at best. The panels together are a third of an L1 cache. Of several
+tile shapes the fastest counts.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+import schedlang as sl
+from schedlang.targets.timing import TimingPolicy, collect
+from schedlang.tvm import codegen, program, runtime
+
+# Rows and vectors of the tile; their accumulators fit 32 or 16 registers.
+SHAPES = {512: ((14, 2), (12, 2), (8, 3), (6, 4)), 256: ((6, 2), (4, 3)), 128: ((6, 2), (4, 3))}
+DEPTH = 128
+_REPEATS = 1 << 13
+_POLICY = TimingPolicy(min_sample_seconds=0.01, min_repeats=40, max_repeats=40, budget_seconds=2.0)
+
+_PROGRAM = """
+@T.prim_func(s_tir=True)
+def main(
+    a: T.Buffer(({depth}, {rows}), "float32"),
+    b: T.Buffer(({depth}, {vectors}, {lanes}), "float32"),
+    out: T.Buffer(({threads}, {rows}, {vectors}, {lanes}), "float32"),
+):
+    T.func_attr({{"tirx.noalias": True}})
+    for thread in T.{kind}({threads}):
+        for repeat in range({repeats}):
+            sums = T.alloc_buffer(({rows}, {vectors}, {lanes}), "float32", scope="local")
+            for i in T.unroll({rows}):
+                for j in T.unroll({vectors}):
+                    for lane in T.vectorized({lanes}):
+                        sums[i, j, lane] = T.float32(0)
+            for k in range({depth}):
+                for i in T.unroll({rows}):
+                    for j in T.unroll({vectors}):
+                        for lane in T.vectorized({lanes}):
+                            sums[i, j, lane] = sums[i, j, lane] + a[k, i] * b[k, j, lane]
+            for i in T.unroll({rows}):
+                for j in T.unroll({vectors}):
+                    for lane in T.vectorized({lanes}):
+                        out[thread, i, j, lane] = sums[i, j, lane]
+"""
+
+
+def fed_peak(threads: int | None = None) -> float:
+    """Most float32 operations a second that ``threads`` threads reach so; all cores by default."""
+    target = sl.Target("cpu")
+    threads = target.cores if threads is None else threads
+    runtime.configure_threads(target.cpus)
+    shapes = SHAPES[target.vector_bits]
+    return max(_rate(target, threads, rows, vectors) for rows, vectors in shapes)
+
+
+def _rate(target: sl.Target, threads: int, rows: int, vectors: int) -> float:
+    lanes = target.vector_bits // 32
+    text = _PROGRAM.format(
+        rows=rows,
+        vectors=vectors,
+        lanes=lanes,
+        depth=DEPTH,
+        threads=threads,
+        repeats=_REPEATS,
+        kind="parallel" if threads > 1 else "serial",
+    )
+    module = program.as_main(program.parse_script(text))
+    executable = codegen.compile_program(module, target.tvm_target(), check_arguments=False)
+    entry = codegen.load_code(executable)
+    tensors: list[Any] = []
+    shapes = ((DEPTH, rows), (DEPTH, vectors, lanes), (threads, rows, vectors, lanes))
+    for shape in shapes:
+        tensors.append(runtime.empty_tensor(shape, "float32"))
+        tensors[-1].copyfrom(np.full(shape, 0.5, "float32"))
+
+    def run(calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            entry(*tensors)
+        return (time.perf_counter() - start) / calls
+
+    operations = 2 * threads * rows * vectors * lanes * DEPTH * _REPEATS
+    return operations / min(collect(run, _POLICY).samples)

@@ -1,0 +1,111 @@
+"""What steps are expected to do: what they last did, and what a model of the decisions says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlang.search.cost_model import energy
+from schedlang.search.decision_model import DecisionModel, site_values
+from schedlang.search.ledger import Ledger
+from schedlang.search.neighbourhood import Move, Step, steps_from
+from schedlang.trace import Trace
+
+Gains = dict[Step, float]
+"""What each step last did: the logarithm of the latency after it over the one before."""
+
+# The model is asked once it has learned from so many outcomes.
+_ENOUGH = 24
+# It predicts a little for every step; what it predicts below this (a ratio's logarithm) is nothing.
+_NOTHING = 0.01
+
+
+class Expectations:
+    """Predicts the logarithm of the latency after a step over the one before it.
+
+    Every step is expected to do what it last did, anywhere; of one that was never taken nothing is
+    known, and nothing is expected. Once there are outcomes enough a model of the decisions, which
+    learns from all of them, knows more: its word counts for steps that were never taken, and for
+    the others the mean of both.
+
+    Parameters
+    ----------
+    ledger: whose outcomes are learned.
+    seed: of the model.
+
+    Attributes
+    ----------
+    gains: what each step last did.
+    seconds: wall time spent in the model.
+    """
+
+    def __init__(self, ledger: Ledger, seed: int) -> None:
+        self.gains: Gains = {}
+        self.seconds = 0.0
+        self._ledger = ledger
+        self._model = DecisionModel(seed)
+        self._learned = 0
+        self._cache: dict[Trace, dict[Step, float]] = {}
+
+    @property
+    def informed(self) -> bool:
+        """Whether there are outcomes enough for the model; it learns those that are new."""
+        told = self._ledger.told
+        if len(told) >= _ENOUGH and len(told) > self._learned:
+            started = time.perf_counter()
+            new = told[self._learned :]
+            values = [site_values(one.trace) for one in new]
+            self._model.update(values, [one.latency for one in new])
+            self._learned = len(told)
+            self.seconds += time.perf_counter() - started
+        return self._model.trained
+
+    def scores(self, candidates: Sequence[Mapping[str, Any]]) -> list[float]:
+        """The model's scores of decisions by site, higher is faster."""
+        started = time.perf_counter()
+        found = [float(score) for score in self._model.predict(candidates)]
+        self.seconds += time.perf_counter() - started
+        return found
+
+    def of_steps(self, trace: Trace) -> dict[Step, float]:
+        """All steps of a trace, in program order, with what is expected of them.
+
+        Computed once between two calls of ``forget``.
+        """
+        known = self._cache.get(trace)
+        if known is None:
+            known = self._cache[trace] = self._of_steps(trace)
+        return known
+
+    def _of_steps(self, trace: Trace) -> dict[Step, float]:
+        steps = steps_from(trace)
+        if not self.informed or not steps:
+            return {step: self.gains.get(step, 0.0) for step in steps}
+        predicted = self._predict(trace, [(step,) for step in steps])
+        return {
+            step: (said + self.gains.get(step, said)) / 2
+            for step, said in zip(steps, predicted, strict=True)
+        }
+
+    def of_all(self, trace: Trace, move: Move) -> float:
+        """What is expected of steps taken together."""
+        if self.informed:
+            return self._predict(trace, [move])[0]
+        expected = self.of_steps(trace)
+        return sum(expected[step] for step in move)
+
+    @property
+    def threshold(self) -> float:
+        """A step of which less is expected is expected to gain."""
+        return -_NOTHING if self.informed else 0.0
+
+    def forget(self) -> None:
+        """Expect anew: the gains changed, or more was told."""
+        self._cache.clear()
+
+    def _predict(self, trace: Trace, moves: Sequence[Move]) -> list[float]:
+        here = site_values(trace)
+        moved = [{**here, **{step.site: step.decision for step in move}} for move in moves]
+        before, *after = map(energy, self.scores([here, *moved]))
+        return [there - before for there in after]

@@ -42,6 +42,7 @@ def sample_register_tile(
     lanes: int,
     registers: int,
     uniform: bool = False,
+    *,
     strides: list[int] | None = None,
 ) -> RegisterTile:
     """One factor a loop: a tile that fits into vector registers; the last loop is vectorised.
@@ -161,7 +162,7 @@ class _Nest:
             lanes,
             registers,
             uniform,
-            strides if max(strides) > 1 else None,
+            strides=strides if max(strides) > 1 else None,
             name=site,
         )
         return drawn

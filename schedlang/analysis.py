@@ -105,7 +105,7 @@ def branches_along(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
 
 
 def condition_strides(sch: Schedule, block: BlockRV) -> list[int]:
-    """For each variable of a block, the modulus of it that conditions in its value ask for.
+    """For each variable of a block, of how many of its values one has work to do at a time.
 
     ``if_then_else((i + k) % 2 == 0 and ..., x[(i + k) // 2], 0)  ->  2 for i and k``
 

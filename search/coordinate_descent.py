@@ -217,7 +217,8 @@ class CoordinateDescent(Strategy):
 
         Lines that have neither moves nor pending proposals converged: they end.
         """
-        choosy = self._starts_left > 0 and self._expect.informed
+        others = self._starts_left > 0 and self._barren < PATIENCE
+        choosy = others and self._expect.informed
         most = self._most_loss if choosy else math.inf
         found: list[tuple[float, Line, Move]] = []
         for line in list(self._lines):
@@ -243,8 +244,10 @@ class CoordinateDescent(Strategy):
             self._lines.remove(line)
             self._starts_left += 1
             return
+        awaited = len(line.watched)
         there = line.learn(self._measured, self._level, self._expect.gains)
-        self._expect.forget()
+        if len(line.watched) < awaited:
+            self._expect.forget()
         if there is None:
             return
         if there.id in self._visited:

@@ -15,8 +15,12 @@ from schedlang.trace import Trace
 Gains = dict[Step, float]
 """What each step last did: the logarithm of the latency after it over the one before."""
 
-# The model is asked once it has learned from so many outcomes.
+# The model is asked once it has learned from so many outcomes; then it learns again whenever there
+# are a 32nd more.
 _ENOUGH = 24
+_MORE = 32
+# What a step once did counts as so much at most (a ratio's logarithm): a failure may be chance.
+_MOST_GAIN = 0.5
 # It predicts a little for every step; what it predicts below this (a ratio's logarithm) is nothing.
 _NOTHING = 0.01
 
@@ -46,18 +50,24 @@ class Expectations:
         self._ledger = ledger
         self._model = DecisionModel(seed)
         self._learned = 0
+        self._due = _ENOUGH
         self._cache: dict[Trace, dict[Step, float]] = {}
 
     @property
     def informed(self) -> bool:
         """Whether there are outcomes enough for the model; it learns those that are new."""
         told = self._ledger.told
-        if len(told) >= _ENOUGH and len(told) > self._learned:
+        learned = self._learned
+        # What it has learned depends only on how many were told, however they came.
+        while len(told) >= self._due:
+            learned = self._due
+            self._due += max(1, self._due // _MORE)
+        if learned > self._learned:
             started = time.perf_counter()
-            new = told[self._learned :]
+            new = told[self._learned : learned]
             values = [site_values(one.trace) for one in new]
             self._model.update(values, [one.latency for one in new])
-            self._learned = len(told)
+            self._learned = learned
             self.seconds += time.perf_counter() - started
         return self._model.trained
 
@@ -84,12 +94,12 @@ class Expectations:
             return {step: self.gains.get(step, 0.0) for step in steps}
         predicted = self._predict(trace, [(step,) for step in steps])
         return {
-            step: (said + self.gains.get(step, said)) / 2
+            step: (said + min(self.gains.get(step, said), max(said, _MOST_GAIN))) / 2
             for step, said in zip(steps, predicted, strict=True)
         }
 
     def of_all(self, trace: Trace, move: Move) -> float:
-        """What is expected of steps taken together."""
+        """What is expected of steps taken together; the model's word alone, once there is one."""
         if self.informed:
             return self._predict(trace, [move])[0]
         expected = self.of_steps(trace)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from schedlang.space import Space
 from schedlang.trace import Trace
 from schedlang.tvm.program import structural_key
 
-# A kick changes 1 to 3 draws, and now and then a choice besides.
+# A kick proposes something else for 1 to 3 draws, and now and then for a choice besides.
 _MOST_DRAWS = 3
 _CHOICE = 0.15
 # It starts at one of so many of the fastest programs,
@@ -27,6 +28,9 @@ _FASTEST = 3
 # is the one of so many that the model ranks first, and after so many that are not new it gives up.
 _COMPARED = 96
 _TRIED = 8
+
+
+_Identity = frozenset[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -51,23 +55,35 @@ class Kicks:
         self._space = space
         self._ledger = ledger
         self._expect = expect
+        self._known: set[_Identity] = set()
+        self._noted = 0
 
     def next(self, rng: random.Random) -> Schedule | None:
         """A program that was not proposed; None where nothing was fast yet, or none was found."""
-        fastest = sorted(
+        fastest = heapq.nsmallest(
+            _FASTEST,
             (one for one in self._ledger.told if one.measurement.ok),
             key=lambda one: (one.measurement.latency, one.id),
-        )[:_FASTEST]
+        )
         if not fastest:
             return None
+        self._note_known()
         for kick in self._ranked(self._draw(fastest, rng)):
             schedule = attempt(partial(self._apply, kick), self._ledger)
             if schedule is not None and not self._ledger.knows(structural_key(schedule.mod)):
                 return schedule
         return None
 
+    def _note_known(self) -> None:
+        told = self._ledger.told
+        traces = [one.trace for one in told[self._noted :]]
+        self._noted = len(told)
+        traces += self._ledger.pending.values()
+        self._known.update(_identity(site_values(trace)) for trace in traces)
+
     def _draw(self, fastest: list[Told], rng: random.Random) -> list[_Kick]:
-        kicks: list[_Kick] = []
+        """Different ones that want what was not proposed yet."""
+        kicks: dict[_Identity, _Kick] = {}
         places = [(one.trace, *movable(one.trace), site_values(one.trace)) for one in fastest]
         for number in range(_COMPARED):
             trace, draws, choices, values = places[number % len(places)]
@@ -82,8 +98,9 @@ class Kicks:
                     instruction.decision, rng
                 )
             seed = rng.getrandbits(63)
-            kicks.append(_Kick(trace, wanted, seed, jump, {**values, **wanted}))
-        return kicks
+            kick = _Kick(trace, wanted, seed, jump, {**values, **wanted})
+            kicks.setdefault(_identity(kick.values), kick)
+        return [kick for key, kick in kicks.items() if key not in self._known]
 
     def _ranked(self, kicks: list[_Kick]) -> Iterator[_Kick]:
         """The most promising first, while they are few; as drawn before the model knows enough."""
@@ -96,3 +113,7 @@ class Kicks:
     def _apply(self, kick: _Kick) -> Schedule:
         space = self._space if kick.jump else None
         return revise(kick.trace, kick.wanted, random.Random(kick.seed), space=space)
+
+
+def _identity(values: Mapping[str, Any]) -> _Identity:
+    return frozenset(values.items())

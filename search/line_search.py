@@ -80,7 +80,7 @@ class Line:
         expected = expect.of_steps(self.trace)
         steps = sorted(expected, key=lambda step: expected[step])
         together = _one_a_site([step for step in steps if expected[step] < expect.threshold])
-        if len(together) > 1:
+        if len(together) > 1 and together not in self.tried:
             gain = expect.of_all(self.trace, together)
             if gain < expected[steps[0]]:
                 yield together, gain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, cast
@@ -55,9 +55,11 @@ class RegisterTile(Distribution):
     strides: for each loop, of how many iterations one has work to do at a time (a condition on the
         index modulo 2 in a transposed convolution: 2); 1 for all is left out.
 
-    Where a stride divides its factor, the code knows which iterations have work to do, and a tile
-    has that part of the work and of the accumulators in use; of other factors all iterations are
-    computed. The last loop, which is vectorised, has stride 1.
+    Where a stride divides its factor, the code can know which iterations have work to do, if the
+    reduction's loops are unrolled by multiples too: a tile has that part of the work, and of the
+    accumulators in use at a time; the others wait in the cache, and are exchanged once for several
+    steps of the reduction. Of other factors all iterations are computed. The last loop, which is
+    vectorised, has stride 1.
 
     The support holds the tiles of at most twice ``registers`` accumulators in use. The prior of a
     tile is the fourth power of the part of the peak that it can be expected to reach: the lanes in
@@ -99,6 +101,8 @@ class RegisterTile(Distribution):
             refuse(owner, "strides", self.strides, "must be one a loop, of the last one 1, or ()")
         for stride in self.strides:
             check_int(owner, "strides", stride, 1, MAX_EXTENT)
+        if set(self.strides) == {1}:
+            object.__setattr__(self, "strides", ())
 
     def _table(self) -> _Table:
         strides = self.strides or (1,) * len(self.extents)
@@ -126,17 +130,23 @@ class RegisterTile(Distribution):
         return iter(self._table().tiles)
 
     def neighbours(self, d: Decision) -> tuple[Tile, ...]:
-        """One factor goes to the next smaller or the next greater one."""
+        """One factor goes to the next smaller or the next greater one.
+
+        A multiple of its loop's stride also to the next multiples.
+        """
         self.require(d)
         here, known = cast(Tile, d), self._table().log_probs
-        found = []
+        strides = self.strides or (1,) * len(self.extents)
+        found: list[Tile] = []
         for position, extent in enumerate(self.extents):
             last = position == len(self.extents) - 1
             steps = divisors(extent) if last else _row_factors(extent)
-            at = steps.index(here[position])
-            for factor in (*steps[max(at - 1, 0) : at], *steps[at + 1 : at + 2]):
+            near = _beside(steps, here[position])
+            if here[position] % strides[position] == 0:
+                near += _beside([f for f in steps if f % strides[position] == 0], here[position])
+            for factor in near:
                 there = (*here[:position], factor, *here[position + 1 :])
-                if there in known:
+                if there in known and there not in found:
                     found.append(there)
         return tuple(found)
 
@@ -228,6 +238,12 @@ def _table(
 def _in_use(factor: int, stride: int) -> int:
     """How many of a factor's iterations have work to do at a time, as the code can know it."""
     return factor if factor % stride else factor // stride
+
+
+def _beside(steps: Sequence[int], factor: int) -> list[int]:
+    """The next smaller and the next greater one, where there are any."""
+    at = steps.index(factor)
+    return [*steps[max(at - 1, 0) : at], *steps[at + 1 : at + 2]]
 
 
 @lru_cache(maxsize=1024)

@@ -97,6 +97,8 @@ class StrategyContract:
     """Whether another seed gives other proposals; False for a search that draws nothing."""
     saves: ClassVar[bool] = True
     """Whether it saves its state; False for a search that leaves ``save`` and ``load`` out."""
+    rounds: ClassVar[int] = 4
+    """Of five proposals, in a fresh process; more for a search that learns from many outcomes."""
 
     @pytest.fixture
     def make_strategy(self) -> MakeStrategy:
@@ -261,7 +263,7 @@ class StrategyContract:
         request: pytest.FixtureRequest,
         tmp_path: Path,
     ) -> None:
-        ours = described(drive(make_strategy(ORDINARY, workload, 3), rounds=4, n=5))
+        ours = described(drive(make_strategy(ORDINARY, workload, 3), rounds=self.rounds, n=5))
         if FILE_OF_PROPOSALS in os.environ:
             Path(os.environ[FILE_OF_PROPOSALS]).write_text(json.dumps(ours))
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvm import tirx
+from tvm import sym, tirx
 from tvm.ir import Call
 from tvm_ffi import structural_walk
 
@@ -22,24 +22,54 @@ def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
 
 
 def condition_strides(sch: TVMSchedule, block: Any) -> list[int]:
-    """For each variable of a block, the modulus of it that conditions in its body ask for.
+    """For each variable of a block, of how many of its values one has work to do at a time.
 
-    The least common multiple where there are several; 1 where there is none.
+    From conditions ``floormod(index, n) == constant``, alone or joined by "and", without which the
+    value is 0. The index is linear in the variable, and n is divided by what it has in common with
+    the coefficient. The least common multiple where there are several conditions; 1 where there is
+    none.
     """
-    moduli: list[tuple[Any, int]] = []
-
-    def note(modulo: Any) -> None:
-        divisor = getattr(modulo.b, "value", None)
-        if divisor is not None and int(divisor) > 0:
-            moduli.append((modulo.a, int(divisor)))
-
-    for condition in _conditions(sch, block):
-        structural_walk(condition, (tirx.FloorMod, note))
     variables = [iter_var.var for iter_var in get_statement(sch, block).iter_vars]
-    return [
-        math.lcm(*(divisor for index, divisor in moduli if mentions(index, [variable])))
-        for variable in variables
-    ]
+    strides = [1] * len(variables)
+    for index, divisor in _moduli(sch, block):
+        for k, variable in enumerate(variables):
+            linear = sym.detect_linear_equation(index, [variable])
+            coefficient = getattr(linear[0], "value", None) if linear else None
+            if coefficient is not None:
+                period = divisor // math.gcd(divisor, int(coefficient))
+                strides[k] = math.lcm(strides[k], period)
+    return strides
+
+
+def _moduli(sch: TVMSchedule, block: Any) -> list[tuple[Any, int]]:
+    """Index and divisor of each condition ``floormod(index, divisor) == constant`` of a block."""
+    found: list[tuple[Any, int]] = []
+
+    def note_all(condition: Any) -> None:
+        if isinstance(condition, tirx.And):
+            note_all(condition.a)
+            note_all(condition.b)
+        elif isinstance(condition, tirx.EQ):
+            for side, other in ((condition.a, condition.b), (condition.b, condition.a)):
+                if isinstance(side, tirx.FloorMod) and isinstance(other, tirx.IntImm):
+                    divisor = int(getattr(side.b, "value", 0))
+                    if divisor > 1:
+                        found.append((side.a, divisor))
+
+    def note_call(call: Any) -> None:
+        if str(getattr(call.op, "name", call.op)) == _IF_THEN_ELSE and _is_zero(call.args[2]):
+            note_all(call.args[0])
+
+    def note_select(select: Any) -> None:
+        if _is_zero(select.false_value):
+            note_all(select.condition)
+
+    structural_walk(get_statement(sch, block).body, [(Call, note_call), (tirx.Select, note_select)])
+    return found
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, (tirx.IntImm, tirx.FloatImm)) and float(value.value) == 0.0
 
 
 def _conditions(sch: TVMSchedule, block: Any) -> list[Any]:

@@ -22,6 +22,7 @@ class TestRegisterTile(DistributionContract):
             RegisterTile((24, 60), (), 4, 8),
             RegisterTile((1, 109, 109, 64), ((0, 1, 2), (3,)), 16, 32),
             RegisterTile((1, 8, 8, 64), ((0, 1, 2), (3,)), 16, 32, strides=(1, 2, 2, 1)),
+            RegisterTile((112, 112, 16), ((0, 1), (2,)), 16, 32, strides=(2, 2, 1)),
         ],
         ids=str,
     )
@@ -63,6 +64,17 @@ def test_tiles_that_their_strides_divide_count_the_work_that_is_left() -> None:
     # One row and one column: the conditions stay, and four times the work is done.
     ratio = strided.log_prob((1, 1, 64)) - strided.log_prob((2, 2, 64))
     assert ratio == pytest.approx(4 * math.log(1 / 4))
+
+
+def test_a_multiple_of_the_stride_is_next_to_the_next_multiple() -> None:
+    """Not only to 7, which would do four times the work."""
+    tile = RegisterTile((112, 64), PRODUCT, 16, 32, strides=(4, 1))
+    assert {(7, 16), (14, 16), (4, 16), (16, 16)} <= set(tile.neighbours((8, 16)))
+    assert (4, 16) not in tile.neighbours((7, 16)) or (7, 16) in tile.neighbours((4, 16))
+
+
+def test_strides_of_one_are_none() -> None:
+    assert RegisterTile((8, 8), (), 8, 16, strides=(1, 1)) == RegisterTile((8, 8), (), 8, 16)
 
 
 def test_a_prime_extent_has_tiles_that_do_not_divide_it() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -14,6 +15,7 @@ from schedlang.modules.pack_operand import pack_read
 from schedlang.modules.parallel_vectorize_unroll import parallel_vectorize_unroll
 from schedlang.modules.register_tile import register_tile
 from schedlang.targets import LocalCPU
+from schedlang.workloads import from_script
 from tests.modules.module_runs import Golden, assert_golden, assert_not_applicable, sampled
 from tests.primitives.test_golden import script
 
@@ -137,3 +139,56 @@ def test_where_no_condition_is_strided_nothing_is() -> None:
     assert isinstance(tile, RegisterTile) and tile.strides == ()
     padded = sl.Schedule(sl.workloads.CBR(8, 8, 4, 32, 3, 1, 1), seed=0)
     assert condition_strides(padded, padded.get_block("conv2d")) == [1] * 7
+
+
+def conditional(value: str) -> list[int]:
+    """Strides of a sum over ``k`` of what a condition on ``i`` and ``k`` leaves."""
+    script = f"""
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16,), "float32")):
+    T.func_attr({{"tirx.noalias": True}})
+    for i, k in T.grid(16, 16):
+        with T.sblock("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + {value}
+"""
+    sch = sl.Schedule(from_script(script), seed=0)
+    return condition_strides(sch, sch.get_block("C"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "strides"),
+    [
+        ("(vi + vk) % 3 == 0", [3, 3]),
+        ("(vi + vk) % 2 == 0 and vi < 12", [2, 2]),
+        ("0 == (4 * vi + vk) % 6", [3, 6]),
+        ("vi % 2 == 0 and (vi + vk) % 3 == 1", [6, 3]),
+        ("(vi % 4) < 3", [1, 1]),
+        ("vi % 2 == 0 or vk % 2 == 0", [1, 1]),
+        ("1 <= (vi // 3) % 3 + vk", [1, 1]),
+        ("(vi * vk) % 2 == 0", [1, 1]),
+        ("vi < 12", [1, 1]),
+    ],
+)
+def test_strides_are_those_of_equations_without_which_the_value_is_zero(
+    condition: str, strides: list[int]
+) -> None:
+    assert conditional(f"T.if_then_else({condition}, A[vi, vk], T.float32(0))") == strides
+    assert conditional(f"T.if_then_else({condition}, A[vi, vk], T.float32(1))") == [1, 1]
+    assert conditional(f"T.Select({condition}, A[vi, vk], T.float32(0))") == strides
+
+
+def test_a_trace_from_before_strides_still_loads() -> None:
+    trace = sampled(product(), register_tile(lanes=16), choices=PLAIN, decisions=TILED).trace
+    stored = json.loads(trace.to_json())
+    taken = [
+        part.pop("strides", None)
+        for instruction in stored["instructions"]
+        for part in (instruction["args"], instruction.get("distribution", {}))
+        if instruction["kind"] == "sample_register_tile"
+    ]
+    assert len(taken) == 2
+    loaded = sl.Trace.from_json(json.dumps(stored), product())
+    assert loaded == trace and loaded.replay().trace == trace

@@ -8,14 +8,10 @@ shapes the fastest counts.
 
 from __future__ import annotations
 
-import time
-from typing import Any
-
-import numpy as np
+from _rate import best_rate, compile_text, use_threads
 
 import schedlang as sl
-from schedlang.targets.timing import TimingPolicy, collect
-from schedlang.tvm import codegen, program, runtime
+from schedlang.targets.timing import TimingPolicy
 
 # Rows and vectors of the tile; their accumulators fit 32 or 16 registers.
 SHAPES = {512: ((14, 2), (12, 2), (8, 3), (6, 4)), 256: ((6, 2), (4, 3)), 128: ((6, 2), (4, 3))}
@@ -56,10 +52,7 @@ def fed_peak(threads: int | None = None) -> float:
     ValueError for more threads than cores.
     """
     target = sl.Target("cpu")
-    threads = target.cores if threads is None else threads
-    if not 1 <= threads <= target.cores:
-        raise ValueError(f"threads={threads}: give 1 to {target.cores}, the cores there are")
-    runtime.configure_threads(target.cpus)
+    threads = use_threads(target, threads)
     shapes = SHAPES[target.vector_bits]
     return max(_rate(target, threads, rows, vectors) for rows, vectors in shapes)
 
@@ -75,20 +68,10 @@ def _rate(target: sl.Target, threads: int, rows: int, vectors: int) -> float:
         repeats=_REPEATS,
         kind="parallel" if threads > 1 else "serial",
     )
-    module = program.as_main(program.parse_script(text))
-    executable = codegen.compile_program(module, target.tvm_target(), check_arguments=False)
-    entry = codegen.load_code(executable)
-    tensors: list[Any] = []
-    shapes = ((DEPTH, rows), (DEPTH, vectors, lanes), (threads, rows, vectors, lanes))
-    for shape in shapes:
-        tensors.append(runtime.empty_tensor(shape, "float32"))
-        tensors[-1].copyfrom(np.full(shape, 0.5, "float32"))
-
-    def run(calls: int) -> float:
-        start = time.perf_counter()
-        for _ in range(calls):
-            entry(*tensors)
-        return (time.perf_counter() - start) / calls
-
+    arguments = (
+        ((DEPTH, rows), 0.5),
+        ((DEPTH, vectors, lanes), 0.5),
+        ((threads, rows, vectors, lanes), 0.5),
+    )
     operations = 2 * threads * rows * vectors * lanes * DEPTH * _REPEATS
-    return operations / min(collect(run, _POLICY).samples)
+    return best_rate(compile_text(text, target), arguments, operations, _POLICY)

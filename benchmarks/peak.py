@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import time
 from pathlib import Path
 from typing import Any
 
 from _fed_peak import fed_peak
+from _rate import best_rate, compile_text, use_threads
 
 import schedlang as sl
-from schedlang.targets.timing import TimingPolicy, collect
-from schedlang.tvm import codegen, program, runtime
+from schedlang.targets.timing import TimingPolicy
 
 # A multiply-add has a latency of 4 cycles and at most two start in each: 8 hide it. With the two
 # operands 12 still fit the 16 vector registers of AVX2.
@@ -66,25 +64,14 @@ def measured_peak(threads: int | None = None) -> float:
     for more threads than cores, and RuntimeError when the machine code is not what it should be.
     """
     target = sl.Target("cpu")
-    threads = target.cores if threads is None else threads
-    if not 1 <= threads <= target.cores:
-        raise ValueError(f"threads={threads}: give 1 to {target.cores}, the cores there are")
-    os.environ.setdefault("TVM_NUM_THREADS", str(target.cores))
-    runtime.configure_threads(target.cpus)
+    threads = use_threads(target, threads)
     lanes = target.vector_bits // 32
     executable = compile_loop(target, threads)
     check_machine_code(executable.mod.inspect_source("asm"), target.vector_bits)
-    entry = codegen.load_code(executable)
-    tensors = _tensors(threads, lanes)
-
-    def run(calls: int) -> float:
-        start = time.perf_counter()
-        for _ in range(calls):
-            entry(*tensors)
-        return (time.perf_counter() - start) / calls
-
+    # The sums approach 2: no denormal number, and no infinity, slows anything down.
+    arguments = (((lanes,), 0.5), ((lanes,), 1.0), ((threads, ACCUMULATORS, lanes), 0.0))
     operations = 2 * threads * ACCUMULATORS * lanes * STEPS
-    return operations / min(collect(run, POLICY).samples)
+    return best_rate(executable, arguments, operations, POLICY)
 
 
 def compile_loop(target: sl.Target, threads: int) -> Any:
@@ -96,8 +83,7 @@ def compile_loop(target: sl.Target, threads: int) -> Any:
         steps=STEPS,
         kind="parallel" if threads > 1 else "serial",
     )
-    module = program.as_main(program.parse_script(text))
-    return codegen.compile_program(module, target.tvm_target(), check_arguments=False)
+    return compile_text(text, target)
 
 
 def check_machine_code(assembly: str, vector_bits: int) -> None:
@@ -135,17 +121,6 @@ def innermost_loop(assembly: str) -> list[str]:
             if _JUMP.match(code):
                 blocks.append([])
     return max(blocks, key=lambda block: sum(bool(_MULTIPLY_ADD.match(line)) for line in block))
-
-
-def _tensors(threads: int, lanes: int) -> list[Any]:
-    import numpy as np
-
-    shapes = ((lanes,), (lanes,), (threads, ACCUMULATORS, lanes))
-    tensors = [runtime.empty_tensor(shape, "float32") for shape in shapes]
-    # The sums approach 2: no denormal number, and no infinity, slows anything down.
-    for tensor, value in zip(tensors, (0.5, 1.0, 0.0), strict=True):
-        tensor.copyfrom(np.full(tensor.shape, value, "float32"))
-    return tensors
 
 
 def main() -> None:

@@ -162,9 +162,13 @@ class CoordinateDescent(Strategy):
     # -- lines -----------------------------------------------------------------------------------
 
     @property
+    def _has_starts(self) -> bool:
+        """Whether lines may start yet, now or when others end."""
+        return self._starts_left > 0 and self._barren < PATIENCE
+
+    @property
     def _may_start(self) -> bool:
-        full = len(self._lines) >= self._most_lines
-        return not full and self._starts_left > 0 and self._barren < PATIENCE
+        return self._has_starts and len(self._lines) < self._most_lines
 
     def _count_pending(self) -> int:
         """How many outcomes the lines wait for."""
@@ -217,8 +221,7 @@ class CoordinateDescent(Strategy):
 
         Lines that have neither moves nor pending proposals converged: they end.
         """
-        others = self._starts_left > 0 and self._barren < PATIENCE
-        choosy = others and self._expect.informed
+        choosy = self._has_starts and self._expect.learn()
         most = self._most_loss if choosy else math.inf
         found: list[tuple[float, Line, Move]] = []
         for line in list(self._lines):

@@ -53,9 +53,8 @@ class Expectations:
         self._due = _ENOUGH
         self._cache: dict[Trace, dict[Step, float]] = {}
 
-    @property
-    def informed(self) -> bool:
-        """Whether there are outcomes enough for the model; it learns those that are new."""
+    def learn(self) -> bool:
+        """Teach the model what was told since, where that is due; whether it knows enough."""
         told = self._ledger.told
         learned = self._learned
         # What it has learned depends only on how many were told, however they came.
@@ -90,7 +89,7 @@ class Expectations:
 
     def _of_steps(self, trace: Trace) -> dict[Step, float]:
         steps = steps_from(trace)
-        if not self.informed or not steps:
+        if not self.learn() or not steps:
             return {step: self.gains.get(step, 0.0) for step in steps}
         predicted = self._predict(trace, [(step,) for step in steps])
         return {
@@ -100,7 +99,7 @@ class Expectations:
 
     def of_all(self, trace: Trace, move: Move) -> float:
         """What is expected of steps taken together; the model's word alone, once there is one."""
-        if self.informed:
+        if self.learn():
             return self._predict(trace, [move])[0]
         expected = self.of_steps(trace)
         return sum(expected[step] for step in move)
@@ -108,7 +107,7 @@ class Expectations:
     @property
     def threshold(self) -> float:
         """A step of which less is expected is expected to gain."""
-        return -_NOTHING if self.informed else 0.0
+        return -_NOTHING if self.learn() else 0.0
 
     def forget(self) -> None:
         """Expect anew: the gains changed, or more was told."""

@@ -105,7 +105,7 @@ class Kicks:
     def _ranked(self, kicks: list[_Kick]) -> Iterator[_Kick]:
         """The most promising first, while they are few; as drawn before the model knows enough."""
         order = list(range(len(kicks)))
-        if self._expect.informed:
+        if self._expect.learn():
             scores = self._expect.scores([kick.values for kick in kicks])
             order.sort(key=lambda k: (-scores[k], k))
         return (kicks[k] for k in order[:_TRIED])

@@ -104,10 +104,18 @@ class RegisterTile(Distribution):
         if set(self.strides) == {1}:
             object.__setattr__(self, "strides", ())
 
+    @property
+    def _every_stride(self) -> tuple[int, ...]:
+        return self.strides or (1,) * len(self.extents)
+
     def _table(self) -> _Table:
-        strides = self.strides or (1,) * len(self.extents)
         return _table(
-            self.extents, self.operands, self.lanes, self.registers, self.uniform, strides
+            self.extents,
+            self.operands,
+            self.lanes,
+            self.registers,
+            self.uniform,
+            self._every_stride,
         )
 
     def sample(self, rng: Rng) -> Tile:
@@ -136,14 +144,15 @@ class RegisterTile(Distribution):
         """
         self.require(d)
         here, known = cast(Tile, d), self._table().log_probs
-        strides = self.strides or (1,) * len(self.extents)
         found: list[Tile] = []
-        for position, extent in enumerate(self.extents):
+        for position, (extent, stride) in enumerate(
+            zip(self.extents, self._every_stride, strict=True)
+        ):
             last = position == len(self.extents) - 1
             steps = divisors(extent) if last else _row_factors(extent)
             near = _beside(steps, here[position])
-            if here[position] % strides[position] == 0:
-                near += _beside([f for f in steps if f % strides[position] == 0], here[position])
+            if stride > 1 and here[position] % stride == 0:
+                near += _beside([f for f in steps if f % stride == 0], here[position])
             for factor in near:
                 there = (*here[:position], factor, *here[position + 1 :])
                 if there in known and there not in found:
@@ -215,17 +224,19 @@ def _table(
     strides: tuple[int, ...],
 ) -> _Table:
     most = _SPILLED * registers
-    tiles: list[Tile] = [()]
-    for extent, stride in zip(extents[:-1], strides, strict=False):
-        factors = [f for f in _row_factors(extent) if _in_use(f, stride) <= most]
-        tiles = [(*t, f) for t, f in itertools.product(tiles, factors)]
-        tiles = [t for t in tiles if math.prod(map(_in_use, t, strides)) <= most]
-    vectors = [f for f in divisors(extents[-1]) if -(-f // lanes) <= most]
-    tiles = [
-        (*t, f)
-        for t, f in itertools.product(tiles, vectors)
-        if math.prod(map(_in_use, t, strides)) * -(-f // lanes) <= most
+    factors = [
+        [(factor, _in_use(factor, stride)) for factor in _row_factors(extent)]
+        for extent, stride in zip(extents[:-1], strides, strict=False)
     ]
+    factors.append([(factor, -(-factor // lanes)) for factor in divisors(extents[-1])])
+    found: list[tuple[Tile, int]] = [((), 1)]
+    for of_loop in factors:
+        found = [
+            ((*tile, factor), accumulators * more)
+            for (tile, accumulators), (factor, more) in itertools.product(found, of_loop)
+            if accumulators * more <= most
+        ]
+    tiles = [tile for tile, _ in found]
     weights = [
         1.0 if uniform else _weight(tile, extents, operands, lanes, registers, strides)
         for tile in tiles

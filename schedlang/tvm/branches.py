@@ -18,7 +18,7 @@ _IF_THEN_ELSE = "prim.if_then_else"
 def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
     """Whether a condition in a block's body depends on a loop around it."""
     moved = moved_variables(sch, block, loop)
-    return any(mentions(condition, moved) for condition in _conditions(sch, block))
+    return any(mentions(condition, moved) for condition, _ in _branches(sch, block))
 
 
 def condition_strides(sch: TVMSchedule, block: Any) -> list[int]:
@@ -56,15 +56,9 @@ def _moduli(sch: TVMSchedule, block: Any) -> list[tuple[Any, int]]:
                     if divisor > 1:
                         found.append((side.a, divisor))
 
-    def note_call(call: Any) -> None:
-        if str(getattr(call.op, "name", call.op)) == _IF_THEN_ELSE and _is_zero(call.args[2]):
-            note_all(call.args[0])
-
-    def note_select(select: Any) -> None:
-        if _is_zero(select.false_value):
-            note_all(select.condition)
-
-    structural_walk(get_statement(sch, block).body, [(Call, note_call), (tirx.Select, note_select)])
+    for condition, otherwise in _branches(sch, block):
+        if _is_zero(otherwise):
+            note_all(condition)
     return found
 
 
@@ -72,18 +66,22 @@ def _is_zero(value: Any) -> bool:
     return isinstance(value, (tirx.IntImm, tirx.FloatImm)) and float(value.value) == 0.0
 
 
-def _conditions(sch: TVMSchedule, block: Any) -> list[Any]:
-    conditions: list[Any] = []
+def _branches(sch: TVMSchedule, block: Any) -> list[tuple[Any, Any]]:
+    """Each condition in a block's body, and what is there if it does not hold."""
+    found: list[tuple[Any, Any]] = []
 
     def note_call(call: Any) -> None:
         if str(getattr(call.op, "name", call.op)) == _IF_THEN_ELSE:
-            conditions.append(call.args[0])
+            found.append((call.args[0], call.args[2]))
 
-    def note_branch(branch: Any) -> None:
-        conditions.append(branch.condition)
+    def note_select(select: Any) -> None:
+        found.append((select.condition, select.false_value))
+
+    def note_statement(branch: Any) -> None:
+        found.append((branch.condition, branch.else_case))
 
     structural_walk(
         get_statement(sch, block).body,
-        [(Call, note_call), ((tirx.IfThenElse, tirx.Select), note_branch)],
+        [(Call, note_call), (tirx.Select, note_select), (tirx.IfThenElse, note_statement)],
     )
-    return conditions
+    return found

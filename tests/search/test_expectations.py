@@ -45,7 +45,7 @@ def test_before_there_are_outcomes_enough_steps_do_what_they_last_did(workload: 
     known = Step("h", 36)
     expect.gains[known] = -0.5
     here = at(workload, 31, 31)
-    assert not expect.informed and expect.threshold == 0
+    assert not expect.learn() and expect.threshold == 0
     assert expect.of_steps(here) == {
         step: -0.5 if step == known else 0.0 for step in steps_from(here)
     }
@@ -56,7 +56,7 @@ def test_the_model_says_where_it_gets_faster(workload: Workload) -> None:
     expect = learned(workload, (6, 11, 16, 21, 26, 31, 36, 41, 46, 51))
     here = at(workload, 31, 31)
     expected = expect.of_steps(here)
-    assert expect.informed and expect.threshold < 0
+    assert expect.learn() and expect.threshold < 0
     assert list(expected) == steps_from(here)
     assert expected[Step("h", 36)] < -0.01 < 0.01 < expected[Step("h", 26)]
     assert abs(expected[Step("w", 36)]) < 0.01
@@ -131,7 +131,7 @@ def test_what_it_learned_depends_on_how_many_were_told_alone(workload: Workload)
             assert proposal is not None
             samples = (1 / (h + 2 * w),) * 3
             ledger.settle([Outcome(proposal.id, Measurement(proposal.id, Status.OK, samples))])
-            often.informed  # noqa: B018 - it learns when it is asked
+            often.learn()
     here = at(workload, 31, 31)
     assert often.of_steps(here) == once.of_steps(here)
 

@@ -1,0 +1,55 @@
+"""How many operations a second a program does that is written for nothing else."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import schedlang as sl
+from schedlang.targets.timing import TimingPolicy, collect
+from schedlang.tvm import codegen, program, runtime
+
+
+def use_threads(target: sl.Target, threads: int | None) -> int:
+    """Let TVM run on so many threads, all cores by default; ValueError for more than cores."""
+    threads = target.cores if threads is None else threads
+    if not 1 <= threads <= target.cores:
+        raise ValueError(f"threads={threads}: give 1 to {target.cores}, the cores there are")
+    os.environ.setdefault("TVM_NUM_THREADS", str(target.cores))
+    runtime.configure_threads(target.cpus)
+    return threads
+
+
+def compile_text(text: str, target: sl.Target) -> Any:
+    """A program in TVMScript as an executable for ``target``."""
+    module = program.as_main(program.parse_script(text))
+    return codegen.compile_program(module, target.tvm_target(), check_arguments=False)
+
+
+def best_rate(
+    executable: Any,
+    arguments: Sequence[tuple[tuple[int, ...], float]],
+    operations: int,
+    policy: TimingPolicy,
+) -> float:
+    """Operations a second of the fastest sample: whatever disturbs one only makes it slower.
+
+    ``arguments`` are the shapes of float32 tensors and what fills them, ``operations`` those of one
+    call.
+    """
+    entry = codegen.load_code(executable)
+    tensors = [runtime.empty_tensor(shape, "float32") for shape, _ in arguments]
+    for tensor, (shape, value) in zip(tensors, arguments, strict=True):
+        tensor.copyfrom(np.full(shape, value, "float32"))
+
+    def run(calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            entry(*tensors)
+        return (time.perf_counter() - start) / calls
+
+    return operations / min(collect(run, policy).samples)

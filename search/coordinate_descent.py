@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from schedlang.measurement import Measurement
 from schedlang.schedule import Schedule
-from schedlang.search.drawing import PATIENCE, attempt, nothing_new
+from schedlang.search.drawing import PATIENCE, nothing_new
 from schedlang.search.expectations import Expectations
 from schedlang.search.ledger import Ledger
-from schedlang.search.line_search import Line, Watched
-from schedlang.search.neighbourhood import Move, Step, dump_move, load_move, take
+from schedlang.search.lines import Lines
 from schedlang.search.saved_state import dump_state, load_state
 from schedlang.search.starting_points import StartingPoints
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.space import Space
 from schedlang.trace import Trace
-from schedlang.tvm.program import structural_key
 from schedlang.workload import Workload
 
 
@@ -81,31 +77,26 @@ class CoordinateDescent(Strategy):
         if not most_loss >= 0:
             raise ValueError(f"most_loss={most_loss}: give 0 or more; math.inf leaves none out")
         given = [start] if isinstance(start, Trace) else start
-        self._space = space
         self._ledger = Ledger(workload)
         self._expect = Expectations(self._ledger, seed)
+        self._lines = Lines(space, self._ledger, self._expect, significance)
         draws = lines - 1 if given is None else 0
         self._starts = StartingPoints(space, self._ledger, self._expect, seed, given, draws)
         self._most_lines = lines
         self._most_pending = pending
-        self._level = significance
         self._most_loss = most_loss
         self._starts_left = math.inf if restarts is None else restarts
         self._starts_left += lines if given is None else len(given)
         self._barren = 0
-        self._lines: list[Line] = []
-        self._visited: dict[int, None] = {}
-        self._measured: dict[int, Measurement] = {}
-        self._converged = 0
 
     # -- the contract ----------------------------------------------------------------------------
 
     def ask(self, n: int) -> list[Proposal]:
         proposals: list[Proposal] = []
-        room = min(n, self._most_pending - self._count_pending())
+        room = min(n, self._most_pending - self._lines.pending)
         while len(proposals) < room and self.finished is None:
             starts = self._may_start
-            proposal = self._start_line() if starts else self._extend_line()
+            proposal = self._start_line() if starts else self._lines.extend(self._most_expected)
             if proposal is not None:
                 proposals.append(proposal)
             elif not starts and not self._may_start:
@@ -113,21 +104,18 @@ class CoordinateDescent(Strategy):
         return proposals
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        for told in self._ledger.settle(outcomes):
-            self._measured[told.id] = told.measurement
-        self._expect.forget()  # even where no line waits for any of them
-        for line in list(self._lines):
-            self._follow(line)
+        self._starts_left += self._lines.tell(self._ledger.settle(outcomes))
 
     @property
     def finished(self) -> str | None:
         if self._lines or self._may_start:
             return None
-        if not self._converged:
+        converged = self._lines.converged
+        if not converged:
             return nothing_new(self._barren, self._ledger)
-        lines = "1 line" if self._converged == 1 else f"{self._converged} lines"
-        best = min(m.latency for m in self._measured.values() if m.ok)
-        return f"{lines} converged; best {best:.4g} s after {len(self._measured)} measurements"
+        lines = "1 line" if converged == 1 else f"{converged} lines"
+        measured = len(self._lines.measured)
+        return f"{lines} converged; best {self._lines.best:.4g} s after {measured} measurements"
 
     @property
     def rejections(self) -> Sequence[Rejection]:
@@ -135,7 +123,7 @@ class CoordinateDescent(Strategy):
 
     @property
     def report(self) -> str:
-        return f"{len(self._lines)} lines descend, {self._converged} converged"
+        return f"{len(self._lines)} lines descend, {self._lines.converged} converged"
 
     @property
     def seconds(self) -> Mapping[str, float]:
@@ -159,7 +147,7 @@ class CoordinateDescent(Strategy):
         self._starts.put_first(traces)
         self._starts_left += len(traces)
 
-    # -- lines -----------------------------------------------------------------------------------
+    # -- starts ----------------------------------------------------------------------------------
 
     @property
     def _has_starts(self) -> bool:
@@ -170,95 +158,22 @@ class CoordinateDescent(Strategy):
     def _may_start(self) -> bool:
         return self._has_starts and len(self._lines) < self._most_lines
 
-    def _count_pending(self) -> int:
-        """How many outcomes the lines wait for."""
-        awaited = {id for line in self._lines for id in (line.id, *line.watched)}
-        return sum(id not in self._measured for id in awaited)
+    @property
+    def _most_expected(self) -> float:
+        """What may be expected of a move at most: without other starts, none is hopeless."""
+        choosy = self._has_starts and self._expect.learn()
+        return self._most_loss if choosy else math.inf
 
     def _start_line(self) -> Proposal | None:
         """Open a line; a proposal if its start is not measured."""
         schedule = self._starts.next()
-        if schedule is None:
+        started, proposal = (False, None) if schedule is None else self._lines.open(schedule)
+        if started:
+            self._barren = 0
+            self._starts_left -= 1
+        else:
             self._barren += 1
-            return None
-        known = self._ledger.id_of(structural_key(schedule.mod))
-        if known is not None and (known in self._visited or self._failed(known)):
-            self._barren += 1
-            return None
-        proposal = self._ledger.admit(schedule) if known is None else None
-        id = known if proposal is None else proposal.id
-        assert id is not None
-        self._barren = 0
-        self._starts_left -= 1
-        self._visited[id] = None
-        self._lines.append(Line(id, schedule.trace))
         return proposal
-
-    def _failed(self, id: int) -> bool:
-        return id in self._measured and not self._measured[id].ok
-
-    def _extend_line(self) -> Proposal | None:
-        """The next move of the line that promises most; None, maybe, when a line ended."""
-        while (promising := self._most_promising()) is not None:
-            line, move = promising
-            line.tried[move] = None
-            schedule = attempt(partial(take, self._space, line.trace, move), self._ledger)
-            if schedule is None:
-                continue
-            known = self._ledger.id_of(structural_key(schedule.mod))
-            proposal = self._ledger.admit(schedule) if known is None else None
-            id = known if proposal is None else proposal.id
-            assert id is not None
-            if id != line.id:
-                line.watched[id] = Watched(id, schedule.trace, line.id, move)
-            if proposal is not None:
-                return proposal
-            self._follow(line)
-        return None
-
-    def _most_promising(self) -> tuple[Line, Move] | None:
-        """The line and its move of which the lowest latency is expected; the earlier of equals.
-
-        Lines that have neither moves nor pending proposals converged: they end.
-        """
-        choosy = self._has_starts and self._expect.learn()
-        most = self._most_loss if choosy else math.inf
-        found: list[tuple[float, Line, Move]] = []
-        for line in list(self._lines):
-            if line.id not in self._measured:
-                continue
-            offer = line.offer(self._expect, most)
-            if offer is not None:
-                latency = self._measured[line.id].latency
-                found.append((math.log(latency) + offer[1], line, offer[0]))
-            elif not line.watched:
-                self._lines.remove(line)
-                self._converged += 1
-        if not found:
-            return None
-        _, line, move = min(found, key=lambda one: one[0])
-        return line, move
-
-    def _follow(self, line: Line) -> None:
-        """Go on to the best point that a line knows of by now."""
-        if line.id not in self._measured:
-            return
-        if self._failed(line.id):
-            self._lines.remove(line)
-            self._starts_left += 1
-            return
-        awaited = len(line.watched)
-        there = line.learn(self._measured, self._level, self._expect.gains)
-        if len(line.watched) < awaited:
-            self._expect.forget()
-        if there is None:
-            return
-        if there.id in self._visited:
-            self._lines.remove(line)
-            self._converged += 1
-            return
-        self._visited[there.id] = None
-        line.go(there, self._expect.gains)
 
     # -- the state -------------------------------------------------------------------------------
 
@@ -269,10 +184,8 @@ class CoordinateDescent(Strategy):
             "starts": self._starts.save(),
             "starts_left": None if math.isinf(left) else int(left),
             "barren": self._barren,
-            "lines": [line.save() for line in self._lines],
-            "visited": list(self._visited),
-            "gains": [[dump_move((step,)), gain] for step, gain in self._expect.gains.items()],
-            "converged": self._converged,
+            "lines": self._lines.save(),
+            "expectations": self._expect.save(),
         }
         return dump_state(self.name, state)
 
@@ -283,15 +196,7 @@ class CoordinateDescent(Strategy):
             left = stored["starts_left"]
             self._starts_left = math.inf if left is None else int(left)
             self._barren = int(stored["barren"])
-            self._lines = [Line.load(line, self._ledger.workload) for line in stored["lines"]]
-            self._visited = {int(id): None for id in stored["visited"]}
-            self._expect.gains = {_only(load_move(move)): gain for move, gain in stored["gains"]}
-            self._measured = {told.id: told.measurement for told in self._ledger.told}
-            self._converged = int(stored["converged"])
+            self._lines.load(stored["lines"])
+            self._expect.load(stored["expectations"])
 
         load_state(self.name, state, read)
-
-
-def _only(move: Move) -> Step:
-    (step,) = move
-    return step

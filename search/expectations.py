@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schedlang.search.cost_model import energy
 from schedlang.search.decision_model import DecisionModel, site_values
 from schedlang.search.ledger import Ledger
-from schedlang.search.neighbourhood import Move, Step, steps_from
+from schedlang.search.neighbourhood import Move, Step, dump_move, load_move, steps_from
 from schedlang.trace import Trace
 
 Gains = dict[Step, float]
@@ -112,6 +112,17 @@ class Expectations:
     def forget(self) -> None:
         """Expect anew: the gains changed, or more was told."""
         self._cache.clear()
+
+    def save(self) -> list[Any]:
+        """The gains as JSON values; the model learns again from the ledger."""
+        return [[dump_move((step,)), gain] for step, gain in self.gains.items()]
+
+    def load(self, stored: Iterable[Any]) -> None:
+        """Continue with what ``save`` gave; the ledger is loaded before."""
+        self.gains = {}
+        for move, gain in stored:
+            (step,) = load_move(move)
+            self.gains[step] = float(gain)
 
     def _predict(self, trace: Trace, moves: Sequence[Move]) -> list[float]:
         here = site_values(trace)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import host
-from schedlang.targets.pool import Reply, Request, Slot, WorkerPool, idle_slots
+from schedlang.targets.pool import START_TIMEOUT, Reply, Request, Slot, WorkerPool, idle_slots
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target, as_target
-from schedlang.targets.timing import TimingPolicy
+from schedlang.targets.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.turns import Turns
+from schedlang.targets.verify_policy import Verify, check_verify, verify_factor
 from schedlang.targets.work import Requests, Work
 from schedlang.tvm.program import to_json
 
@@ -26,21 +27,9 @@ if TYPE_CHECKING:
 
     from schedlang.workload import Workload
 
-Verify = bool | Literal["all"]
-
-_VERIFY_FACTOR = 1.2
-_ALWAYS_VERIFIED = 4
 _CANDIDATES_A_WORKER = 8
 _MEMORY_PART = 0.8
 _LEAST_MEMORY = 2 << 30
-_START_TIMEOUT = 300.0
-_REFERENCE_POLICY = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1)
-
-
-def check_verify(verify: Any) -> None:
-    """TargetError for what is no value of ``verify``."""
-    if verify not in (True, False, "all"):
-        raise TargetError(f"verify={verify!r}; choose True, False or 'all'")
 
 
 class LocalCPU:
@@ -156,11 +145,11 @@ class LocalCPU:
     def reference_latency(self) -> float:
         """Median latency of the unscheduled program in seconds; measured when first asked for."""
         if self._reference_latency is None:
-            header = {"request": "time_reference", "policy": asdict(_REFERENCE_POLICY)}
-            reply = self._pool.ask(self._pool.ready(), Request(header, timeout=_START_TIMEOUT))
+            header = {"request": "time_reference", "policy": asdict(REFERENCE_TIMING)}
+            reply = self._pool.ask(self._pool.ready(), Request(header, timeout=START_TIMEOUT))
             if not reply.ok:
                 raise TargetError(
-                    f"the unscheduled program cannot be timed: {reply.message(_START_TIMEOUT)}"
+                    f"the unscheduled program cannot be timed: {reply.message(START_TIMEOUT)}"
                 )
             self._reference_latency = Measurement(
                 -1, Status.OK, tuple(reply.header["samples"])
@@ -197,7 +186,7 @@ class LocalCPU:
             ],
         }
         program = to_json(self.workload.mod).encode()
-        return Request(header, (program,), _START_TIMEOUT)
+        return Request(header, (program,), START_TIMEOUT)
 
     def _check_start(self, reply: dict[str, Any]) -> None:
         if reply["threads"] != self.target.cores:
@@ -284,11 +273,7 @@ class LocalCPU:
             yield self._result(work, reply)
 
     def _run_request(self, work: Work) -> Request:
-        factor: float | None = _VERIFY_FACTOR
-        if self._verify is False:
-            factor = None
-        elif self._verify == "all" or self._measured < _ALWAYS_VERIFIED:
-            factor = math.inf
+        factor = verify_factor(self._verify, self._measured)
         return self._requests.run(work, self.best_so_far, factor)
 
     def _result(self, work: Work, reply: Reply) -> Measurement:

@@ -14,6 +14,9 @@ from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Status
 from schedlang.targets.worker_process import LOCAL_PROGRAM, WorkerProcess, wait_any
 
+START_TIMEOUT = 300.0
+"""Seconds for what is done once with the unscheduled program, which may be very slow."""
+
 _SETTLE_TIMEOUT = 10.0
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from schedlang.errors import TargetError
 from schedlang.targets.rpc_service import parse_address
-from schedlang.targets.worker_process import TAIL_BYTES, _environment, _kill
+from schedlang.targets.worker_process import TAIL_BYTES, kill_group, worker_environment
 from schedlang.tvm import rpc
 
 LOOPBACK = "127.0.0.1"
@@ -48,7 +48,7 @@ class Service:
     def stop(self) -> None:
         """Kill it with all its processes; safe to call twice."""
         if self._process.returncode is None:
-            _kill(self._process)
+            kill_group(self._process)
 
 
 def tracker_address(tracker: Tracker) -> tuple[str, int]:
@@ -160,7 +160,7 @@ def _spawn(arguments: Sequence[str], address: tuple[str, int], folder: Path) -> 
             stdout=output,
             stderr=output,
             # TVM keeps uploads in a folder that a killed server does not remove.
-            env={**_environment(1), "TMPDIR": str(folder)},
+            env={**worker_environment(1), "TMPDIR": str(folder)},
             start_new_session=True,
         )
     return Service(address, process, log)

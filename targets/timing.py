@@ -63,6 +63,10 @@ class TimingPolicy:
             )
 
 
+REFERENCE_TIMING = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1)
+"""For the unscheduled program, whose latency is only told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Samples in seconds per call; ``gave_up`` when it is surely slower than the best so far."""

@@ -52,11 +52,11 @@ class WorkerProcess:
             raise TargetError("sys.executable is empty: no Python to start workers with")
         self.exited = False
         self._garbled = False
-        environment = _environment(threads)
+        environment = worker_environment(threads)
         if scratch is not None:
             environment["TMPDIR"] = str(scratch)
         self._process = _spawner().submit(_spawn, program, environment).result()
-        self._finalizer = weakref.finalize(self, _kill, self._process)
+        self._finalizer = weakref.finalize(self, kill_group, self._process)
         self._decoder = Decoder()
         self._outgoing = memoryview(b"")
         self._replies: list[Message] = []
@@ -184,7 +184,7 @@ def _read_some(descriptor: int) -> bytes | None:
         return None
 
 
-def _environment(threads: int) -> dict[str, str]:
+def worker_environment(threads: int) -> dict[str, str]:
     environment = dict(os.environ)
     environment["TVM_NUM_THREADS"] = str(threads)
     environment.setdefault("TVM_THREAD_POOL_SPIN_COUNT", _SPIN_COUNT)
@@ -223,7 +223,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_spawner.cache_clear)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to everything that the worker started and to its process group, then reap."""
     escaped = _descendants(process.pid)
     for kill, number in ((os.killpg, process.pid), *((os.kill, child) for child in escaped)):

@@ -9,7 +9,7 @@ from schedlang.database import Database, Record
 from schedlang.errors import SchedlangError
 from schedlang.leaders import Leaders
 from schedlang.search import Proposal
-from schedlang.targets.local_cpu import Verify
+from schedlang.targets.verify_policy import Verify
 from schedlang.tune.journal import Journal
 from schedlang.tvm.program import structural_key
 

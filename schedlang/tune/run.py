@@ -18,7 +18,7 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.progress import ProgressBar
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.targets import LocalCPU
-from schedlang.targets.local_cpu import Verify
+from schedlang.targets.verify_policy import Verify
 from schedlang.tune.journal import Journal
 from schedlang.tune.known import Known
 from schedlang.tune.records import as_measurement, as_record

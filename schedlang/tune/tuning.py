@@ -18,7 +18,7 @@ from schedlang.space import Space
 from schedlang.stored import put_program
 from schedlang.targets import LocalCPU, Target, as_target
 from schedlang.targets.cpu_space import cpu_space
-from schedlang.targets.local_cpu import Verify, check_verify
+from schedlang.targets.verify_policy import Verify, check_verify
 from schedlang.tune.identity import identity
 from schedlang.tune.journal import Journal, as_run
 from schedlang.tune.outcome import ending_of, result_of, stored_result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -23,6 +22,7 @@ from schedlang.tvm.program import structural_key
 from schedlang.workload import Workload
 from schedlang.workloads import matmul
 from tests.search.analytic_models import MODELS, OTHER_READINGS, SIDES, TILES, Cost, positive
+from tests.search.made_up import timed
 
 Latency = Callable[[Trace], float]
 ALL_MODELS = {**MODELS, **OTHER_READINGS}
@@ -50,13 +50,6 @@ def at(workload: Workload, h: int, w: int) -> Trace:
     return TILES.sample(workload, decisions={"h": h, "w": w}).trace
 
 
-def outcome(proposal: Proposal, latency: float, noise: float = 0.0, samples: int = 5) -> Outcome:
-    """Noise is relative, and only ever adds time."""
-    rng = random.Random(proposal.id)
-    drawn = tuple(latency * (1 + abs(rng.gauss(0, noise))) for _ in range(samples))
-    return Outcome(proposal.id, Measurement(proposal.id, Status.OK, drawn))
-
-
 def descend(
     strategy: CoordinateDescent, latency: Latency, n: int = 8, noise: float = 0.0
 ) -> list[Proposal]:
@@ -65,7 +58,7 @@ def descend(
     while strategy.finished is None:
         asked = strategy.ask(n)
         proposals += asked
-        strategy.tell([outcome(p, latency(p.trace), noise) for p in asked])
+        strategy.tell([timed(p.id, latency(p.trace), noise) for p in asked])
     return proposals
 
 
@@ -197,23 +190,23 @@ def far_sides(trace: Trace) -> float:
 def test_it_moves_on_before_the_neighbourhood_is_known(workload: Workload) -> None:
     strategy = one_line(workload, at(workload, 51, 51))
     (start,) = strategy.ask(8)
-    strategy.tell([outcome(start, far_sides(start.trace))])
+    strategy.tell([timed(start.id, far_sides(start.trace))])
     around = strategy.ask(8)
     assert sorted(tiles_of(around)) == [(46, 51), (51, 46), (51, 56), (56, 51)]
     (faster,) = [p for p in around if p.trace.decisions["h"] == 56]
-    strategy.tell([outcome(faster, far_sides(faster.trace))])
+    strategy.tell([timed(faster.id, far_sides(faster.trace))])
     assert strategy.ask(1)[0].trace.decisions == {"h": 61, "w": 51}
     late = [p for p in around if p is not faster]
-    strategy.tell([outcome(p, 1.0 if p.trace.decisions["w"] == 46 else 400.0) for p in late])
+    strategy.tell([timed(p.id, 1.0 if p.trace.decisions["w"] == 46 else 400.0) for p in late])
     assert all(w < 46 or h != 51 for h, w in tiles_of(strategy.ask(2))), "a late one is better yet"
 
 
 def test_speculation_fills_the_batch_in_the_direction_of_the_last_step(workload: Workload) -> None:
     """3.4: the neighbourhood of the point ahead, once the own one is proposed."""
     strategy = one_line(workload, at(workload, 51, 51))
-    strategy.tell([outcome(p, 100.0) for p in strategy.ask(1)])
+    strategy.tell([timed(p.id, 100.0) for p in strategy.ask(1)])
     around = strategy.ask(4)
-    strategy.tell([outcome(p, 50.0 if p.trace.decisions["h"] == 56 else 200.0) for p in around])
+    strategy.tell([timed(p.id, 50.0 if p.trace.decisions["h"] == 56 else 200.0) for p in around])
     asked = tiles_of(strategy.ask(8))
     assert sorted(asked[:3]) == [(56, 46), (56, 56), (61, 51)]
     assert asked[3:] == [(66, 51), (61, 46), (61, 56)]
@@ -225,7 +218,7 @@ def test_it_speculates_only_while_it_waits(workload: Workload) -> None:
         asked = strategy.ask(n)
         assert len(asked) == n
         best = (56, 51)
-        strategy.tell([outcome(p, 1.0 if tiles_of([p]) == [best] else 2.0) for p in asked])
+        strategy.tell([timed(p.id, 1.0 if tiles_of([p]) == [best] else 2.0) for p in asked])
     assert strategy.ask(8) == []
     assert strategy.finished == "1 line converged; best 1 s after 8 measurements"
 
@@ -234,14 +227,14 @@ def test_the_number_of_pending_proposals_is_limited(workload: Workload) -> None:
     strategy = CoordinateDescent(ORDINARY, workload, pending=3)
     first = strategy.ask(32)
     assert len(first) == 3 and strategy.ask(32) == []
-    strategy.tell([outcome(first[1], 1.0)])
+    strategy.tell([timed(first[1].id, 1.0)])
     assert len(strategy.ask(32)) == 1
 
 
 def test_steps_that_gained_are_taken_together(workload: Workload) -> None:
     strategy = one_line(workload, at(workload, 51, 51))
-    strategy.tell([outcome(p, far_sides(p.trace)) for p in strategy.ask(1)])
-    strategy.tell([outcome(p, far_sides(p.trace)) for p in strategy.ask(4)])
+    strategy.tell([timed(p.id, far_sides(p.trace)) for p in strategy.ask(1)])
+    strategy.tell([timed(p.id, far_sides(p.trace)) for p in strategy.ask(4)])
     assert (56, 56) in tiles_of(strategy.ask(2))
 
 
@@ -272,7 +265,7 @@ def test_failed_neighbours_and_few_samples_are_no_obstacle(workload: Workload) -
                 failed = Measurement(p.id, Status.CRASHED, message="made up")
                 strategy.tell([Outcome(p.id, failed)])
             else:
-                strategy.tell([outcome(p, far_sides(p.trace), 1e-4, samples=2 + h % 3)])
+                strategy.tell([timed(p.id, far_sides(p.trace), 1e-4, samples=2 + h % 3)])
     assert (96, 96) in tiles_of(proposals)
 
 
@@ -281,7 +274,7 @@ def test_several_lines_share_a_batch_and_end_where_they_meet(workload: Workload)
     strategy = CoordinateDescent(TILES, workload, lines=3, pending=8, restarts=0, start=starts)
     asked = strategy.ask(8)
     assert tiles_of(asked) == [(1, 1), (96, 1), (41, 51)]
-    strategy.tell([outcome(p, far_sides(p.trace)) for p in asked])
+    strategy.tell([timed(p.id, far_sides(p.trace)) for p in asked])
     around = tiles_of(strategy.ask(6))
     assert sum(abs(h - 41) + abs(w - 51) <= 5 for h, w in around) == 4
     assert len(around) == 6, "the best line has four neighbours; others fill the batch"

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.expectations import Expectations
@@ -17,6 +16,7 @@ from schedlang.testing.strategy import made_up_outcome
 from schedlang.trace import Trace
 from schedlang.workload import Workload
 from tests.search.analytic_models import TILES
+from tests.search.made_up import enter, timed
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,7 @@ def learned(workload: Workload, sides: tuple[int, ...]) -> Expectations:
     ledger = Ledger(workload)
     for h in sides:
         for w in sides:
-            proposal = ledger.admit(TILES.sample(workload, decisions={"h": h, "w": w}))
-            assert proposal is not None
-            samples = (1 / h,) * 3
-            ledger.settle([Outcome(proposal.id, Measurement(proposal.id, Status.OK, samples))])
+            enter(ledger, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
     return Expectations(ledger, 0)
 
 
@@ -97,8 +94,7 @@ def test_hopeless_steps_are_left_out_while_lines_start_elsewhere(
 
 def flat(number: int, h: int) -> Outcome:
     """Ten times slower below 96."""
-    latency = 1.0 if h >= 96 else 10.0
-    return Outcome(number, Measurement(number, Status.OK, (latency,) * 5))
+    return timed(number, 1.0 if h >= 96 else 10.0)
 
 
 def test_a_descent_that_learned_goes_on_where_it_was_saved(workload: Workload) -> None:
@@ -127,10 +123,8 @@ def test_what_it_learned_depends_on_how_many_were_told_alone(workload: Workload)
     often, once = Expectations(ledger, 0), Expectations(ledger, 0)
     for h in range(1, 96, 5):
         for w in range(1, 26, 5):
-            proposal = ledger.admit(TILES.sample(workload, decisions={"h": h, "w": w}))
-            assert proposal is not None
-            samples = (1 / (h + 2 * w),) * 3
-            ledger.settle([Outcome(proposal.id, Measurement(proposal.id, Status.OK, samples))])
+            schedule = TILES.sample(workload, decisions={"h": h, "w": w})
+            enter(ledger, schedule, 1 / (h + 2 * w))
             often.learn()
     here = at(workload, 31, 31)
     assert often.of_steps(here) == once.of_steps(here)

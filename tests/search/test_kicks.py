@@ -20,6 +20,7 @@ from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.tvm.program import structural_key
 from schedlang.workload import Workload
 from tests.search.analytic_models import TILES
+from tests.search.made_up import enter, timed
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +32,7 @@ def told(workload: Workload, count: int, space: Space) -> Ledger:
     """A ledger of draws, the later ones faster."""
     ledger = Ledger(workload)
     for seed in range(count):
-        proposal = ledger.admit(space.sample(workload, seed=seed))
-        if proposal is not None:
-            latency = 1.0 / (1 + proposal.id)
-            ledger.settle(
-                [Outcome(proposal.id, Measurement(proposal.id, Status.OK, (latency,) * 3))]
-            )
+        enter(ledger, space.sample(workload, seed=seed), 1.0 / (1 + seed))
     return ledger
 
 
@@ -73,10 +69,7 @@ def test_what_was_proposed_is_not_wanted_again(workload: Workload) -> None:
         for b in range(8):
             if (a, b) not in left:
                 schedule = space.sample(workload, decisions={"a": a, "b": b})
-                proposal = ledger.admit(schedule)
-                assert proposal is not None
-                samples = (1.0 + abs(a - 5) + abs(b - 5),) * 3
-                ledger.settle([Outcome(proposal.id, Measurement(proposal.id, Status.OK, samples))])
+                enter(ledger, schedule, 1.0 + abs(a - 5) + abs(b - 5))
     kicks, rng = Kicks(space, ledger, Expectations(ledger, 0)), random.Random(0)
     found = set()
     for _ in range(2):
@@ -104,11 +97,7 @@ def test_they_are_where_the_model_of_decisions_expects_most(workload: Workload) 
     ledger = Ledger(workload)
     for h in (1, 21, 41, 61, 91):
         for w in (1, 21, 41, 61, 91):
-            proposal = ledger.admit(TILES.sample(workload, decisions={"h": h, "w": w}))
-            assert proposal is not None
-            latency = 1 / h
-            measured = Measurement(proposal.id, Status.OK, (latency, latency, latency))
-            ledger.settle([Outcome(proposal.id, measured)])
+            enter(ledger, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
     kicks, rng = Kicks(TILES, ledger, Expectations(ledger, 0)), random.Random(0)
     found = [kicks.next(rng) for _ in range(8)]
     assert all(one is not None and one.trace.decisions["h"] >= 61 for one in found)
@@ -130,7 +119,5 @@ def test_a_descent_with_them_sees_the_whole_of_a_small_space(workload: Workload)
         for proposal in strategy.ask(4):
             a, b = (proposal.trace.decisions[site] for site in ("a", "b"))
             seen.add((a, b))
-            latency = 1.0 + (a - 2) ** 2 + (b - 6) ** 2
-            measured = Measurement(proposal.id, Status.OK, (latency,) * 5)
-            strategy.tell([Outcome(proposal.id, measured)])
+            strategy.tell([timed(proposal.id, 1.0 + (a - 2) ** 2 + (b - 6) ** 2)])
     assert len(seen) == 64

@@ -18,7 +18,7 @@ from tvm.ir import IRModule
 
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.targets import Target, rpc, rpc_fleet
+from schedlang.targets import Target, rpc_crew, rpc_fleet
 from schedlang.targets.rpc import RPC
 from schedlang.targets.rpc_fleet import Service, start_server, start_tracker
 from schedlang.targets.timing import TimingPolicy
@@ -114,7 +114,7 @@ def group(leader: int) -> set[int]:
 
 
 def workers(measurer: RPC) -> set[int]:
-    return {slot.process.pid for slot in measurer._pool.slots if slot.process is not None}
+    return {slot.process.pid for slot in measurer._crew.pool.slots if slot.process is not None}
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
@@ -188,7 +188,7 @@ def test_a_candidate_that_hangs(strict: RPC, good: IRModule) -> None:
 def test_a_server_that_hangs(
     strict: RPC, servers: list[Service], good: IRModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpc, "_CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(rpc_crew, "_CONNECT_SECONDS", 1.0)
     assert all(m.ok for m in measured(strict, good, good).values())
     before = strict.runs.copy()
     os.killpg(servers[0].pid, signal.SIGSTOP)
@@ -206,7 +206,7 @@ def registered(measurer: RPC) -> list[tuple[str, int]]:
 
 def test_a_killed_worker_here_is_a_status_and_replaced(strict: RPC, good: IRModule) -> None:
     assert all(m.ok for m in measured(strict, good).values())
-    for slot in strict._pool.slots:
+    for slot in strict._crew.pool.slots:
         if slot.process is not None:
             os.kill(slot.process.pid, signal.SIGKILL)
     lost = measured(strict, good, good)
@@ -256,7 +256,7 @@ def test_a_server_that_is_killed_costs_no_candidate(workload: Workload, tracker:
 
 
 def running(measurer: RPC) -> set[str]:
-    return {work.server for work, stage in list(measurer._jobs.values()) if stage == "run"}
+    return {work.server for work, stage in list(measurer._crew.jobs.values()) if stage == "run"}
 
 
 def test_the_unscheduled_program_can_be_timed(strict: RPC) -> None:
@@ -319,7 +319,7 @@ def test_an_abandoned_iteration_leaves_nothing_behind(strict: RPC, good: IRModul
     iteration = strict.measure([Candidate(number, good) for number in range(4)])
     assert next(iteration).ok
     iteration.close()  # type: ignore[attr-defined]
-    assert not strict._jobs and all(slot.request is None for slot in strict._pool.slots)
+    assert not strict._crew.jobs and all(slot.request is None for slot in strict._crew.pool.slots)
     assert all(m.ok for m in measured(strict, good, good).values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from schedlang.errors import NotApplicable, SpaceError
@@ -13,6 +14,30 @@ from schedlang.schedule import Schedule
 from schedlang.tvm import analysis
 
 At = Literal["block", "root"]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a module did at one place.
+
+    Attributes
+    ----------
+    module: its name.
+    block: where it was; empty at the root.
+    instructions: how many it recorded there.
+    reason: why it does not apply there, as ``NotApplicable`` says; None where it does.
+    """
+
+    module: str
+    block: str
+    instructions: int = 0
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.module} at {self.block or 'the root'}"
+        if self.reason is not None:
+            return f"{where}: does not apply" + (self.reason and f", {self.reason}")
+        return f"{where}: {self.instructions} instruction{'s' * (self.instructions != 1)}"
 
 
 class Module:
@@ -89,25 +114,24 @@ class Module:
         """The same module under another name, to use it twice in a space."""
         return Module(self.function, name=name, at=self.at, options=self.options)
 
-    def visit(self, sch: Schedule) -> None:
+    def visit(self, sch: Schedule) -> list[Visit]:
         """Apply it wherever it applies: at the root, or at every block in post-order.
 
         Where it raises ``NotApplicable``, what it did there is undone. Blocks that it removes or
         adds on the way are skipped.
         """
         if self.at == "root":
-            self._attempt(sch)
-            return
-        for name in block_names(sch):
-            if name in block_names(sch):
-                self._attempt(sch, name)
+            return [self._attempt(sch)]
+        return [self._attempt(sch, name) for name in block_names(sch) if name in block_names(sch)]
 
-    def _attempt(self, sch: Schedule, *location: str) -> None:
+    def _attempt(self, sch: Schedule, block: str = "") -> Visit:
         mark = sch.mark()
         try:
-            self(sch, *(self._block(sch, name) for name in location))
-        except NotApplicable:
+            self(sch, *([self._block(sch, block)] if block else []))
+        except NotApplicable as error:
             sch.rollback(mark)
+            return Visit(self.name, block, reason=str(error))
+        return Visit(self.name, block, sch.mark()[0] - mark[0])
 
     def _block(self, sch: Schedule, name: str) -> BlockRV:
         with sch.within(self.name):

@@ -151,4 +151,5 @@ class TuneResult:
             lines.append(f"  time        {', '.join(shares)}")
         if self._best is not None and self._best.finals is not None:
             lines.append(f"  finals      {self._best.finals}")
+        lines.append(f"  ended       {self.finished}")
         return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.deciders import Decider, Draw, Path, option_label
 from schedlang.errors import SpaceError
-from schedlang.module import At, Module
+from schedlang.module import At, Module, Visit
 from schedlang.schedule import Schedule
 from schedlang.trace import Trace
 from schedlang.workload import Workload
@@ -144,6 +144,15 @@ class Space:
         sch = Schedule(workload, decider=decider)
         self.apply(sch)
         return sch
+
+    def explain(self, workload: Workload | Any, seed: int = 0) -> list[Visit]:
+        """What each module did at each block in one run of the program, in order; print them.
+
+        Where a module does not apply, the reason that it gave is there. Another seed takes other
+        choices, after which other modules may apply.
+        """
+        sch = Schedule(workload, decider=Draw(random.Random(seed)))
+        return [visit for module in self.modules for visit in module.visit(sch)]
 
     def sketches(
         self, workload: Workload | Any, seed: int = 0, limit: int = MAX_SKETCHES

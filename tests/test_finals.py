@@ -203,7 +203,7 @@ def test_a_run_ends_with_finals() -> None:
     assert best.p_value == best.finals.p_value
     assert best.runner_up in result.records and best.runner_up != best.record
     assert {len(finalist.samples) for finalist in best.finals.ranking} != {0}
-    assert str(result).splitlines()[-1] == f"  finals      {best.finals}"
+    assert str(result).splitlines()[-2] == f"  finals      {best.finals}"
 
 
 def test_finals_can_be_left_out() -> None:

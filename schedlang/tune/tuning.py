@@ -31,6 +31,7 @@ from schedlang.workloads.construct import as_workload
 
 TRIALS = 64
 BATCH = 16
+_MOST_REASONS = 4
 
 
 def default_space(target: Target | str = "cpu") -> Space:
@@ -147,12 +148,24 @@ def tune(
         measurer = stack.enter_context(_opened(measurer, workload, target, verify, seed))
         with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
             finished = run.search(measurer, trials, batch, bar, finals=finals > 0)
+        if strategy.finished is not None and len(run.records) == 1:
+            finished += _why_nothing(space, workload)
         if finals:
             run.hold_finals(measurer)
         result = result_of(run, target, measurer, finished)
         if run.journal is not None:
             run.journal.finish(ending_of(run, result))
         return result
+
+
+def _why_nothing(space: Space, workload: Workload) -> str:
+    """Why a space holds the unscheduled program alone; empty where modules did something."""
+    visits = space.explain(workload)
+    if any(visit.instructions for visit in visits):
+        return ""
+    said = "; ".join(map(str, visits[:_MOST_REASONS]))
+    more = len(visits) - _MOST_REASONS
+    return f"; no module did anything: {said}" + (f"; and {more} more" if more > 0 else "")
 
 
 def _search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -> object:

@@ -219,3 +219,37 @@ def test_a_drawn_module_that_does_not_apply_leaves_nothing() -> None:
         assert set(trace.choices.values()) <= {"last"}
         replayed: Any = trace.replay()
         assert replayed.trace == trace
+
+
+# -- what modules did ----------------------------------------------------------------------------
+
+
+def test_a_space_explains_what_its_modules_did() -> None:
+    space = sl.Space([tile, never, last.renamed("end")])
+    assert list(map(str, space.explain(product()))) == [
+        "tile at C: 4 instructions",
+        "never at C: does not apply, never",
+        "end at C: 2 instructions",
+    ]
+    visits = space.explain(convolution())
+    assert [visit.module for visit in visits] == ["tile"] * 6 + ["never"] * 6 + ["end"] * 6
+    assert [v.block for v in visits[:6]] == [v.block for v in visits[6:12]]
+    assert [visit.reason for visit in visits[6:12]] == ["never"] * 6
+
+
+def test_what_was_undone_is_no_instruction() -> None:
+    @sl.module(at="root")
+    def regrets(sch: sl.Schedule) -> None:
+        note(sch, sch.get_block("C"), "seen")
+        raise sl.NotApplicable
+
+    (visit,) = sl.Space([regrets]).explain(product())
+    assert (visit.block, visit.instructions, visit.reason) == ("", 0, "")
+    assert str(visit) == "regrets at the root: does not apply"
+
+
+def test_choices_of_an_explanation_follow_the_seed() -> None:
+    space = sl.Space([sl.Stochastic([tile, never], name="either")])
+    found = {space.explain(product(), seed)[0].reason for seed in range(20)}
+    assert found == {None, "never"}
+    assert space.explain(product(), 7) == space.explain(product(), 7)

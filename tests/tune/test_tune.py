@@ -162,3 +162,23 @@ def test_a_database_of_ones_own_stays_open(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "tuning matmul" in shown.err and "2/2" in shown.err and "GFLOPS" in shown.err
+
+
+def test_a_run_says_when_no_module_did_anything(workload: sl.Workload) -> None:
+    @sl.module
+    def for_vectors(sch: sl.Schedule, block: sl.BlockRV) -> None:
+        raise sl.NotApplicable(f"it has {len(sch.get_loops(block))} loops, not 1")
+
+    found = sl.tune(workload, space=for_vectors, trials=4, finals=0)
+    assert len(found.records) == 1
+    said = "; no module did anything: for_vectors at C: does not apply, it has 3 loops, not 1"
+    assert found.finished.endswith(said)
+    assert said in str(found)
+    some = sl.tune(workload, space=note_one, trials=4, finals=0)
+    assert len(some.records) == 1 and "no module" not in some.finished
+
+
+@sl.module
+def note_one(sch: sl.Schedule, block: sl.BlockRV) -> None:
+    """The same program each time."""
+    sch.annotate(block, "one", 1)

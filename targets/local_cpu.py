@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import host
+from schedlang.targets.patience import Patience
 from schedlang.targets.pool import START_TIMEOUT, Reply, Request, Slot, WorkerPool, idle_slots
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target, as_target
@@ -46,6 +47,8 @@ class LocalCPU:
     target: a Target, its name, or one of TVM's of kind llvm; it must be this machine.
     workers: number of worker processes; by default the number of cores.
     build_timeout, run_timeout: seconds; ``run_timeout`` holds for all runs of a candidate together.
+    slow_build: a build is given up when it takes so many times as long as half of those before, and
+        5 seconds: what takes long to compile is too large to be fast. ``math.inf`` for never.
     memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
         the memory that is free now, but at least 2 GiB; None for no limit.
     verify: True compares the results of the first few candidates and of those whose latency is at
@@ -75,6 +78,7 @@ class LocalCPU:
         workers: int | None = None,
         build_timeout: float = 30.0,
         run_timeout: float = 10.0,
+        slow_build: float = 20.0,
         memory_bytes: int | Literal["share"] | None = "share",
         verify: Verify = True,
         timing: TimingPolicy | None = None,
@@ -84,6 +88,8 @@ class LocalCPU:
         check_verify(verify)
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
+        if not slow_build > 1:
+            raise TargetError(f"slow_build={slow_build}; give more than 1, or math.inf")
         self.workload = workload
         self.target = as_target(target)
         self.target.check_present()
@@ -92,6 +98,7 @@ class LocalCPU:
         self.seconds = {"start": 0.0, "build": 0.0, "run": 0.0}
         self._verify: Verify = verify
         self._requests = Requests(timing or TimingPolicy(), build_timeout, run_timeout)
+        self._patience = Patience(build_timeout, slow_build)
         self._recycle_after = recycle_after
         self._measured = 0
         self._serials = itertools.count()
@@ -228,12 +235,17 @@ class LocalCPU:
                 pool.submit(slot, request)
             started = time.perf_counter()
             part = "build" if building else "start"
+            limit = self._patience.limit
+            for slot in pool.slots:
+                if slot.serial in building:
+                    pool.shorten(slot, limit)
             ended = pool.wait(self.deadline)
             self.seconds[part] += time.perf_counter() - started
             for slot, reply in ended:
                 work = building.pop(slot.serial)
                 work.build_seconds = reply.seconds
                 if reply.ok:
+                    self._patience.note(reply.seconds)
                     built.append((slot, work))
                     continue
                 if reply.lost:
@@ -243,7 +255,8 @@ class LocalCPU:
                     work.suspect = True
                     queue.appendleft(work)
                 else:
-                    failed.append(self._requests.failure(work, reply, building=True))
+                    late = self._patience.describe() if reply.timed_out else None
+                    failed.append(self._requests.failure(work, reply, building=True, late=late))
         return failed, built
 
     def _run_built(

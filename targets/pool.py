@@ -6,7 +6,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,11 @@ class WorkerPool:
         """Send a request to an idle worker."""
         slot.requests += 1
         self._send(slot, request)
+
+    def shorten(self, slot: Slot, timeout: float) -> None:
+        """Give up on the request of a busy worker after so many seconds, if that is sooner."""
+        if slot.request is not None and timeout < slot.request.timeout:
+            slot.request = replace(slot.request, timeout=timeout)
 
     def wait(self, until: float = math.inf) -> list[tuple[Slot, Reply]]:
         """Wait until a request ends or a worker is ready; returns the requests that ended.

@@ -84,15 +84,17 @@ class Requests:
         }
         return Request(header, timeout=self.run_timeout, executes=True)
 
-    def failure(self, work: Work, reply: Reply, *, building: bool) -> Measurement:
-        """The measurement of a candidate whose request failed."""
+    def failure(
+        self, work: Work, reply: Reply, *, building: bool, late: str | None = None
+    ) -> Measurement:
+        """The measurement of a candidate whose request failed; ``late`` says how it timed out."""
         timeout = self.build_timeout if building else self.run_timeout
-        late = Status.BUILD_TIMEOUT if building else Status.RUN_TIMEOUT
+        timed_out = Status.BUILD_TIMEOUT if building else Status.RUN_TIMEOUT
         return Measurement(
             work.candidate.id,
-            late if reply.timed_out else reply.status,
+            timed_out if reply.timed_out else reply.status,
             tuple(reply.header.get("samples", ())),
-            reply.message(timeout),
+            late or reply.message(timeout),
             reply.stderr,
             build_seconds=reply.seconds if building else work.build_seconds,
             run_seconds=0.0 if building else reply.seconds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import Counter
@@ -61,6 +62,7 @@ def _run() -> Iterator[Run]:
         workers=2,
         build_timeout=6.0,
         run_timeout=2.0,
+        slow_build=math.inf,
         memory_bytes=600 << 20,
         verify="all",
         timing=QUICK,

@@ -112,10 +112,9 @@ class Space:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def apply(self, sch: Schedule) -> None:
-        """Visit each module in order on a schedule."""
-        for module in self.modules:
-            module.visit(sch)
+    def apply(self, sch: Schedule) -> list[Visit]:
+        """Visit each module in order on a schedule; what each did, place by place."""
+        return [visit for module in self.modules for visit in module.visit(sch)]
 
     def sample(
         self,
@@ -151,8 +150,7 @@ class Space:
         Where a module does not apply, the reason that it gave is there. Another seed takes other
         choices, after which other modules may apply.
         """
-        sch = Schedule(workload, decider=Draw(random.Random(seed)))
-        return [visit for module in self.modules for visit in module.visit(sch)]
+        return self.apply(Schedule(workload, decider=Draw(random.Random(seed))))
 
     def sketches(
         self, workload: Workload | Any, seed: int = 0, limit: int = MAX_SKETCHES

@@ -79,4 +79,4 @@ class StartingPoints:
         load_rng(self._rng, stored["rng"])
         self._at_origin = bool(stored["at_origin"])
         self._given = [Trace.from_json(text, self._ledger.workload) for text in stored["given"]]
-        self._draws_left = int(stored.get("draws_left", 0))
+        self._draws_left = int(stored["draws_left"])

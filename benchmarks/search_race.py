@@ -93,6 +93,7 @@ class Race:
                 self._run_unit(name, seed, number, len(units), started)
             if seed == self.seeds[-1]:
                 print_workload(name, self.searches, self.trials, self.rows, self.finals)
+        self._save()  # what was resumed may be all there is
 
     def _run_unit(self, name: str, seed: int, number: int, count: int, started: float) -> None:
         workload = sl.workloads.get(name)

@@ -15,13 +15,12 @@ from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import host
 from schedlang.targets.patience import Patience
 from schedlang.targets.pool import START_TIMEOUT, Reply, Request, Slot, WorkerPool, idle_slots
-from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target, as_target
 from schedlang.targets.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.turns import Turns
 from schedlang.targets.verify_policy import Verify, check_verify, verify_factor
 from schedlang.targets.work import Requests, Work
-from schedlang.tvm.program import to_json
+from schedlang.targets.worker_start import start_request
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -88,8 +87,6 @@ class LocalCPU:
         check_verify(verify)
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
-        if not slow_build > 1:
-            raise TargetError(f"slow_build={slow_build}; give more than 1, or math.inf")
         self.workload = workload
         self.target = as_target(target)
         self.target.check_present()
@@ -106,7 +103,14 @@ class LocalCPU:
         size = workers or self.target.cores
         if memory_bytes == "share":
             memory_bytes = _share_of_memory(size)
-        start = self._start_request(memory_bytes, seed)
+        start = start_request(
+            workload,
+            self.target,
+            seed,
+            reference=verify is not False,
+            memory_bytes=memory_bytes,
+            cpus=list(self.target.cpus),
+        )
         self._pool = WorkerPool(size, self.target.cores, start, self._check_start)
 
     @property
@@ -177,23 +181,6 @@ class LocalCPU:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _start_request(self, memory_bytes: int | None, seed: int) -> Request:
-        header = {
-            "request": "start",
-            "memory_bytes": memory_bytes,
-            "cpus": list(self.target.cpus),
-            "llvm": self.target.llvm_options(),
-            "seed": seed,
-            "reference": self._verify is not False,
-            "shortest_time": shortest_time(self.workload, self.target),
-            "args": [
-                {"name": arg.name, "shape": list(arg.shape), "dtype": arg.dtype, "role": arg.role}
-                for arg in self.workload.args
-            ],
-        }
-        program = to_json(self.workload.mod).encode()
-        return Request(header, (program,), START_TIMEOUT)
 
     def _check_start(self, reply: dict[str, Any]) -> None:
         if reply["threads"] != self.target.cores:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from bisect import insort
 
+from schedlang.errors import TargetError
+
 # Before so many are known the median says little, and nothing shorter than this is worth a worker:
 # giving up kills it, and a new one takes some seconds to start.
 _KNOWN = 8
@@ -20,12 +22,15 @@ class Patience:
     Parameters
     ----------
     most: seconds for any build.
-    factor: so many times the median is too long; infinity for never.
+    factor: so many times the median is too long; infinity for never. Measurers call it
+        ``slow_build``.
+
+    Raises ``TargetError`` for a factor that half of the builds would exceed.
     """
 
     def __init__(self, most: float, factor: float) -> None:
         if not factor > 1:
-            raise ValueError(f"factor={factor}; give more than 1")
+            raise TargetError(f"slow_build={factor}; give more than 1, or math.inf")
         self._most = most
         self._factor = factor
         self._seconds: list[float] = []

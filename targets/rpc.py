@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.targets.pool import START_TIMEOUT, Reply, Request, WorkerPool
-from schedlang.targets.roofline import shortest_time
+from schedlang.targets.pool import START_TIMEOUT, Reply, WorkerPool
 from schedlang.targets.rpc_crew import Crew, Limits
 from schedlang.targets.rpc_fleet import Tracker, find_servers, is_here, tracker_address
 from schedlang.targets.rpc_work import Work, explain
 from schedlang.targets.target import Target, as_target
 from schedlang.targets.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.verify_policy import Verify, check_verify, verify_factor
+from schedlang.targets.worker_start import start_request
 from schedlang.tvm.program import to_json
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class RPC:
     builders: number of programs that are built at once; by default this machine's cores.
     build_timeout, run_timeout: seconds; ``run_timeout`` holds for all that happens on the server
         with one candidate: sending it, its runs, and fetching its results.
+    slow_build: as for ``LocalCPU``: a build is given up when it takes so many times as long as half
+        of those before, and 5 seconds.
     server_timeout: seconds without any server before ``measure`` gives up.
     verify: True compares the results of the first few candidates and of those whose latency is at
         most 1.2 times the best so far, ``"all"`` of every one, False of none; the unscheduled
@@ -79,6 +81,7 @@ class RPC:
         builders: int | None = None,
         build_timeout: float = 30.0,
         run_timeout: float = 10.0,
+        slow_build: float = 20.0,
         server_timeout: float = 60.0,
         verify: Verify = True,
         timing: TimingPolicy | None = None,
@@ -94,14 +97,12 @@ class RPC:
         self.best_so_far: float | None = None
         self._tracker = tracker_address(tracker)
         self._key = key
-        self._build_timeout = build_timeout
         self._run_timeout = run_timeout
         self._verify: Verify = verify
         self._timing = timing or TimingPolicy()
         self._measured = 0
         self._serials = itertools.count()
         self._reference_latency: float | None = None
-        self._program = to_json(workload.mod)
         servers = find_servers(self._tracker, key)
         limits = Limits(
             builders=builders or Target("cpu").cores,
@@ -109,6 +110,7 @@ class RPC:
             overlap=overlap if overlap is not None else not any(map(is_here, servers)),
             threads=self.target.cores,
             build_timeout=build_timeout,
+            slow_build=slow_build,
             server_timeout=server_timeout,
             recycle_after=recycle_after,
         )
@@ -118,13 +120,21 @@ class RPC:
         pool = WorkerPool(
             limits.workers,
             1,
-            self._start(seed),
+            start_request(
+                workload,
+                self.target,
+                seed,
+                reference=verify is not False,
+                tracker=list(self._tracker),
+                key=key,
+                scratch=self._folder.name,
+            ),
             _accept,
             program="schedlang.targets.rpc_worker",
             # What a killed worker leaves is removed with the folder.
             scratch=Path(self._folder.name),
         )
-        self._crew = Crew(pool, key, self._program, limits, self._how_to_run)
+        self._crew = Crew(pool, key, to_json(workload.mod), limits, self._how_to_run)
 
     @property
     def runs(self) -> Counter[str]:
@@ -215,23 +225,6 @@ class RPC:
     ) -> None:
         self.close()
 
-    def _start(self, seed: int) -> Request:
-        header = {
-            "request": "start",
-            "tracker": list(self._tracker),
-            "key": self._key,
-            "scratch": self._folder.name,
-            "llvm": self.target.llvm_options(),
-            "seed": seed,
-            "reference": self._verify is not False,
-            "shortest_time": shortest_time(self.workload, self.target),
-            "args": [
-                {"name": arg.name, "shape": list(arg.shape), "dtype": arg.dtype, "role": arg.role}
-                for arg in self.workload.args
-            ],
-        }
-        return Request(header, (self._program.encode(),), START_TIMEOUT)
-
     def _drive(self, queue: deque[Work], built: deque[Work]) -> Iterator[tuple[Work, Reply]]:
         """Build and run until all have a last reply; ``built`` need no building."""
         if (queue or built) and self._verify is not False:
@@ -250,14 +243,11 @@ class RPC:
         return Work(candidate.id, next(self._serials), candidate.module, self._run_timeout)
 
     def _measurement(self, work: Work, reply: Reply) -> Measurement:
-        status = Status.OK
-        if not reply.ok:
-            status = Status.BUILD_TIMEOUT if reply.timed_out else reply.status
         return Measurement(
             work.id,
-            status,
+            Status.OK if reply.ok else reply.status,
             tuple(reply.header.get("samples", ())),
-            "" if reply.ok else reply.message(self._build_timeout),
+            "" if reply.ok else explain(reply),
             "" if reply.ok else reply.stderr,
             verified=reply.ok and reply.header["verified"],
             build_seconds=work.build_seconds,

@@ -11,8 +11,17 @@ from typing import Any
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Status
 from schedlang.targets.fault import describe
+from schedlang.targets.patience import Patience
 from schedlang.targets.pool import START_TIMEOUT, Reply, Request, Slot, WorkerPool, idle_slots
-from schedlang.targets.rpc_work import SERVED, Stage, Work, explain, lost_twice, prefer_other
+from schedlang.targets.rpc_work import (
+    SERVED,
+    Stage,
+    Work,
+    explain,
+    lost_twice,
+    never_built,
+    prefer_other,
+)
 from schedlang.targets.rpc_worker import LOST, STALE
 from schedlang.tvm.program import to_json
 
@@ -34,6 +43,7 @@ class Limits:
     overlap: builds and sessions at the same time.
     threads: that a server's parallel loops must use.
     build_timeout, server_timeout: seconds for one build, and without any server.
+    slow_build: a build may take so many times as long as half of them.
     recycle_after: a worker is replaced after this many requests.
     """
 
@@ -42,6 +52,7 @@ class Limits:
     overlap: bool
     threads: int
     build_timeout: float
+    slow_build: float
     server_timeout: float
     recycle_after: int
 
@@ -88,6 +99,7 @@ class Crew:
         self._program = program
         self._limits = limits
         self._how_to_run = how_to_run
+        self._patience = Patience(limits.build_timeout, limits.slow_build)
         self._building = True
         self._contact = time.monotonic()
         self._reference = ""
@@ -110,6 +122,7 @@ class Crew:
         try:
             while queue or built or self.jobs:
                 done = self._submit(queue, built)
+                self._lose_patience()
                 for slot, reply in self.pool.wait():
                     last = self._advance(slot, reply, built)
                     if last is not None:
@@ -162,6 +175,11 @@ class Crew:
         else:
             self._building = not runs and not built
 
+    def _lose_patience(self) -> None:
+        for slot in self.pool.slots:
+            if slot.serial in self.jobs and self.jobs[slot.serial][1] is Stage.BUILD:
+                self.pool.shorten(slot, self._patience.limit)
+
     def _ask(self, slot: Slot, work: Work, stage: Stage, program: bytes = b"") -> None:
         header: dict[str, Any] = {"request": stage}
         blobs: tuple[bytes, ...] = ()
@@ -190,8 +208,11 @@ class Crew:
         work, stage = self.jobs.pop(slot.serial)
         if stage is Stage.BUILD:
             work.build_seconds = reply.seconds
+            if reply.timed_out:
+                return work, never_built(reply, self._patience.describe())
             if not reply.ok:
                 return work, reply
+            self._patience.note(reply.seconds)
             work.library = reply.header["library"]
             built.append(work)
         elif stage is Stage.RUN:

@@ -67,6 +67,12 @@ def prefer_other(work: Work, server: str, built: deque[Work]) -> Work:
     return work
 
 
+def never_built(reply: Reply, why: str) -> Reply:
+    """The last reply about a program whose build was given up."""
+    header = {"ok": False, "status": Status.BUILD_TIMEOUT, "message": why}
+    return Reply(header, reply.lost, False, reply.stderr, reply.seconds)
+
+
 def lost_twice(work: Work, reply: Reply) -> Reply:
     """The last reply about a program that two servers in a row were lost with: its own doing."""
     where = " and then on ".join(work.lost_on)

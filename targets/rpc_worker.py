@@ -17,9 +17,9 @@ from schedlang.targets.protocol import Message
 from schedlang.targets.rpc_bench import RemoteBench
 from schedlang.targets.timing import TimingPolicy
 from schedlang.targets.worker import Worker, die_with_parent, serve
+from schedlang.targets.worker_start import read_arguments
 from schedlang.tvm import codegen, rpc
 from schedlang.tvm.program import from_json
-from schedlang.workload import Argument
 
 # Besides ``Status``: the server is at fault, not the candidate.
 UNREACHABLE = "unreachable"
@@ -46,10 +46,7 @@ class RPCWorker(Worker):
         self._target = codegen.llvm_target(**header["llvm"])
         self._remote = RemoteBench(
             request.blobs[0].decode(),
-            [
-                Argument(arg["name"], tuple(arg["shape"]), arg["dtype"], arg["role"])
-                for arg in header["args"]
-            ],
+            read_arguments(header),
             header["seed"],
             header["shortest_time"],
         )

@@ -20,8 +20,8 @@ from schedlang.targets.fault import Fault, describe
 from schedlang.targets.protocol import Message, encode, read_message
 from schedlang.targets.timing import TimingPolicy
 from schedlang.targets.workbench import Workbench
+from schedlang.targets.worker_start import read_arguments
 from schedlang.tvm import codegen, runtime
-from schedlang.workload import Argument
 
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
@@ -56,10 +56,7 @@ class Worker:
         threads = runtime.configure_threads(header["cpus"])
         self._bench = Workbench(
             request.blobs[0].decode(),
-            [
-                Argument(arg["name"], tuple(arg["shape"]), arg["dtype"], arg["role"])
-                for arg in header["args"]
-            ],
+            read_arguments(header),
             codegen.llvm_target(**header["llvm"]),
             header["cpus"],
             header["seed"],

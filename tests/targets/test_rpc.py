@@ -165,6 +165,16 @@ def test_what_does_not_build(strict: RPC, good: IRModule) -> None:
     assert found[1].ok
 
 
+def test_a_huge_program_is_given_up_when_others_are_built(strict: RPC, workload: Workload) -> None:
+    """It is the first, and still waited for when the others are known."""
+    tiles = [scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8)] * 3
+    found = measured(strict, programs.from_body(programs.ENDLESS_UNROLL), *tiles)
+    assert found[0].status is Status.BUILD_TIMEOUT
+    assert found[0].message.startswith("not done within 5 s, where half of them take 0.")
+    assert 5 <= found[0].build_seconds < 20
+    assert all(found[number].ok for number in range(1, 1 + len(tiles)))
+
+
 def test_a_candidate_that_crashes_its_server(
     strict: RPC, servers: list[Service], good: IRModule
 ) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.targets.patience import Patience
 from schedlang.targets.pool import START_TIMEOUT, Reply, WorkerPool
 from schedlang.targets.rpc_crew import Crew, Limits
 from schedlang.targets.rpc_fleet import Tracker, find_servers, is_here, tracker_address
@@ -22,7 +23,6 @@ from schedlang.targets.target import Target, as_target
 from schedlang.targets.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.verify_policy import Verify, check_verify, verify_factor
 from schedlang.targets.worker_start import start_request
-from schedlang.tvm.program import to_json
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -92,6 +92,7 @@ class RPC:
         check_verify(verify)
         if builders is not None and builders < 1:
             raise TargetError(f"builders={builders}; give 1 or more")
+        patience = Patience(build_timeout, slow_build)
         self.workload = workload
         self.target = as_target(target)
         self.best_so_far: float | None = None
@@ -109,32 +110,31 @@ class RPC:
             servers=len(servers),
             overlap=overlap if overlap is not None else not any(map(is_here, servers)),
             threads=self.target.cores,
-            build_timeout=build_timeout,
-            slow_build=slow_build,
             server_timeout=server_timeout,
             recycle_after=recycle_after,
         )
         self._folder = tempfile.TemporaryDirectory(
             prefix="schedlang-rpc-", ignore_cleanup_errors=True
         )
+        start = start_request(
+            workload,
+            self.target,
+            seed,
+            reference=verify is not False,
+            tracker=list(self._tracker),
+            key=key,
+            scratch=self._folder.name,
+        )
         pool = WorkerPool(
             limits.workers,
             1,
-            start_request(
-                workload,
-                self.target,
-                seed,
-                reference=verify is not False,
-                tracker=list(self._tracker),
-                key=key,
-                scratch=self._folder.name,
-            ),
+            start,
             _accept,
             program="schedlang.targets.rpc_worker",
             # What a killed worker leaves is removed with the folder.
             scratch=Path(self._folder.name),
         )
-        self._crew = Crew(pool, key, to_json(workload.mod), limits, self._how_to_run)
+        self._crew = Crew(pool, key, start.blobs[0], limits, patience, self._how_to_run)
 
     @property
     def runs(self) -> Counter[str]:

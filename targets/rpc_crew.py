@@ -42,8 +42,7 @@ class Limits:
     servers: sessions at once.
     overlap: builds and sessions at the same time.
     threads: that a server's parallel loops must use.
-    build_timeout, server_timeout: seconds for one build, and without any server.
-    slow_build: a build may take so many times as long as half of them.
+    server_timeout: seconds without any server.
     recycle_after: a worker is replaced after this many requests.
     """
 
@@ -51,8 +50,6 @@ class Limits:
     servers: int
     overlap: bool
     threads: int
-    build_timeout: float
-    slow_build: float
     server_timeout: float
     recycle_after: int
 
@@ -74,6 +71,7 @@ class Crew:
     pool: the workers, as many as ``limits`` needs.
     key: what the tracker calls the servers.
     program: the unscheduled program as JSON; servers compute the expected results with it.
+    patience: how long to wait for a build.
     how_to_run: the timing policy, the best latency and the factor of verification for a program,
         as ``rpc_worker`` wants them, when it is about to run.
 
@@ -88,8 +86,9 @@ class Crew:
         self,
         pool: WorkerPool,
         key: str,
-        program: str,
+        program: bytes,
         limits: Limits,
+        patience: Patience,
         how_to_run: Callable[[Work], dict[str, Any]],
     ) -> None:
         self.pool = pool
@@ -99,7 +98,7 @@ class Crew:
         self._program = program
         self._limits = limits
         self._how_to_run = how_to_run
-        self._patience = Patience(limits.build_timeout, limits.slow_build)
+        self._patience = patience
         self._building = True
         self._contact = time.monotonic()
         self._reference = ""
@@ -109,7 +108,7 @@ class Crew:
         """The library of the unscheduled program, built once; WorkloadError if it cannot be."""
         if not self._reference:
             header = {"request": Stage.BUILD, "name": "reference"}
-            request = Request(header, (self._program.encode(),), START_TIMEOUT)
+            request = Request(header, (self._program,), START_TIMEOUT)
             reply = self.pool.ask(self.pool.ready(), request)
             if not reply.ok:
                 raise WorkloadError(f"the unscheduled program cannot be built: {explain(reply)}")
@@ -185,7 +184,7 @@ class Crew:
         blobs: tuple[bytes, ...] = ()
         if stage is Stage.BUILD:
             header["name"] = f"candidate{work.serial}"
-            blobs, timeout = (program,), self._limits.build_timeout
+            blobs, timeout = (program,), self._patience.limit
         elif stage is Stage.RESERVE:
             header["wait"] = self._limits.server_timeout
             timeout = self._limits.server_timeout + _GRACE_SECONDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from schedlang.measurement import Status
@@ -70,7 +70,7 @@ def prefer_other(work: Work, server: str, built: deque[Work]) -> Work:
 def never_built(reply: Reply, why: str) -> Reply:
     """The last reply about a program whose build was given up."""
     header = {"ok": False, "status": Status.BUILD_TIMEOUT, "message": why}
-    return Reply(header, reply.lost, False, reply.stderr, reply.seconds)
+    return replace(reply, header=header, retry=False)
 
 
 def lost_twice(work: Work, reply: Reply) -> Reply:
@@ -82,7 +82,7 @@ def lost_twice(work: Work, reply: Reply) -> Reply:
         status = Status.CRASHED
         message = f"the connection broke while it ran, on {where} ({explain(reply)})"
     header = {"ok": False, "status": status, "message": message}
-    return Reply(header, reply.lost, False, reply.stderr, reply.seconds)
+    return replace(reply, header=header, retry=False)
 
 
 def explain(reply: Reply) -> str:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from schedlang.targets.pool import START_TIMEOUT, Request
 from schedlang.targets.roofline import shortest_time
 from schedlang.tvm.program import to_json
-from schedlang.workload import Argument
+from schedlang.workload import Argument, Workload
 
 if TYPE_CHECKING:
     from schedlang.targets.target import Target
-    from schedlang.workload import Workload
 
 
 def start_request(

@@ -435,6 +435,11 @@ def test_who_is_not_there(workload: Workload, tracker: Service, servers: list[Se
         RPC(workload, tracker=servers[0].address, key=KEY)
 
 
+def test_a_slow_build_is_checked_before_a_tracker_is_asked(workload: Workload) -> None:
+    with pytest.raises(TargetError, match=r"slow_build=1; give more than 1, or math.inf"):
+        RPC(workload, tracker=("127.0.0.1", rpc_fleet._free_port()), key=KEY, slow_build=1)
+
+
 @pytest.mark.parametrize("wrong", ["localhost", "localhost:", ":9190", ("a", "b"), 9190])
 def test_a_tracker_is_an_address(workload: Workload, wrong: object) -> None:
     with pytest.raises(TargetError, match="give .host, port. or 'host:port'"):

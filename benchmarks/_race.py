@@ -15,7 +15,9 @@ from _contest import FINALISTS
 
 import schedlang as sl
 from schedlang.errors import SchedlangError
+from schedlang.search import MakeStrategy
 from schedlang.targets import LocalCPU
+from schedlang.tune.tuning import BATCH
 from schedlang.tvm.program import structural_key
 
 # Building and verifying some dozens of finalists takes most of it.
@@ -34,12 +36,14 @@ class Trial:
     latency: in seconds, as the search's own measurer found it; None if it does not work.
     status: how its measurement ended.
     program: makes its module.
+    wrong: why its results are wrong, and its trace as JSON text, if they are.
     """
 
     seconds: float
     latency: float | None
     status: str
     program: Callable[[], Any] = field(repr=False, compare=False)
+    wrong: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,14 +92,22 @@ class Run:
         return Counter(trial.status for trial in self.trials if trial.latency is None)
 
 
-def tune_schedlang(workload: sl.Workload, search: str, trials: int, seed: int) -> Run:
-    """What ``tune`` does for a user of that search, with all its defaults.
+def tune_schedlang(
+    workload: sl.Workload,
+    search: str | MakeStrategy,
+    trials: int,
+    seed: int,
+    batch: int | None = None,
+) -> Run:
+    """What ``tune`` does for a user of that search, with all its defaults but for ``batch``.
 
     An exception of the search is the run's result: it has found nothing.
     """
     started = time.time()
     try:
-        result = sl.tune(workload, search=search, trials=trials, seed=seed, progress=False)
+        result = sl.tune(
+            workload, search=search, trials=trials, seed=seed, batch=batch or BATCH, progress=False
+        )
     except Exception as error:
         traceback.print_exc()
         return Run([], time.time() - started, error=f"{type(error).__name__}: {error}")
@@ -119,6 +131,7 @@ def _trial(workload: sl.Workload, record: sl.Record, started: float) -> Trial:
         record.latency if record.ok else None,
         str(record.status),
         lambda: sl.Trace.from_json(record.trace_json, workload).replay().mod,
+        (record.message, record.trace_json) if record.status is sl.Status.WRONG_RESULT else None,
     )
 
 

@@ -20,19 +20,24 @@ def figures(
     """The main figures, and both qualities of every search; None where nothing is known.
 
     A workload is missing from a mean when one of the two sides has no program that works; ``notes``
-    name these, as none of them may go unseen.
+    name these, as none of them may go unseen. A search that was not run on all has means over its
+    own ``workloads`` only: ``default_there`` is the default's ``quality_256_vs_256`` on the same.
     """
     small, large = trials
     by_search = {}
+    by_default = qualities(DEFAULT, large, large, finals)
     for search in searches:
         if search == PEER:
             continue
         at_small, _ = summarise(list(qualities(search, small, large, finals).values()))
-        at_large, worst = summarise(list(qualities(search, large, large, finals).values()))
+        known = {k: v for k, v in qualities(search, large, large, finals).items() if v is not None}
+        at_large, worst = summarise(list(known.values()))
         by_search[search] = {
             "quality_64_vs_256": at_small,
             "quality_256_vs_256": at_large,
             "worst_256": worst,
+            "workloads": len(known),
+            "default_there": summarise([by_default[name] for name in known])[0],
             "time_ratio": summarise(list(time_ratios(search, trials, rows).values()))[0],
             "search_share": search_share(search, large, rows),
         }
@@ -124,15 +129,22 @@ def print_workload(
 def print_figures(summary: Mapping[str, Any]) -> None:
     """The geometric means of every search, the targets of the default, and what is missing."""
     small, large = summary["trials"]
-    print(f"MetaSchedule's {large} trials over    latency after          wall time   share of wall")
-    print(f"{'':18} {small:>12} {large:>9} {'lowest':>9} {small:>9} {'time in search':>15}")
+    print(f"{'':29} latency of MetaSchedule's {large} trials over")
+    print(
+        f"{'':18} {'on':>9} {small:>9} {large:>9} {'lowest':>9} {DEFAULT + ' there':>12} "
+        f"{'time':>8} {'search share':>14}"
+    )
     for search, one in summary["by_search"].items():
         print(
-            f"{search:18} {show(one['quality_64_vs_256'], 12)} "
+            f"{search:18} {one['workloads']:9} {show(one['quality_64_vs_256'], 9)} "
             f"{show(one['quality_256_vs_256'], 9)} {show(one['worst_256'], 9)} "
-            f"{show(one['time_ratio'], 9)} {show(one['search_share'], 15)}"
+            f"{show(one['default_there'], 12)} {show(one['time_ratio'], 8)} "
+            f"{show(one['search_share'], 14)}"
         )
-    print(f"{'target of ' + DEFAULT:18} {1.0:12.2f} {1.3:9.2f} {0.95:9.2f} {8.0:9.2f} {0.25:15.2f}")
+    print(
+        f"{'target of ' + DEFAULT:18} {'':9} {1.0:9.2f} {1.3:9.2f} {0.95:9.2f} {'':12} {8.0:8.2f} "
+        f"{0.25:14.2f}"
+    )
     for note in summary["notes"]:
         print(f"note: {note}")
     for run in summary["left_out"]:

@@ -69,6 +69,7 @@ class Race:
     ----------
     trials: the smaller and the larger number.
     rows: one for each run; finals: one for each workload and seed.
+    batch: candidates a round, for schedlang's searches; None for the usual number.
     left_out: runs that did not fit in ``limit`` seconds.
     path: JSON file that is written after each run; None for none.
     """
@@ -79,6 +80,7 @@ class Race:
     trials: tuple[int, int]
     limit: float | None
     path: Path | None
+    batch: int | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     finals: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[dict[str, Any]] = field(default_factory=list)
@@ -111,7 +113,7 @@ class Race:
             if search == PEER:
                 run = tune_metaschedule(workload, self.target, trials, seed)
             else:
-                run = tune_schedlang(workload, search, trials, seed)
+                run = tune_schedlang(workload, search, trials, seed, self.batch)
                 longest = max(longest, run.seconds)
             runs[search, trials] = run
             self.rows.append(self._row(name, search, seed, trials, run))
@@ -129,6 +131,8 @@ class Race:
             "seconds": run.seconds,
             "seconds_after": {str(n): run.seconds_after(n) for n in self._counts(search, trials)},
             "failures": dict(run.failures()),
+            # A module that makes wrong programs is a mistake of ours: what it takes to find it.
+            "wrong": [trial.wrong for trial in run.trials if trial.wrong],
             "split": dict(run.split),
             "error": run.error,
             "curve": run.curve(),
@@ -171,6 +175,7 @@ class Race:
             "target": self.target.key,
             DEFAULT: _AUTO,
             "trials": list(self.trials),
+            "batch": self.batch,
             "seeds": list(self.seeds),
             "left_out": self.left_out,
             "finals": self.finals,
@@ -184,13 +189,29 @@ class Race:
             partial.replace(self.path)
 
     def resume(self) -> None:
-        """Take over from the file the workloads and seeds whose finals it holds."""
+        """Take over from the file the workloads and seeds whose finals it holds.
+
+        SystemExit for a file of other settings, or without some of the searches.
+        """
         if self.path is None or not self.path.exists():
             return
         known = json.loads(self.path.read_text())
-        if known["target"] != self.target.key or known["trials"] != list(self.trials):
-            raise SystemExit(f"{self.path} is of another machine or of other trials")
+        settings = (known["target"], known["trials"], known.get("batch"))
+        if settings != (self.target.key, list(self.trials), self.batch):
+            raise SystemExit(f"{self.path} is of another machine, or of other trials or batches")
         self.finals = known["finals"]
+        for one in self.finals:
+            unit = (one["workload"], one["seed"])
+            there = set(one["latency"]) | {
+                left["search"]
+                for left in known["left_out"]
+                if (left["workload"], left["seed"]) == unit
+            }
+            if lacking := set(self.searches) - there:
+                raise SystemExit(
+                    f"{self.path} has no {', '.join(sorted(lacking))} for {unit[0]} with "
+                    f"seed {unit[1]}: leave that out of --searches, or take another file"
+                )
         done = {(one["workload"], one["seed"]) for one in self.finals}
         for kept, found in ((self.rows, known["rows"]), (self.left_out, known["left_out"])):
             kept += [one for one in found if (one["workload"], one["seed"]) in done]
@@ -229,6 +250,7 @@ def main() -> None:
     parser.add_argument("--searches", nargs="+", metavar="NAME", default=list(RACERS))
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--trials", type=int, nargs=2, metavar=("SMALL", "LARGE"))
+    parser.add_argument("--batch", type=int, help="candidates a round; 16 by default")
     parser.add_argument("--json", type=Path, help="write the figures to this file, after each run")
     parser.add_argument("--resume", action="store_true", help="keep what the JSON file holds")
     parser.add_argument("--plot", type=Path, help="draw the curves to this PNG file")
@@ -247,6 +269,7 @@ def main() -> None:
         tuple(arguments.trials or ((4, 8) if arguments.quick else (64, 256))),
         SUBSET_SECONDS if arguments.subset else None,
         arguments.json,
+        arguments.batch,
     )
     if arguments.resume:
         race.resume()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,7 +87,8 @@ class TuneResult:
     records: every measurement of this run, in order.
     rejected: how many traces did not become candidates, and how many candidates failed, by reason.
     culprits: the sites and instructions that caused most rejections, most first.
-    reference_latency: median latency of the unscheduled program, in seconds.
+    reference_latency: median latency of the unscheduled program, in seconds; NaN where a budget of
+        seconds was over before that could be known.
     seconds: wall time of the run.
     finished: why it ended.
     time_split: ``seconds`` by what they went into: ``search`` (drawing and changing traces, replay,
@@ -139,13 +141,14 @@ class TuneResult:
     def __str__(self) -> str:
         flops = self.workload.flops
         lines = [f"{self.workload.name}: {self.describe_rejections()} in {self.seconds:.1f} s"]
-        lines.append(f"  unscheduled {describe_latency(self.reference_latency, flops)}")
+        timed = not math.isnan(self.reference_latency)
+        if timed:
+            lines.append(f"  unscheduled {describe_latency(self.reference_latency, flops)}")
         if self._best is not None:
             state = "verified" if self._best.record.verified else "not verified"
-            lines.append(
-                f"  best        {describe_latency(self._best.latency, flops)}, "
-                f"{self.speedup:.1f}x faster, {state}"
-            )
+            faster = f"{self.speedup:.1f}x faster, " if timed else ""
+            latency = describe_latency(self._best.latency, flops)
+            lines.append(f"  best        {latency}, {faster}{state}")
         if parts := {name: spent / self.seconds for name, spent in self.time_split.items()}:
             shares = (f"{name} {part:.0%}" for name, part in parts.items() if part >= 0.005)
             lines.append(f"  time        {', '.join(shares)}")

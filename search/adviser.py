@@ -1,4 +1,4 @@
-"""The cost model's part in a tree search: which of a few rollouts is worth measuring."""
+"""The cost model's part in a tree search: what it expects of rollouts, and what it learns."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from schedlang.tvm.features import Features, statement_features
 
 
 class Adviser:
-    """Ranks programs by a cost model, and teaches it what came of those that were proposed.
+    """Scores programs by a cost model, and teaches it what came of those that were proposed.
 
     Attributes
     ----------
+    model: the cost model.
     seconds: wall time spent on ``features`` and in the ``model``.
     """
 
     def __init__(self, model: CostModel, workload_key: str) -> None:
-        self._model = model
+        self.model = model
         self._workload_key = workload_key
         self._proposed: dict[int, Features | None] = {}
         self.seconds = {"features": 0.0, "model": 0.0}
@@ -30,15 +31,15 @@ class Adviser:
     @property
     def ready(self) -> bool:
         """Whether its advice rests on measurements."""
-        return self._model.trained
+        return self.model.trained
 
-    def best_first(self, schedules: Sequence[Schedule]) -> list[int]:
-        """Positions of the programs, the one that is predicted to be fastest first."""
+    def scores(self, schedules: Sequence[Schedule]) -> list[float]:
+        """The model's score of each program; minus infinity where it has no features."""
         features = self._features(schedules)
         started = time.perf_counter()
-        found = predict_known(self._model, features, unknown=-math.inf)
+        found = predict_known(self.model, features, unknown=-math.inf)
         self.seconds["model"] += time.perf_counter() - started
-        return sorted(range(len(schedules)), key=lambda k: (-found[k], k))
+        return found
 
     def propose(self, number: int, schedule: Schedule) -> None:
         """Remember what the model sees of a proposal."""
@@ -53,16 +54,16 @@ class Adviser:
                 examples.append(Example(features, one.latency, self._workload_key))
         if examples:
             started = time.perf_counter()
-            self._model.update(examples)
+            self.model.update(examples)
             self.seconds["model"] += time.perf_counter() - started
 
     def save(self) -> str:
         """What the model has learned."""
-        return self._model.save()
+        return self.model.save()
 
     def load(self, text: str, pending: Mapping[int, Trace]) -> None:
         """Continue with what ``save`` gave, while these proposals were pending."""
-        self._model.load(text)
+        self.model.load(text)
         for number, trace in pending.items():
             self.propose(number, trace.replay())
 

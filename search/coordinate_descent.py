@@ -18,6 +18,8 @@ from schedlang.space import Space
 from schedlang.trace import Trace
 from schedlang.workload import Workload
 
+_LEAST_PENDING = 4
+
 
 class CoordinateDescent(Strategy):
     """Goes from a point to a neighbour that is surely faster, until there is none (Droplet Search).
@@ -42,7 +44,8 @@ class CoordinateDescent(Strategy):
         What follows them starts near the fastest.
     lines: so many are open at once.
     pending: so many outcomes are waited for at most, as each of them may turn a line: ``ask`` gives
-        fewer than it was asked for. More keep a larger machine busy, and need more trials.
+        fewer than it was asked for. More keep a larger machine busy, and need more trials. None is
+        a quarter of what is asked for, but 4 at least.
     restarts: so many lines start in place of those that ended; None keeps starting them. A start
         that fails is replaced, and does not count.
     significance: level of the t-test that a neighbour is faster (Droplet Search, 3.3).
@@ -63,12 +66,17 @@ class CoordinateDescent(Strategy):
         *,
         start: Trace | Sequence[Trace] | None = None,
         lines: int = 8,
-        pending: int = 4,
+        pending: int | None = None,
         restarts: int | None = None,
         significance: float = 0.05,
         most_loss: float = 0.2,
     ) -> None:
-        if lines < 1 or pending < 1 or (restarts or 0) < 0 or not 0 < significance < 1:
+        if (
+            lines < 1
+            or (pending is not None and pending < 1)
+            or (restarts or 0) < 0
+            or not 0 < significance < 1
+        ):
             raise ValueError(
                 f"lines={lines}, pending={pending}, restarts={restarts}, significance="
                 f"{significance}: give 1 or more lines and pending proposals, 0 or more restarts, "
@@ -93,7 +101,8 @@ class CoordinateDescent(Strategy):
 
     def ask(self, n: int) -> list[Proposal]:
         proposals: list[Proposal] = []
-        room = min(n, self._most_pending - self._lines.pending)
+        most = self._most_pending or max(n // 4, _LEAST_PENDING)
+        room = min(n, most - self._lines.pending)
         while len(proposals) < room and self.finished is None:
             starts = self._may_start
             proposal = self._start_line() if starts else self._lines.extend(self._most_expected)

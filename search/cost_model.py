@@ -76,9 +76,14 @@ class CostModel(Protocol):
         ...
 
 
+def plausible(score: float) -> float:
+    """A score as a positive throughput over that of the best."""
+    return max(score, _LOWEST_SCORE)
+
+
 def energy(score: float) -> float:
     """A score as the logarithm of the predicted latency over the best one's."""
-    return -math.log(max(score, _LOWEST_SCORE))
+    return -math.log(plausible(score))
 
 
 def predict_known(

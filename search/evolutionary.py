@@ -73,11 +73,11 @@ class Evolutionary(Strategy):
         jump: float = 0.1,
         patience: int = PATIENCE,
     ) -> None:
-        if warm_up < 1 or sweeps < 1 or not 0 < cold <= hot or not 0 <= random_share <= 1:
+        if min(warm_up, sweeps, patience) < 1 or not 0 < cold <= hot or not 0 <= random_share <= 1:
             raise ValueError(
                 f"warm_up={warm_up}, sweeps={sweeps}, hot={hot}, cold={cold}, "
-                f"random_share={random_share}: give whole numbers from 1 on, 0 < cold <= hot, and "
-                "a share of 0 to 1"
+                f"random_share={random_share}, patience={patience}: give whole numbers from 1 on, "
+                "0 < cold <= hot, and a share of 0 to 1"
             )
         self._workload = workload
         self._ledger = Ledger(workload)

@@ -33,6 +33,8 @@ def make_search(
 ) -> Strategy:
     """The search called ``name``, for so many trials if that is known; ValueError for others.
 
+    Names are ``"auto"``, those of ``SEARCHES``, and the ``SETTINGS`` of ``ExploreExploit``.
+
     ``"auto"`` is what measured best: coordinate descent with up to ``AUTO_FEW`` trials; with more,
     evolutionary search for ``AUTO_EXPLORES`` and then descent from the best of its sketches.
     ``"explore_exploit"`` explores for the largest of the paper's K = 25, 100 and 300 that leaves
@@ -42,9 +44,11 @@ def make_search(
         if trials is not None and trials <= AUTO_FEW:
             return CoordinateDescent(space, workload, seed)
         return ExploreExploit(space, workload, seed, switch_after=AUTO_EXPLORES)
+    if name in SETTINGS:
+        return ExploreExploit.setting(name)(space, workload, seed)
     make = SEARCHES.get(name)
     if make is None:
-        known = ", ".join(["auto", *SEARCHES])
+        known = ", ".join(["auto", *SEARCHES, *SETTINGS])
         raise ValueError(f"search={name!r}; known: {known}, or give a Strategy")
     if make is ExploreExploit and trials is not None:
         fitting = [k for k in SETTINGS.values() if 2 * k <= trials]

@@ -29,6 +29,8 @@ class Random(Strategy):
     def __init__(
         self, space: Space, workload: Workload, seed: int = 0, patience: int = PATIENCE
     ) -> None:
+        if patience < 1:
+            raise ValueError(f"patience={patience}: give a whole number from 1 on")
         self._space = space
         self._ledger = Ledger(workload)
         self._rng = random.Random(seed)

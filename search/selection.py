@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from schedlang.search.tree import Node
 
-Prior = Literal["none", "distribution"]
+Prior = Literal["none", "distribution", "model"]
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,12 @@ class Selection:
     exploration: the weight c of the bonus of ways that were visited little.
     widening: (k, a): a node that was visited n times has at most k * n**a children, as long as one
         of them is not used up (Coulom 2007; Chaslot et al. 2008).
-    prior: with ``"none"`` the bonus is c * sqrt(ln N / n), for n of N visits (UCB1), and with
-        ``"distribution"`` c * P * sqrt(N) / (1 + n), as in AlphaZero's PUCT, but with P the
-        probability of the way's value over the average of all ways that are left: 1 where all are
-        equally likely, so that c means the same for a few options and for hundreds.
+    prior: with ``"none"`` the bonus is c * sqrt(ln N / n), for n of N visits (UCB1), and with the
+        others c * P * sqrt(N) / (1 + n), as in AlphaZero's PUCT, but with P the weight of the way
+        over the average of all ways that are left: 1 where all are alike, so that c means the same
+        for a few options and for hundreds. The weight is the probability of the way's value in the
+        space with ``"distribution"``, and with ``"model"`` what the cost model expects below
+        (``Node.expected``).
     """
 
     exploration: float
@@ -37,8 +40,8 @@ class Selection:
                 f"exploration={self.exploration}, widening={self.widening}: give a weight of 0 or "
                 "more, a factor above 0 and an exponent of 0 to 1"
             )
-        if self.prior not in ("none", "distribution"):
-            raise ValueError(f"prior={self.prior!r}: give 'none' or 'distribution'")
+        if self.prior not in get_args(Prior):
+            raise ValueError(f"prior={self.prior!r}: give one of {', '.join(get_args(Prior))}")
 
     def way(self, node: Node, best: float) -> Node | None:
         """The way on from a node; None for a value that was not tried, or where there is no way.
@@ -48,8 +51,21 @@ class Selection:
         ways = node.ways()
         if not ways or (node.untried and len(node.children) < self.allowed(node.visits)):
             return None
-        usual = math.fsum(way.prior for way in ways) / len(ways)
-        return max(ways, key=lambda way: self.score(way, node.visits, best, way.prior / usual))
+        weights = self._weights(ways)
+        usual = math.fsum(weights) / len(weights)
+        scores = [
+            self.score(way, node.visits, best, weight / usual)
+            for way, weight in zip(ways, weights, strict=True)
+        ]
+        return ways[scores.index(max(scores))]
+
+    def _weights(self, ways: Sequence[Node]) -> list[float]:
+        """What speaks for each way before its rewards do; an average where nothing is expected."""
+        if self.prior != "model":
+            return [way.prior for way in ways]
+        known = [way.expected for way in ways if way.expected is not None]
+        usual = math.fsum(known) / len(known) if known else 1.0
+        return [usual if way.expected is None else way.expected for way in ways]
 
     def allowed(self, visits: int) -> float:
         """How many children a node may have after so many visits."""
@@ -60,9 +76,9 @@ class Selection:
         """What speaks for a way on from a node with so many visits (deplodock part 3).
 
         The best reward seen on it over the best of all, which is in [0, 1], and the bonus.
-        ``odds`` is its prior probability over that of an average way.
+        ``odds`` is its weight over that of an average way.
         """
         value = way.best / best if best > 0 else 0.0
-        if self.prior == "distribution":
+        if self.prior != "none":
             return value + self.exploration * odds * math.sqrt(visits) / (1 + way.visits)
         return value + self.exploration * math.sqrt(math.log(visits) / way.visits)

@@ -9,6 +9,8 @@ from schedlang.distributions.base import Decision, Distribution
 
 # More values than any search tries: the true number can have thousands of digits.
 _MANY = 1 << 48
+# Weight of the newest expectation in the mean.
+_NEWEST = 0.2
 
 
 class Node:
@@ -22,6 +24,8 @@ class Node:
         the program goes on alike. ``detour`` holds decisions that lead there.
     visits: programs below, pending and refused ones included.
     best: the highest reward of a program below (max-Q), 0 before the first.
+    expected: a mean of what a cost model expected of the programs below, those that were not
+        proposed included, in which later ones count more; None before the first.
     untried: how many values of the next site have no child; None before the site was met.
     live: how many of the nodes one step below are not used up.
     """
@@ -30,6 +34,7 @@ class Node:
         "best",
         "children",
         "detour",
+        "expected",
         "live",
         "parent",
         "prior",
@@ -50,6 +55,7 @@ class Node:
         self.detour: tuple[Decision, ...] = ()
         self.visits = 0
         self.best = 0.0
+        self.expected: float | None = None
         self.untried: int | None = None
         self.live = 0
 
@@ -117,6 +123,11 @@ class Node:
                 return
             node.visits += 1
 
+    def expect(self, score: float) -> None:
+        """Take in what a cost model, better trained each time, expects of a program below."""
+        before = score if self.expected is None else self.expected
+        self.expected = before + _NEWEST * (score - before)
+
     def reward(self, reward: float) -> None:
         """Tell all nodes above what a program that ends here has earned."""
         for node in self.path():
@@ -132,7 +143,7 @@ def dump_tree(root: Node) -> tuple[list[Any], dict[Node, int]]:
         node = waiting.pop()
         numbers[node] = len(rows)
         above = -1 if node.parent is None else numbers[node.parent]
-        counts = [node.visits, node.best, node.untried, node.live]
+        counts = [node.visits, node.best, node.expected, node.untried, node.live]
         rows.append([above, node.value, node.prior, *counts, node.detour])
         waiting += reversed(node.children.values())
         if node.rejoined is not None:
@@ -143,10 +154,11 @@ def dump_tree(root: Node) -> tuple[list[Any], dict[Node, int]]:
 def load_tree(rows: Sequence[Any]) -> list[Node]:
     """The nodes of a tree that ``dump_tree`` stored, by number; the root comes first."""
     nodes: list[Node] = []
-    for above, value, prior, visits, best, untried, live, detour in rows:
+    for above, value, prior, visits, best, expected, untried, live, detour in rows:
         parent = nodes[above] if above >= 0 else None
         node = Node(parent, _decision(value), float(prior))
-        node.visits, node.best, node.untried, node.live = visits, best, untried, live
+        node.visits, node.best, node.expected = visits, best, expected
+        node.untried, node.live = untried, live
         node.detour = tuple(_decision(item) for item in detour)
         if parent is not None and node.value is None:
             parent.rejoined = node

@@ -9,7 +9,7 @@ from typing import Any
 
 from schedlang.schedule import Schedule
 from schedlang.search.adviser import Adviser
-from schedlang.search.cost_model import CostModel
+from schedlang.search.cost_model import CostModel, plausible
 from schedlang.search.decision_model import site_values
 from schedlang.search.drawing import PATIENCE as BARREN
 from schedlang.search.drawing import attempt, nothing_new
@@ -20,6 +20,7 @@ from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.search.tree import Node, dump_tree, load_tree
 from schedlang.search.walk import Rollout, Walk
 from schedlang.space import Space
+from schedlang.trace import Trace
 from schedlang.workload import Workload
 
 
@@ -43,8 +44,8 @@ class TreeSearch(Strategy):
         rollouts draw.
     follow: probability that a rollout takes at a site what the best program so far took there,
         where that is possible, and does not draw from the prior. 0 is plain tree search.
-    prior: ``"distribution"`` scores by PUCT with the probabilities of the space, ``"none"`` by
-        UCB1.
+    prior: ``"distribution"`` scores by PUCT with the probabilities of the space, ``"model"`` by
+        PUCT with what the cost model expects of the programs below, ``"none"`` by UCB1.
     cost_model: once trained, it picks each proposal out of ``rollouts`` descents. It learns from
         every outcome.
     rollouts: programs made for a proposal, with a cost model.
@@ -78,6 +79,8 @@ class TreeSearch(Strategy):
         self._rng = random.Random(seed)
         self._selection = Selection(exploration, widening, prior)
         self._follow = follow
+        if prior == "model" and cost_model is None:
+            raise ValueError("prior='model': give a cost_model too, such as GradientBoosting()")
         self._adviser = None if cost_model is None else Adviser(cost_model, workload.key)
         self._rollouts = rollouts
         self._patience = patience
@@ -85,6 +88,7 @@ class TreeSearch(Strategy):
         self._pending: dict[int, Node] = {}
         self._best: Told | None = None
         self._favourite: dict[str, Any] = {}
+        self._suggested: list[Trace] = []
         self._without_gain = 0
         self._barren = 0
         self._seconds = 0.0
@@ -103,17 +107,23 @@ class TreeSearch(Strategy):
         return proposals
 
     def _propose(self) -> Proposal | None:
-        found = self._descend()
-        if found is None:
-            return None
-        walk, schedule = found
-        leaf = walk.commit()
-        proposal = self._ledger.admit(schedule)
-        if proposal is not None:
-            self._pending[proposal.id] = leaf
-            if self._adviser is not None:
-                self._adviser.propose(proposal.id, schedule)
-        return proposal
+        for walk, schedule in self._descend():
+            leaf = walk.commit()
+            proposal = self._ledger.admit(schedule)
+            if proposal is not None:
+                self._pending[proposal.id] = leaf
+                if self._adviser is not None:
+                    self._adviser.propose(proposal.id, schedule)
+                return proposal
+        return None
+
+    def suggest(self, traces: Sequence[Trace]) -> None:
+        """The first descents take their decisions, where these are possible."""
+        self._suggested += traces
+
+    @property
+    def cost_model(self) -> CostModel | None:
+        return None if self._adviser is None else self._adviser.model
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         told = self._ledger.settle(outcomes)
@@ -162,25 +172,34 @@ class TreeSearch(Strategy):
 
     # -- descending ------------------------------------------------------------------------------
 
-    def _descend(self) -> tuple[Walk, Schedule] | None:
-        """A descent and its program; None where no program came of it."""
+    def _descend(self) -> list[tuple[Walk, Schedule]]:
+        """Descents and their programs, the one to propose first; none where none came of it."""
+        if self._suggested:
+            values = site_values(self._suggested.pop(0))
+            return self._run(Rollout(self._rng, values, follow=1.0, alone=True))
         if self._adviser is None or not self._adviser.ready:
-            return self._run()
-        found = [run for run in (self._run() for _ in range(self._rollouts)) if run is not None]
-        if not found:
-            return None
-        return found[self._adviser.best_first([schedule for _, schedule in found])[0]]
+            return self._run(self._rollout)
+        found = [run for _ in range(self._rollouts) for run in self._run(self._rollout)]
+        scores = self._adviser.scores([schedule for _, schedule in found])
+        for (walk, _), score in zip(found, scores, strict=True):
+            walk.expect(plausible(score))
+        best_first = sorted(range(len(found)), key=lambda k: (-scores[k], k))
+        return [found[k] for k in best_first]
 
-    def _run(self) -> tuple[Walk, Schedule] | None:
+    @property
+    def _rollout(self) -> Rollout:
+        return Rollout(self._rng, self._favourite, self._follow)
+
+    def _run(self, rollout: Rollout) -> list[tuple[Walk, Schedule]]:
+        """A descent and its program, if there is one."""
         started = time.perf_counter()
-        rollout = Rollout(self._rng, self._favourite, self._follow)
         walk = Walk(self._root, self._selection, rollout)
         schedule = attempt(lambda: self._space.run(self._ledger.workload, walk), self._ledger)
         self._seconds += time.perf_counter() - started
         if schedule is None:
             walk.commit()
-            return None
-        return walk, schedule
+            return []
+        return [(walk, schedule)]
 
     # -- its state -------------------------------------------------------------------------------
 
@@ -191,6 +210,7 @@ class TreeSearch(Strategy):
             "ledger": self._ledger.save(),
             "tree": rows,
             "pending": [[number, numbers[leaf]] for number, leaf in self._pending.items()],
+            "suggested": [trace.to_json() for trace in self._suggested],
             "best": None if self._best is None else self._best.id,
             "without_gain": self._without_gain,
             "barren": self._barren,
@@ -205,6 +225,9 @@ class TreeSearch(Strategy):
             nodes = load_tree(stored["tree"])
             self._root = nodes[0]
             self._pending = {int(number): nodes[row] for number, row in stored["pending"]}
+            self._suggested = [
+                Trace.from_json(text, self._ledger.workload) for text in stored["suggested"]
+            ]
             if stored["best"] is not None:
                 self._lead(next(one for one in self._ledger.told if one.id == stored["best"]))
             self._without_gain = int(stored["without_gain"])

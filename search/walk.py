@@ -27,11 +27,13 @@ class Rollout:
     rng: of the draws.
     favourite: decisions of the best program so far, by site.
     follow: probability that a site takes the favourite's decision, if it is possible there.
+    alone: the tree is asked only where all that is drawn was proposed before.
     """
 
     rng: random.Random
     favourite: Mapping[str, Any]
     follow: float
+    alone: bool = False
 
     def draw(self, site: str, distribution: Distribution) -> Decision:
         """The favourite's decision, or one drawn from the prior."""
@@ -112,7 +114,8 @@ class Walk:
         return value
 
     def _select(self, node: Node, site: str, distribution: Distribution) -> Decision:
-        if self._root.best == 0:  # rewards say nothing yet, priors do
+        # Before the first reward the tree says nothing, priors do.
+        if self._rollout.alone or self._root.best == 0:
             live = self._rollout.draw_live(site, distribution, node)
             if live is not None:
                 return live
@@ -128,6 +131,12 @@ class Walk:
         return node.detour[0]
 
     # -- the tree --------------------------------------------------------------------------------
+
+    def expect(self, score: float) -> None:
+        """Tell the nodes that it came by, and only those, what a cost model expects of it."""
+        for node in (*self._visited, self._node):
+            if node is not None:
+                node.expect(score)
 
     def commit(self) -> Node:
         """Add what was taken to the tree, as used up; the node where the run ended."""

@@ -7,16 +7,16 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import host
 from schedlang.targets.patience import Patience
-from schedlang.targets.pool import START_TIMEOUT, Reply, Request, Slot, WorkerPool, idle_slots
+from schedlang.targets.pool import Reply, Request, Slot, WorkerPool, idle_slots
+from schedlang.targets.reference_timing import time_reference
 from schedlang.targets.target import Target, as_target
-from schedlang.targets.timing import REFERENCE_TIMING, TimingPolicy
+from schedlang.targets.timing import TimingPolicy
 from schedlang.targets.turns import Turns
 from schedlang.targets.verify_policy import Verify, check_verify, verify_factor
 from schedlang.targets.work import Requests, Work
@@ -60,7 +60,7 @@ class LocalCPU:
     ----------
     best_so_far: lowest latency measured, in seconds: what surely is slower is given up early.
     deadline: of ``time.monotonic``; when it comes ``measure`` stops, whatever runs, and what was
-        not measured gets no measurement.
+        not measured gets no measurement. ``reference_latency`` keeps it too.
     seconds: wall time of ``measure``, by what it did: ``start`` (waiting for workers), ``build``,
         ``run``.
 
@@ -99,7 +99,7 @@ class LocalCPU:
         self._recycle_after = recycle_after
         self._measured = 0
         self._serials = itertools.count()
-        self._reference_latency: float | None = None
+        self._reference_latency = math.nan
         size = workers or self.target.cores
         if memory_bytes == "share":
             memory_bytes = _share_of_memory(size)
@@ -154,17 +154,13 @@ class LocalCPU:
 
     @property
     def reference_latency(self) -> float:
-        """Median latency of the unscheduled program in seconds; measured when first asked for."""
-        if self._reference_latency is None:
-            header = {"request": "time_reference", "policy": asdict(REFERENCE_TIMING)}
-            reply = self._pool.ask(self._pool.ready(), Request(header, timeout=START_TIMEOUT))
-            if not reply.ok:
-                raise TargetError(
-                    f"the unscheduled program cannot be timed: {reply.message(START_TIMEOUT)}"
-                )
-            self._reference_latency = Measurement(
-                -1, Status.OK, tuple(reply.header["samples"])
-            ).latency
+        """Median latency of the unscheduled program in seconds; measured when first asked for.
+
+        Where ``deadline`` leaves too little time it is that of a single call, and NaN where no
+        worker is ready by then.
+        """
+        if math.isnan(self._reference_latency):
+            self._reference_latency = time_reference(self._pool, self.deadline)
         return self._reference_latency
 
     def close(self) -> None:

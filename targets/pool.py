@@ -105,6 +105,8 @@ class WorkerPool:
     start: the first request to every worker; its timeout includes starting Python.
     check: called with the reply to it; raises if that will not do.
     program, scratch: of each ``WorkerProcess``.
+
+    ``greeting`` is what the worker that started last replied.
     """
 
     size: int
@@ -114,6 +116,7 @@ class WorkerPool:
     program: str = LOCAL_PROGRAM
     scratch: Path | None = None
     slots: list[Slot] = field(init=False)
+    greeting: dict[str, Any] = field(init=False, default_factory=dict)
     closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -192,6 +195,13 @@ class WorkerPool:
             self.wait()
         return idle_slots(self.slots)[0]
 
+    def start_all(self, until: float) -> bool:
+        """Start all workers that are not there, and wait for them; whether it was done in time."""
+        self.populate(self.size)
+        while self.starting and time.monotonic() < until:
+            self.wait(until)
+        return not self.starting
+
     def settle(self, slot: Slot) -> None:
         """Wait until the threads of an idle worker sleep."""
         self.ask(slot, Request({"request": "settle"}, timeout=_SETTLE_TIMEOUT))
@@ -242,6 +252,7 @@ class WorkerPool:
     def _check_start(self, slot: Slot, reply: Reply) -> None:
         if reply.ok:
             self.check(reply.header)
+            self.greeting = reply.header
             return
         self.close()
         tail = f"\nworker's standard error:\n{reply.stderr}" if reply.stderr.strip() else ""

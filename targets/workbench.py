@@ -60,6 +60,10 @@ class Workbench:
     reference: run the unscheduled program, so that results can be verified.
     shortest_time: seconds below which no call is to be believed.
 
+    Attributes
+    ----------
+    reference_seconds: what the last call for the ``reference`` took; None without one.
+
     Raises ``Fault`` when the unscheduled program does not build, run, or give numbers.
     """
 
@@ -85,12 +89,18 @@ class Workbench:
         self._unscheduled = from_json(program)
         self._unscheduled_code: _Program | None = None
         self._reference: Reference | None = None
+        self.reference_seconds: float | None = None
         if reference:
             code = self._unscheduled_program()
             self._reference = Reference(
-                lambda: code.entry(*self._data.tensors), self._data, numerics(self._unscheduled)
+                lambda: self._time_once(code), self._data, numerics(self._unscheduled)
             )
         self._data.restore()
+
+    def _time_once(self, reference: _Program) -> None:
+        start = time.perf_counter()
+        reference.entry(*self._data.tensors)
+        self.reference_seconds = time.perf_counter() - start
 
     def build(self, identity: int, program: str) -> None:
         """Compile a program and generate its machine code; Fault(BUILD_ERROR) if that fails."""

@@ -63,7 +63,7 @@ class Worker:
             reference=header["reference"],
             shortest_time=header["shortest_time"],
         )
-        return {"threads": threads}
+        return {"threads": threads, "reference_seconds": self._bench.reference_seconds}
 
     def _on_build(self, request: Message) -> dict[str, Any]:
         if request.header["discard"]:

@@ -27,7 +27,7 @@ def result_of(run: TuningRun, target: Target, measurer: Measurer, finished: str)
         run.records,
         run.count_rejected(),
         run.culprits(),
-        measurer.reference_latency,
+        run.reference_latency(measurer),
         run.clock.elapsed,
         finished,
         best,

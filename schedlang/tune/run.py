@@ -79,6 +79,7 @@ class TuningRun:
         self._finalists = finalists
         self._reuse = reuse
         self._known: Known | None = None
+        self._reference_latency: float | None = None
         self.begin(strategy)
 
     # -- going on: see resuming.py ---------------------------------------------------------------
@@ -86,6 +87,7 @@ class TuningRun:
     def begin(self, strategy: Strategy) -> None:
         """With a search that was asked nothing yet."""
         self.strategy = strategy
+        self._model_seconds = 0.0
         self.leaders = Leaders(self._finalists, verified=self.verified is not False)
         self.records: list[Record] = []
         self.earlier = 0
@@ -134,12 +136,15 @@ class TuningRun:
         deadline = self.clock.search_deadline(finals)
         if self.clock.limited:
             # It is part of the result: better to know how long it takes than to be late.
-            _ = measurer.reference_latency
+            with _stopping_at(deadline, measurer):
+                self.reference_latency(measurer)
+        self._model_seconds = self.strategy.seconds.get("model", 0.0)
         while trials is None or len(self.records) < trials:
             left = deadline - time.monotonic()
             if left <= 0:
                 self.out_of_time = True
-                return f"{self.clock.seconds:g} s are over"
+                early = " before a worker was ready" if self._nothing_started else ""
+                return f"{self.clock.seconds:g} s are over{early}"
             proposals = self._take_unfinished(trials)
             if not proposals:
                 wanted = batch if trials is None else min(batch, trials - len(self.records))
@@ -228,7 +233,19 @@ class TuningRun:
     def time_split(self, measurer: Measurer) -> Mapping[str, float]:
         """Wall seconds by what they went into."""
         measured = dict(measurer.seconds) if isinstance(measurer, LocalCPU) else {}
-        return self.clock.split(measured, self.strategy.seconds.get("model", 0.0))
+        # Bringing the search to where an earlier call ended is not in its time either.
+        model = self.strategy.seconds.get("model", 0.0) - self._model_seconds
+        return self.clock.split(measured, model)
+
+    @property
+    def _nothing_started(self) -> bool:
+        return self._reference_latency is not None and math.isnan(self._reference_latency)
+
+    def reference_latency(self, measurer: Measurer) -> float:
+        """Of the unscheduled program, as ``TuneResult`` has it."""
+        if self._reference_latency is None:
+            self._reference_latency = measurer.reference_latency
+        return self._reference_latency
 
 
 @contextmanager

@@ -148,7 +148,7 @@ def tune(
         measurer = stack.enter_context(_opened(measurer, workload, target, verify, seed))
         with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
             finished = run.search(measurer, trials, batch, bar, finals=finals > 0)
-        if strategy.finished is not None and len(run.records) == 1:
+        if run.strategy.finished is not None and len(run.records) == 1:
             finished += _why_nothing(space, workload)
         if finals:
             run.hold_finals(measurer)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from _race import Run, Trial, fits
 from _race_figures import DEFAULT, PEER, figures
 from _race_plot import median_curve
-from search_race import as_racers, plan
+from search_race import Race, as_racers, plan
 
 TRIALS = (2, 4)
 
@@ -102,6 +103,42 @@ def test_figures_are_geometric_means_of_medians_over_seeds() -> None:
     assert found["time_ratio"] == pytest.approx(160.0 / 20.0)
     assert found["by_search"][DEFAULT]["search_share"] == pytest.approx(4.0 / 40.0)
     assert found["notes"] == []
+
+
+def test_searches_are_compared_with_the_default_on_their_own_workloads() -> None:
+    finals = [
+        final("GMM", 0, auto={"4": 1.0}, random={"4": 2.0}, metaschedule={"4": 3.0}),
+        final("SFM", 0, auto={"4": 1.0}, metaschedule={"4": 100.0}),
+    ]
+    found = figures([DEFAULT, PEER, "random"], TRIALS, [], finals)["by_search"]
+    assert found["random"]["quality_256_vs_256"] == pytest.approx(1.5)
+    assert found["random"]["workloads"] == 1 and found["auto"]["workloads"] == 2
+    assert found["random"]["default_there"] == pytest.approx(3.0)
+    assert found["auto"]["default_there"] == found["auto"]["quality_256_vs_256"]
+
+
+def resumed(path: Path, **changes: Any) -> Race:
+    """A race that goes on with the file, of GMM with the default and the peer."""
+    settings = {"names": ["GMM"], "seeds": [0], "searches": [DEFAULT, PEER], "trials": TRIALS}
+    race = Race(**{**settings, **changes}, limit=None, path=path)
+    race.resume()
+    return race
+
+
+def test_a_race_goes_on_with_its_own_file_only(tmp_path: Path) -> None:
+    path = tmp_path / "race.json"
+    race = resumed(path)
+    race.rows = [row(DEFAULT, 2), row(DEFAULT, 4), row(PEER, 4), row(DEFAULT, 2, seed=1)]
+    race.finals = [final("GMM", 0, auto={"4": 1.0}, metaschedule={"4": 2.0})]
+    race.left_out = [{"workload": "GMM", "search": "grid", "seed": 0, "trials": 4}]
+    race.run()  # nothing is left to run: it writes the file
+    again = resumed(path)
+    assert (again.rows, again.finals) == (race.rows[:3], race.finals)
+    assert resumed(path, searches=[DEFAULT, "grid"]).finals == race.finals
+    with pytest.raises(SystemExit, match="has no random for GMM with seed 0"):
+        resumed(path, searches=[DEFAULT, PEER, "random"])
+    with pytest.raises(SystemExit, match="of other trials or batches"):
+        resumed(path, batch=64)
 
 
 def test_a_workload_without_a_ratio_is_noted() -> None:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import math
+import statistics
 from collections.abc import Callable, Sequence
 
 import pytest
 
-from schedlang.handles import BlockRV
 from schedlang.measurement import Measurement, Status
-from schedlang.module import module
-from schedlang.schedule import Schedule
 from schedlang.search import Outcome, Proposal
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.neighbourhood import Step, origin, steps_from, steps_onward, take
-from schedlang.space import Space
 from schedlang.testing.spaces import ORDINARY, TINY, TINY_PROGRAMS, small_workload
 from schedlang.testing.strategy import MakeStrategy, StrategyContract, finish
 from schedlang.trace import Trace
 from schedlang.tvm.program import structural_key
 from schedlang.workload import Workload
-from schedlang.workloads import matmul
+from tests.search import measured_tiles
 from tests.search.analytic_models import MODELS, OTHER_READINGS, SIDES, TILES, Cost, positive
 from tests.search.made_up import timed
+from tests.search.measured_tiles import TWO_TILES, name_of
 
 Latency = Callable[[Trace], float]
 ALL_MODELS = {**MODELS, **OTHER_READINGS}
@@ -102,47 +101,48 @@ def test_with_noise_it_comes_near_the_optimum(cost: Cost, workload: Workload) ->
     assert min(cost(*tile) for tile in tiles_of(proposals)) < 1.02 * cost(*optimum(cost))
 
 
-# -- a small space of real programs -----------------------------------------------------------
-
-
-@module
-def tile_two(sch: Schedule, block: BlockRV) -> None:
-    """Two tiles, and one of two orders."""
-    i, j, k = sch.get_loops(block)
-    i0, i1 = sch.split(i, sch.sample_perfect_tile(i, 2, 64, name="tile i"))
-    j0, j1 = sch.split(j, sch.sample_perfect_tile(j, 2, 64, name="tile j"))
-    inner_reduction = sch.choose("order", ("reduction inside", "reduction outside"))
-    sch.reorder(i0, j0, *([i1, j1, k] if inner_reduction == "reduction inside" else [k, i1, j1]))
-
-
-TWO_TILES = Space([tile_two], "two tiles")
-
-
-def modelled_latency(trace: Trace) -> float:
-    """Loads of operands, results that no longer stay near, and vectors of 8, filled or not."""
-    rows, columns = trace.decisions["tile i"][1], trace.decisions["tile j"][1]
-    outside = trace.choices["order"] == "reduction outside"
-    vectors = -(-columns // 8) * 8 / columns if outside else 4.0
-    return 1 / rows + 1 / columns + rows * columns / 512 + vectors / 4
+# -- a small space of real programs, all of which were measured --------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_it_finds_what_exhaustive_search_finds(seed: int) -> None:
-    workload = matmul(64, 64, 64)
-    latencies = {}
-    for sketch in TWO_TILES.sketches(workload):
-        sites = sketch.trace.distributions
-        for decisions in itertools.product(*(d.support() for d in sites.values())):
-            trace = sketch.trace.with_decisions(dict(zip(sites, decisions, strict=True)))
-            latencies[trace] = modelled_latency(trace)
-    assert len(latencies) == 7 * 7 * 2
-    strategy = CoordinateDescent(TWO_TILES, workload, seed, restarts=0)
-    proposals = descend(strategy, modelled_latency)
-    assert min(modelled_latency(p.trace) for p in proposals) == min(latencies.values())
-    assert len(proposals) < len(latencies)
+    """With the samples that a machine took, noise and all, before half of the 98 are measured.
+
+    Found is what is within 2% of the fastest: two programs are. With 8 seeds that were tried it
+    took 5 to 35 measurements; independent draws take 33 on average.
+    """
+    samples = measured_tiles.measured()
+    assert len(samples) == 7 * 7 * 2 == len(set(map(name_of, measured_tiles.all_traces())))
+    strategy = CoordinateDescent(TWO_TILES, measured_tiles.WORKLOAD, seed)
+    best, count = math.inf, 0
+    while count < len(samples) // 2:
+        asked = strategy.ask(8)
+        found = [samples[name_of(proposal.trace)] for proposal in asked]
+        best = min(best, *map(statistics.median, found))
+        count += len(asked)
+        strategy.tell(
+            [
+                Outcome(p.id, Measurement(p.id, Status.OK, one))
+                for p, one in zip(asked, found, strict=True)
+            ]
+        )
+    assert best <= 1.02 * min(map(statistics.median, samples.values()))
 
 
 # -- neighbours ---------------------------------------------------------------------------------
+
+
+def test_large_batches_wait_for_more_outcomes(workload: Workload) -> None:
+    """A quarter of what is asked for, but 4 at least; or what the user says."""
+
+    def asked(n: int, pending: int | None = None) -> int:
+        strategy = CoordinateDescent(ORDINARY, workload, pending=pending)
+        for _ in range(4):  # lines have to be under way
+            strategy.tell([timed(p.id, 1e-5 + p.id * 1e-7) for p in strategy.ask(4)])
+        return len(strategy.ask(n))
+
+    assert [asked(n) for n in (2, 16, 40)] == [2, 4, 10]
+    assert asked(40, pending=6) == 6
 
 
 def test_a_neighbour_differs_in_one_coordinate(workload: Workload) -> None:

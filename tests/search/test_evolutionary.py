@@ -133,6 +133,29 @@ def test_a_model_of_the_users_own_is_asked_from_the_first_batch_on(workload: Wor
     assert strategy.save().count('"model":"12"') == 1
 
 
+def test_a_share_of_each_batch_is_drawn_whatever_the_model_says(workload: Workload) -> None:
+    """The model likes programs that copy a buffer, which half of the draws do.
+
+    Of 32 fresh draws 25 or more do so with a chance of 1e-3.
+    """
+
+    def copies(share: float) -> int:
+        strategy = Evolutionary(
+            ORDINARY, workload, 1, cost_model=Statements(), random_share=share, screening=False
+        )
+        return sum(bool(p.trace.choices["cache"]) for _ in range(4) for p in strategy.ask(8))
+
+    assert copies(0.0) >= 27
+    assert copies(1.0) < 25
+
+
+class Statements(Favourite):
+    """Likes programs with many statements."""
+
+    def predict(self, features: Sequence[Features]) -> Any:
+        return np.array([0.1 * len(rows) for rows in features])
+
+
 def test_a_trained_model_starts_warm(workload: Workload) -> None:
     model = GradientBoosting(0)
     search(Evolutionary(ORDINARY, workload, 5, cost_model=model), rounds=5)

@@ -122,6 +122,35 @@ def test_puct_weighs_the_priors_of_the_ways_that_are_left() -> None:
     assert puct.way(root, 1.0) is root.children[1]
 
 
+def test_a_model_prior_weighs_by_what_is_expected_below() -> None:
+    """Of equal rewards: 0.9, 0.3, and their mean where nothing is expected.
+
+    With visits, high has a bonus of 1.5 c / 6 after 5 of them, and the unknown one c / 2.
+    """
+    root = Node()
+    root.meet(Categorical((0, 1, 2)))
+    low, unknown, high = (child_of(root, value, 1, 1.0, 1 / 3) for value in range(3))
+    root.visits = 3
+    puct = Selection(1.0, (9.0, 1.0), "model")
+    assert puct.way(root, 1.0) is low  # nothing is expected of any: the oldest
+    low.expect(0.3)
+    high.expect(0.9)
+    assert puct.way(root, 1.0) is high
+    high.visits = 5
+    assert puct.way(root, 1.0) is unknown
+
+
+def test_later_expectations_count_more() -> None:
+    """0.5, then 0.5 + 0.2 (1 - 0.5) = 0.6, then 0.6 + 0.2 (0.1 - 0.6) = 0.5."""
+    node = Node()
+    assert node.expected is None
+    for score, expected in ((0.5, 0.5), (1.0, 0.6), (0.1, 0.5)):
+        node.expect(score)
+        assert node.expected == pytest.approx(expected)
+    rows, _ = dump_tree(node)
+    assert load_tree(json.loads(json.dumps(rows)))[0].expected == node.expected
+
+
 def test_with_equal_priors_puct_weighs_by_visits_however_many_ways_there_are() -> None:
     """The less visited way is 0.05 worse and has a bonus of c sqrt(4) / 2 against c sqrt(4) / 3."""
     for options in (2, 400):
@@ -170,7 +199,7 @@ def test_wrong_settings_are_refused() -> None:
     for exploration, widening in ((-1.0, (1.0, 0.5)), (1.0, (0.0, 0.5)), (1.0, (1.0, 1.5))):
         with pytest.raises(ValueError, match="exploration"):
             Selection(exploration, widening)
-    with pytest.raises(ValueError, match="'none' or 'distribution'"):
+    with pytest.raises(ValueError, match="prior='both': give one of none, distribution, model"):
         Selection(1.0, (1.0, 0.5), "both")  # type: ignore[arg-type]
 
 
@@ -182,6 +211,17 @@ def test_walks_take_every_path_once() -> None:
     taken = [walk(root, two_pairs, seed=seed) for seed in range(4)]
     assert sorted(taken) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert root.used_up and root.visits == 4
+
+
+def test_expectations_reach_the_nodes_of_a_walk_and_no_others() -> None:
+    root = Node()
+    walk(root, two_pairs)
+    [first] = root.children.values()
+    taken = Walk(root, UCB1, Rollout(random.Random(0), {"a": first.value}, 1.0, alone=True))
+    two_pairs(taken)
+    taken.expect(0.25)
+    assert (root.expected, first.expected) == (0.25, 0.25)
+    assert [child.expected for child in first.children.values()] == [None]
 
 
 def test_before_the_first_reward_walks_are_draws_from_the_prior() -> None:

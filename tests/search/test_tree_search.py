@@ -13,6 +13,7 @@ import schedlang as sl
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.search.cost_model import Example, Features, RandomModel, Scores
+from schedlang.search.selection import Prior
 from schedlang.search.tree_search import TreeSearch
 from schedlang.testing.spaces import (
     FRAGILE,
@@ -40,6 +41,14 @@ class TestWithModelAndUCB1(StrategyContract):
     def make_strategy(self) -> MakeStrategy:
         return lambda space, workload, seed: TreeSearch(
             space, workload, seed, prior="none", cost_model=RandomModel(seed), rollouts=3
+        )
+
+
+class TestWithAPriorFromTheModel(StrategyContract):
+    @pytest.fixture
+    def make_strategy(self) -> MakeStrategy:
+        return lambda space, workload, seed: TreeSearch(
+            space, workload, seed, prior="model", cost_model=RandomModel(seed), rollouts=3
         )
 
 
@@ -205,6 +214,25 @@ class MoreStatements:
         """Nothing to do."""
 
 
+class FarMoreStatements(MoreStatements):
+    """One more statement makes a program ten times better."""
+
+    def predict(self, features: Sequence[Features]) -> Scores:
+        return np.array([10.0 ** (len(rows) - 2) for rows in features])
+
+
+@sl.module
+def copy_and_note(sch: sl.Schedule, block: sl.BlockRV) -> None:
+    """A choice that a cost model sees the effect of, and much below it."""
+    if sch.choose("cache", (True, False)):
+        sch.cache_read(block, 0, "global")
+    for name in "abc":
+        sch.annotate(block, name, sch.sample_categorical(list(range(VALUES)), name=name))
+
+
+COPY_FIRST = sl.Space([copy_and_note], "copy first")
+
+
 def test_a_cost_model_picks_among_rollouts(workload: Workload) -> None:
     """Half of the programs copy a buffer: all of 8 lack that with a chance of 1 in 256 or less."""
 
@@ -215,6 +243,63 @@ def test_a_cost_model_picks_among_rollouts(workload: Workload) -> None:
     advised = TreeSearch(ORDINARY, workload, 0, cost_model=model)
     assert copies(advised) >= 11 > copies(TreeSearch(ORDINARY, workload, 0))
     assert advised.seconds.keys() == {"replay", "features", "model"}
+
+
+def test_a_model_prior_leads_descents_where_the_model_expects_more(workload: Workload) -> None:
+    """All programs are told to be equally fast, so that only the prior tells the ways apart.
+
+    Each proposal is the first of its one rollout: the model cannot pick, it can only lead.
+    """
+
+    def copies(prior: Prior) -> int:
+        settings: dict[str, Any] = {"rollouts": 1, "follow": 0, "exploration": 2.0}
+        model = FarMoreStatements()
+        strategy = TreeSearch(COPY_FIRST, workload, 0, cost_model=model, prior=prior, **settings)
+        found = 0
+        for _ in range(8):
+            asked = strategy.ask(4)
+            found += sum(bool(p.trace.choices["cache"]) for p in asked)
+            strategy.tell([ok(p, 1.0) for p in asked])
+        return found
+
+    assert copies("model") >= 24 > copies("none")
+
+
+def test_a_model_prior_needs_a_model(workload: Workload) -> None:
+    with pytest.raises(ValueError, match="prior='model': give a cost_model too"):
+        TreeSearch(NOTES, workload, prior="model")
+    with pytest.raises(ValueError, match="prior='best': give one of none, distribution, model"):
+        TreeSearch(NOTES, workload, prior="best")  # type: ignore[arg-type]
+
+
+def test_its_model_may_be_taught_before(workload: Workload) -> None:
+    model = MoreStatements()
+    assert TreeSearch(ORDINARY, workload, cost_model=model).cost_model is model
+    assert TreeSearch(ORDINARY, workload).cost_model is None
+
+
+def test_a_program_that_is_known_leaves_the_proposal_to_the_next_rollout(
+    workload: Workload,
+) -> None:
+    """The two options of a choice give the same program: half of the rollouts are known ones."""
+    strategy = TreeSearch(TINY, workload, cost_model=MoreStatements(), rollouts=16)
+    assert len(strategy.ask(TINY_PROGRAMS)) == TINY_PROGRAMS
+
+
+def test_suggestions_are_proposed_first_and_in_order(workload: Workload) -> None:
+    traces = [
+        NOTES.sample(workload, choices={"noted": True}, decisions={"a": a, "b": 2, "c": 5}).trace
+        for a in (4, 9, 0)
+    ]
+    strategy, again = TreeSearch(NOTES, workload, 3), TreeSearch(NOTES, workload, 3)
+    strategy.suggest(traces)
+    [first] = strategy.ask(1)
+    strategy.tell([ok(first, 1.0)])
+    again.load(strategy.save())
+    for search in (strategy, again):
+        asked = [first, *search.ask(4)]
+        assert [p.trace for p in asked[:3]] == traces
+        assert asked[3].trace not in traces
 
 
 def test_a_cost_model_learns_from_failures_too(workload: Workload) -> None:

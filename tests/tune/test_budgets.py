@@ -119,6 +119,38 @@ def test_a_measurer_of_this_machine_stops_when_its_time_is_over() -> None:
         assert len(list(measurer.measure(candidates[:2]))) == 2
 
 
+SLOW = sl.workloads.matmul(640, 640, 640)
+"""The unscheduled program takes some tenths of a second."""
+
+
+def test_a_run_on_this_machine_is_over_in_time() -> None:
+    """On a busy machine it may be somewhat late, and measure little."""
+    result = sl.tune(SLOW, seconds=5, progress=False)
+    assert result.seconds < 5 + 3
+    assert result.finished.startswith("5 s are over")
+
+
+def test_a_run_is_over_in_time_though_no_worker_is_ready() -> None:
+    result = sl.tune(SLOW, seconds=0.2, progress=False)
+    assert result.seconds < 0.2 + 3
+    assert result.finished == "0.2 s are over before a worker was ready"
+    assert not result.records and math.isnan(result.reference_latency)
+    assert "unscheduled" not in str(result)
+    with pytest.raises(sl.SchedlangError, match="the search ended: 0.2 s are over before"):
+        _ = result.best
+
+
+def test_the_unscheduled_program_is_not_timed_longer_than_there_is_time() -> None:
+    with LocalCPU(SLOW) as measurer:
+        exact = measurer.reference_latency
+    with LocalCPU(SLOW) as measurer:
+        measurer.deadline = time.monotonic() + 6
+        assert measurer.reference_latency == pytest.approx(exact, rel=2)
+    with LocalCPU(SLOW) as measurer:
+        measurer.deadline = time.monotonic()
+        assert math.isnan(measurer.reference_latency)
+
+
 def test_the_time_split_adds_up() -> None:
     result = sl.tune(small_workload(), space=ORDINARY, trials=8, search="evolutionary")
     split = result.time_split

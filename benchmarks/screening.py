@@ -1,0 +1,103 @@
+"""What the evolutionary search itself costs at 64 trials a round, and whether screening pays.
+
+``Evolutionary`` asks a second model, of the decisions alone, before it builds the program of a step
+of its chains (``screening``). It is run with and without it, for 256 trials in rounds of 64. The
+best three programs of both are then timed against each other, one sample in turn. The share is that
+of the search and its models in the wall time of the run.
+
+Target: a share of at most 0.25 (median over the runs with screening). Ratios are the figure without
+screening over the one with it: above 1 speaks for screening.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from _contest import median, ratio, show, summarise
+from _race import hold_finals, tune_schedlang
+
+import schedlang as sl
+from schedlang.search import Evolutionary
+
+NAMES = ("GMM", "C2D", "DEP", "SFM")
+SIDES = {"with": True, "without": False}
+ROUND = 64
+
+
+def compare(name: str, seed: int, trials: int) -> dict[str, Any]:
+    """One row: latencies in the finals, wall times and shares of the search, by side."""
+    workload = sl.workloads.get(name)
+    runs = {
+        side: tune_schedlang(
+            workload, partial(Evolutionary, screening=screening), trials, seed, batch=ROUND
+        )
+        for side, screening in SIDES.items()
+    }
+    standing = hold_finals(
+        workload, sl.Target("cpu"), {side: run.fastest(trials) for side, run in runs.items()}
+    )
+    latency = {side: standing.latencies.get(side) for side in runs}
+    seconds = {side: run.seconds for side, run in runs.items()}
+    return {
+        "workload": name,
+        "seed": seed,
+        "latency": latency,
+        "seconds": seconds,
+        "share": {
+            side: (run.split["search"] + run.split["model"]) / run.seconds if run.split else None
+            for side, run in runs.items()
+        },
+        "split": {side: dict(run.split) for side, run in runs.items()},
+        "error": {side: run.error for side, run in runs.items() if run.error},
+        "quality ratio": ratio(latency["without"], latency["with"]),
+        "time ratio": ratio(seconds["without"], seconds["with"]),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="one workload, 128 trials")
+    parser.add_argument("--workloads", nargs="+", metavar="NAME")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--json", type=Path, help="write the figures here, after each row")
+    arguments = parser.parse_args()
+    names = arguments.workloads or (NAMES[:1] if arguments.quick else NAMES)
+    trials = 2 * ROUND if arguments.quick else 4 * ROUND
+    print(f"{trials} trials in rounds of {ROUND}, with screening and without")
+    print("workload  seed   latency (us)         seconds            share of search")
+    rows: list[dict[str, Any]] = []
+    summary: dict[str, Any] = {}
+    for name in names:
+        for seed in arguments.seeds:
+            row = compare(name, seed, trials)
+            rows.append(row)
+            cells = [show(row["latency"][side], 9, 1, 1e6) for side in SIDES]
+            cells += [show(row["seconds"][side], 9, 1) for side in SIDES]
+            cells += [show(row["share"][side], 9) for side in SIDES]
+            print(f"{name:8} {seed:5}", *cells, flush=True)
+            summary = {
+                "share": median(one["share"]["with"] for one in rows),
+                "quality_ratio": summarise([one["quality ratio"] for one in rows])[0],
+                "time_ratio": summarise([one["time ratio"] for one in rows])[0],
+                "trials": trials,
+                "round": ROUND,
+                "target": sl.Target("cpu").key,
+                "rows": rows,
+            }
+            if arguments.json:
+                arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
+    print(
+        f"median share of the search {show(summary['share'], 0)} (target 0.25); without screening "
+        f"over with it: latency {show(summary['quality_ratio'], 0)}, "
+        f"time {show(summary['time_ratio'], 0)}"
+    )
+
+
+if __name__ == "__main__":
+    main()

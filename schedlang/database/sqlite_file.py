@@ -86,6 +86,8 @@ def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connectio
 
 
 def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
+    # All from one moment: another process may be making the file.
+    connection.execute("BEGIN")
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if owner != APPLICATION_ID and (owner or tables):
@@ -97,6 +99,7 @@ def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
         "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') "
         "OR sql LIKE 'CREATE VIRTUAL%'"
     ).fetchone()
+    connection.execute("COMMIT")
     if version < 0 or programs:
         reason = "its version is damaged" if version < 0 else "it has views or triggers of its own"
         raise DatabaseError(

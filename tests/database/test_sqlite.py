@@ -13,10 +13,12 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from schedlang.database import Database, MemoryDatabase, SQLiteDatabase, open_database
+from schedlang.database import Database, MemoryDatabase, SQLiteDatabase, open_database, sqlite_file
 from schedlang.database.sqlite_schema import SCHEMA
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
@@ -35,6 +37,39 @@ def test_open_database_takes_what_users_give(path: Path) -> None:
         assert open_database(database) is database
     with pytest.raises(TypeError, match="a database is a path, a Database or None, not a int"):
         open_database(3)  # type: ignore[arg-type]
+
+
+class Slow:
+    """A connection on which something else happens after one of the first questions."""
+
+    def __init__(self, connection: sqlite3.Connection, meanwhile: Callable[[], None]) -> None:
+        self.connection = connection
+        self._meanwhile = meanwhile
+
+    def execute(self, sql: str) -> Any:
+        cursor = self.connection.execute(sql)
+        if "application_id" not in sql:
+            return cursor
+        row = cursor.fetchone()
+        self._meanwhile()
+        return SimpleNamespace(fetchone=lambda: row)
+
+
+def test_a_file_that_another_process_is_making_is_not_taken_for_another_programs(
+    path: Path,
+) -> None:
+    """The other one makes it between the questions whose file it is and what is in it."""
+    other = threading.Thread(target=lambda: SQLiteDatabase(path, busy_seconds=30).close())
+
+    def meanwhile() -> None:
+        other.start()
+        other.join(0.3)
+
+    connection = sqlite3.connect(path, isolation_level=None)
+    sqlite_file._check_owner(Slow(connection, meanwhile), path)  # type: ignore[arg-type]
+    connection.close()
+    other.join()
+    SQLiteDatabase(path).close()
 
 
 WRITER = """

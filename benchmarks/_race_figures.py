@@ -81,10 +81,15 @@ def seconds_after(search: str, count: str, rows: Rows) -> dict[tuple[str, int], 
 def search_share(search: str, trials: int, rows: Rows) -> float | None:
     """The part of a run's wall time that the search itself and its models take; the median."""
     return median(
-        (row["split"]["search"] + row["split"]["model"]) / row["seconds"]
+        own_share(row["split"], row["seconds"])
         for row in rows
-        if row["search"] == search and row["trials"] == trials and row["split"]
+        if row["search"] == search and row["trials"] == trials
     )
+
+
+def own_share(split: Mapping[str, float], seconds: float) -> float | None:
+    """The part of one run's wall time that the search and its models take; None if not known."""
+    return (split["search"] + split["model"]) / seconds if split else None
 
 
 def notes(rows: Rows, finals: Rows) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from _contest import median, ratio, show, summarise
 from _race import hold_finals, tune_schedlang
+from _race_figures import own_share
 
 import schedlang as sl
 from schedlang.search import Evolutionary
@@ -47,10 +48,7 @@ def compare(name: str, seed: int, trials: int) -> dict[str, Any]:
         "seed": seed,
         "latency": latency,
         "seconds": seconds,
-        "share": {
-            side: (run.split["search"] + run.split["model"]) / run.seconds if run.split else None
-            for side, run in runs.items()
-        },
+        "share": {side: own_share(run.split, run.seconds) for side, run in runs.items()},
         "split": {side: dict(run.split) for side, run in runs.items()},
         "error": {side: run.error for side, run in runs.items() if run.error},
         "quality ratio": ratio(latency["without"], latency["with"]),

@@ -53,11 +53,11 @@ class Selection:
             return None
         weights = self._weights(ways)
         usual = math.fsum(weights) / len(weights)
-        scores = [
-            self.score(way, node.visits, best, weight / usual)
-            for way, weight in zip(ways, weights, strict=True)
-        ]
-        return ways[scores.index(max(scores))]
+        found, _ = max(
+            zip(ways, weights, strict=True),
+            key=lambda one: self.score(one[0], node.visits, best, one[1] / usual),
+        )
+        return found
 
     def _weights(self, ways: Sequence[Node]) -> list[float]:
         """What speaks for each way before its rewards do; an average where nothing is expected."""

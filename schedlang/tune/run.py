@@ -80,6 +80,7 @@ class TuningRun:
         self._reuse = reuse
         self._known: Known | None = None
         self._reference_latency: float | None = None
+        self._model_seconds = 0.0
         self.begin(strategy)
 
     # -- going on: see resuming.py ---------------------------------------------------------------
@@ -87,7 +88,6 @@ class TuningRun:
     def begin(self, strategy: Strategy) -> None:
         """With a search that was asked nothing yet."""
         self.strategy = strategy
-        self._model_seconds = 0.0
         self.leaders = Leaders(self._finalists, verified=self.verified is not False)
         self.records: list[Record] = []
         self.earlier = 0

@@ -41,9 +41,9 @@ def name_of(trace: Trace) -> str:
     return f"{trace.choices['order']}, {rows} x {columns}"
 
 
-def all_traces() -> Iterator[Trace]:
+def all_traces(workload: sl.Workload = WORKLOAD) -> Iterator[Trace]:
     """By exhaustive enumeration."""
-    for sketch in TWO_TILES.sketches(WORKLOAD):
+    for sketch in TWO_TILES.sketches(workload):
         sites = sketch.trace.distributions
         for decisions in itertools.product(*(d.support() for d in sites.values())):
             yield sketch.trace.with_decisions(dict(zip(sites, decisions, strict=True)))

@@ -18,6 +18,7 @@ from schedlang.testing.strategy import MakeStrategy, StrategyContract, finish
 from schedlang.trace import Trace
 from schedlang.tvm.program import structural_key
 from schedlang.workload import Workload
+from schedlang.workloads import matmul
 from tests.search import measured_tiles
 from tests.search.analytic_models import MODELS, OTHER_READINGS, SIDES, TILES, Cost, positive
 from tests.search.made_up import timed
@@ -101,7 +102,26 @@ def test_with_noise_it_comes_near_the_optimum(cost: Cost, workload: Workload) ->
     assert min(cost(*tile) for tile in tiles_of(proposals)) < 1.02 * cost(*optimum(cost))
 
 
-# -- a small space of real programs, all of which were measured --------------------------------
+# -- a small space of real programs -----------------------------------------------------------
+
+
+def modelled_latency(trace: Trace) -> float:
+    """Loads of operands, results that no longer stay near, and vectors of 8, filled or not."""
+    rows, columns = trace.decisions["tile i"][1], trace.decisions["tile j"][1]
+    outside = trace.choices["order"] == "reduction outside"
+    vectors = -(-columns // 8) * 8 / columns if outside else 4.0
+    return 1 / rows + 1 / columns + rows * columns / 512 + vectors / 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_finds_what_exhaustive_search_finds_with_exact_latencies(seed: int) -> None:
+    workload = matmul(64, 64, 64)
+    latencies = {t: modelled_latency(t) for t in measured_tiles.all_traces(workload)}
+    assert len(latencies) == 7 * 7 * 2
+    strategy = CoordinateDescent(TWO_TILES, workload, seed, restarts=0)
+    proposals = descend(strategy, modelled_latency)
+    assert min(modelled_latency(p.trace) for p in proposals) == min(latencies.values())
+    assert len(proposals) < len(latencies)
 
 
 @pytest.mark.parametrize("seed", range(3))

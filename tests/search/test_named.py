@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 import schedlang as sl
-from schedlang.search import SEARCHES, CoordinateDescent, ExploreExploit, Random, make_search
+from schedlang.search import (
+    SEARCHES,
+    CoordinateDescent,
+    Evolutionary,
+    ExploreExploit,
+    Random,
+    make_search,
+)
 from schedlang.search.explore_exploit import SETTINGS
 from schedlang.search.named import AUTO_EXPLORES, AUTO_FEW
 from schedlang.search.strategy import Strategy
@@ -68,8 +75,9 @@ def test_an_unknown_name_is_told_with_the_known_ones(workload: Workload) -> None
         ExploreExploit.setting("dpansor-50")
 
 
-@pytest.mark.parametrize("search", ["random", "evolutionary"])
-def test_a_search_without_patience_is_refused(search: str, workload: Workload) -> None:
-    make = {"random": Random, "evolutionary": sl.search.Evolutionary}[search]
+@pytest.mark.parametrize("make", [Random, Evolutionary])
+def test_a_search_without_patience_is_refused(
+    make: type[Random] | type[Evolutionary], workload: Workload
+) -> None:
     with pytest.raises(ValueError, match="patience=0"):
         make(ORDINARY, workload, 0, patience=0)

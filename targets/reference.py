@@ -28,6 +28,7 @@ class Reference:
     """
 
     def __init__(self, call: Callable[[], None], data: Dataset, numerics: Numerics) -> None:
+        self._call = call
         self._data = data
         self._numerics = numerics
         for positive in (False, True):
@@ -57,6 +58,12 @@ class Reference:
             got.append(value)
             want.append(expected)
         return compare(got, want, self._data.output_types, self._numerics)
+
+    def repeats(self) -> bool:
+        """Whether the unscheduled program gives these results once more."""
+        self._data.restore()
+        self._run(self._call)
+        return self.mismatch() is None
 
     @property
     def damaged(self) -> bool:

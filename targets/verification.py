@@ -18,6 +18,9 @@ _LOOSEST = 0.25
 # Part of the integers that rounding may move by one step, whatever the types.
 _FEW = 1e-3
 
+UNSTABLE = "; run again it gives other results: its threads race, or it reads what it never wrote"
+"""What to add where a program is wrong, and its outputs were not the ``same_bits`` twice."""
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -59,6 +62,11 @@ def compare(
         if reason is not None:
             return f"output {position} ({dtype}): {reason}"
     return None
+
+
+def same_bits(some: Sequence[Array], others: Sequence[Array]) -> bool:
+    """Whether two lists of arrays hold the same, byte by byte."""
+    return all(a.tobytes() == b.tobytes() for a, b in zip(some, others, strict=True))
 
 
 def tolerance(dtype: str, reduction_length: int) -> float:

@@ -18,7 +18,7 @@ from schedlang.targets.fault import Fault, faults
 from schedlang.targets.inputs import TensorSpec
 from schedlang.targets.reference import Reference
 from schedlang.targets.timing import Timing, TimingPolicy, collect, shortest_call
-from schedlang.targets.verification import Numerics, is_floating
+from schedlang.targets.verification import UNSTABLE, Numerics, is_floating, same_bits
 from schedlang.tvm import codegen, runtime
 from schedlang.tvm.program import MAIN, from_json
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tvm.target import Target as TVMTarget
 
 _CLOCK_TRIES = 3
+# A longer unscheduled program is not run a second time: the candidate's time would run out.
+_LONGEST_SECOND_OPINION = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class Workbench:
         self._unscheduled = from_json(program)
         self._unscheduled_code: _Program | None = None
         self._reference: Reference | None = None
+        self._reference_repeats = False
         self.reference_seconds: float | None = None
         if reference:
             code = self._unscheduled_program()
@@ -195,15 +198,40 @@ class Workbench:
         return (time.perf_counter() - start) / calls
 
     def _verify(self, program: _Program) -> None:
-        if self._reference is None:
+        reference = self._reference
+        if reference is None:
             raise RuntimeError("the workbench was made without a reference")
+        self._call_afresh(program)
+        reason = self._data.changed_input() or reference.mismatch()
+        if reason is None:
+            return
+        if reference.damaged:
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+        outputs = self._data.outputs()
+        self._call_afresh(program)
+        if not same_bits(outputs, self._data.outputs()):
+            reason += UNSTABLE
+        self._seek_second_opinion(reference, reason)
+        raise Fault(Status.WRONG_RESULT, reason)
+
+    def _call_afresh(self, program: _Program) -> None:
         self._data.restore()
         with faults(Status.RUN_ERROR), self._pinned():
             program.entry(*self._data.tensors)
         self._check_bounds()
-        reason = self._data.changed_input() or self._reference.mismatch()
-        if reason is not None:
-            raise Fault(Status.WRONG_RESULT, reason, corrupt=self._reference.damaged)
+
+    def _seek_second_opinion(self, reference: Reference, reason: str) -> None:
+        """Fault(corrupt) when the unscheduled program does not give its own results again.
+
+        It is asked until it does once.
+        """
+        seconds = self.reference_seconds
+        if self._reference_repeats or seconds is None or seconds > _LONGEST_SECOND_OPINION:
+            return
+        self._reference_repeats = reference.repeats()
+        if not self._reference_repeats:
+            reason += "; nor does the unscheduled program give its own results again"
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
 
     def _check_bounds(self) -> None:
         if (reason := self._data.overrun()) is not None:

@@ -63,6 +63,13 @@ for i, j, k in T.grid({N}, {N}, {N}):
     )
 
 
+# Other numbers at every call, from the C library.
+RANDOM = """
+for i, j in T.grid(64, 64):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = T.Cast("float32", T.call_extern("int32", "rand"))
+"""
 ABORT = "T.evaluate(T.call_extern('int32', 'abort'))"
 SLEEP = "T.evaluate(T.call_extern('int32', 'sleep', 1000))"
 # Leaves a mark in its process, and the other one dies where it finds it.

@@ -152,6 +152,13 @@ def test_a_wrong_result(strict: RPC, good: IRModule) -> None:
     assert "4096 of 4096 elements differ" in found[1].message
 
 
+def test_results_that_change_from_call_to_call(strict: RPC) -> None:
+    found = measured(strict, from_body(programs.RANDOM), matmul_variant(WRONG))
+    assert found[0].status is found[1].status is Status.WRONG_RESULT
+    assert "run again it gives other results" in found[0].message
+    assert "run again" not in found[1].message
+
+
 def test_a_changed_input(strict: RPC) -> None:
     found = measured(strict, from_body(CHANGES_AN_INPUT))
     assert found[0].status is Status.WRONG_RESULT

@@ -17,7 +17,13 @@ from schedlang.targets.workbench import Outcome, Workbench
 from schedlang.tvm.program import to_json
 from schedlang.workload import Workload
 from schedlang.workloads import from_prim_func
-from tests.targets.programs import from_body, matmul, matmul_variant, scheduled_matmul
+from tests.targets.programs import (
+    RANDOM,
+    from_body,
+    matmul,
+    matmul_variant,
+    scheduled_matmul,
+)
 
 TARGET = Target("cpu")
 QUICK = TimingPolicy(min_sample_seconds=1e-5, min_repeats=1, max_repeats=2)
@@ -62,6 +68,40 @@ def test_a_right_schedule_is_timed_and_verified(workload: Workload, bench: Workb
 def test_a_wrong_product_is_found(bench: Workbench) -> None:
     text = reason(bench, matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"))
     assert text.startswith("output 0 (float32)")
+
+
+def test_results_that_change_from_call_to_call_are_told_from_wrong_ones(bench: Workbench) -> None:
+    assert "run again it gives other results" in reason(bench, from_body(RANDOM))
+    steady = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]")
+    assert "run again" not in reason(bench, steady)
+
+
+def test_an_unscheduled_program_that_does_not_repeat_itself_is_told(workload: Workload) -> None:
+    bench = bench_of(from_prim_func(from_body(RANDOM)["main"], name="random"))
+    bench.build(1, to_json(workload.mod))
+    with pytest.raises(Fault, match="nor does the unscheduled program give its own") as caught:
+        bench.run(1, QUICK, None, 1.2)
+    assert caught.value.status is Status.WRONG_RESULT and caught.value.corrupt
+
+
+def test_the_unscheduled_program_is_asked_again_until_it_repeats_itself_once(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = bench_of(workload)
+    calls = []
+    run = bench._run_reference
+    monkeypatch.setattr(
+        bench._reference, "_call", lambda: calls.append(run(bench._unscheduled_program()))
+    )
+    nothing = from_body("T.evaluate(0)")
+    bench.reference_seconds = 1.5
+    reason(bench, nothing)
+    assert not calls  # too long for a second time
+    bench.reference_seconds = 0.5
+    reason(bench, nothing)
+    reason(bench, nothing)
+    assert len(calls) == 1
+    assert outcome(bench, scheduled_matmul(workload)).verified
 
 
 def test_a_row_that_is_not_written_is_found(workload: Workload, bench: Workbench) -> None:

@@ -12,7 +12,7 @@ from schedlang.targets.fault import Fault, faults
 from schedlang.targets.inputs import TensorSpec
 from schedlang.targets.rpc_data import RemoteData, RemoteReference, learn_reference
 from schedlang.targets.timing import TimingPolicy, collect
-from schedlang.targets.verification import UNSTABLE, same_bits
+from schedlang.targets.verification import instability
 from schedlang.targets.workbench import Outcome, numerics
 from schedlang.tvm.program import from_json
 from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
@@ -96,10 +96,7 @@ class RemoteBench:
         if (reason := data.changed_input()) is not None:
             raise Fault(Status.WRONG_RESULT, reason)
         if (reason := reference.mismatch(data, self._numerics)) is not None:
-            outputs = data.outputs()
-            _call_afresh(program, data)
-            if not same_bits(outputs, data.outputs()):
-                reason += UNSTABLE
+            reason += instability(lambda: _call_afresh(program, data), data.outputs)
             raise Fault(Status.WRONG_RESULT, reason)
 
     def _check(self, samples: tuple[float, ...]) -> None:

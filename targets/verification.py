@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,7 @@ _LOOSEST = 0.25
 # Part of the integers that rounding may move by one step, whatever the types.
 _FEW = 1e-3
 
-UNSTABLE = "; run again it gives other results: its threads race, or it reads what it never wrote"
-"""What to add where a program is wrong, and its outputs were not the ``same_bits`` twice."""
+_UNSTABLE = "; run again it gives other results: its threads race, or it reads what it never wrote"
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -64,9 +63,12 @@ def compare(
     return None
 
 
-def same_bits(some: Sequence[Array], others: Sequence[Array]) -> bool:
-    """Whether two lists of arrays hold the same, byte by byte."""
-    return all(a.tobytes() == b.tobytes() for a, b in zip(some, others, strict=True))
+def instability(call: Callable[[], None], outputs: Callable[[], Sequence[Array]]) -> str:
+    """What to add to why a program is wrong; empty if one more call gives the same ``outputs``."""
+    first = outputs()
+    call()
+    same = all(a.tobytes() == b.tobytes() for a, b in zip(first, outputs(), strict=True))
+    return "" if same else _UNSTABLE
 
 
 def tolerance(dtype: str, reduction_length: int) -> float:

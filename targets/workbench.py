@@ -18,7 +18,7 @@ from schedlang.targets.fault import Fault, faults
 from schedlang.targets.inputs import TensorSpec
 from schedlang.targets.reference import Reference
 from schedlang.targets.timing import Timing, TimingPolicy, collect, shortest_call
-from schedlang.targets.verification import UNSTABLE, Numerics, is_floating, same_bits
+from schedlang.targets.verification import Numerics, instability, is_floating
 from schedlang.tvm import codegen, runtime
 from schedlang.tvm.program import MAIN, from_json
 
@@ -207,10 +207,7 @@ class Workbench:
             return
         if reference.damaged:
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
-        outputs = self._data.outputs()
-        self._call_afresh(program)
-        if not same_bits(outputs, self._data.outputs()):
-            reason += UNSTABLE
+        reason += instability(lambda: self._call_afresh(program), self._data.outputs)
         self._seek_second_opinion(reference, reason)
         raise Fault(Status.WRONG_RESULT, reason)
 

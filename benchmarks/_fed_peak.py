@@ -11,7 +11,7 @@ from __future__ import annotations
 from _rate import best_rate, compile_text, use_threads
 
 import schedlang as sl
-from schedlang.targets.timing import TimingPolicy
+from schedlang.targets.measure.timing import TimingPolicy
 
 # Rows and vectors of the tile; their accumulators fit 32 or 16 registers.
 SHAPES = {512: ((14, 2), (12, 2), (8, 3), (6, 4)), 256: ((6, 2), (4, 3)), 128: ((6, 2), (4, 3))}

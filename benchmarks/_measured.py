@@ -12,7 +12,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.search import Random
 from schedlang.targets import LocalCPU
-from schedlang.targets.timing import TimingPolicy
+from schedlang.targets.measure.timing import TimingPolicy
 
 _BATCH = 16
 # Many short samples, and no giving up: of a machine that others use too, some find it free.

@@ -10,7 +10,7 @@ from typing import Any
 from _contest import BATCH, Draw
 
 import schedlang as sl
-from schedlang.search.drawing import PATIENCE
+from schedlang.search.prior import PATIENCE
 from schedlang.tvm.program import structural_key
 
 _MOST_TRIALS = 2**31 - 1

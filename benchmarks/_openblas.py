@@ -31,7 +31,7 @@ def library() -> str:
 def _time(extent: int) -> float:
     import numpy as np
 
-    from schedlang.targets.timing import TimingPolicy, collect
+    from schedlang.targets.measure.timing import TimingPolicy, collect
 
     rng = np.random.default_rng(0)
     left, right = (rng.uniform(-1, 1, (extent, extent)).astype("float32") for _ in range(2))

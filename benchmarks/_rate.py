@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
-from schedlang.targets.timing import TimingPolicy, collect
-from schedlang.tvm import codegen, program, runtime
+from schedlang.targets.measure.timing import TimingPolicy, collect
+from schedlang.tvm import codegen, program
+from schedlang.tvm.codegen import runtime
 
 
 def use_threads(target: sl.Target, threads: int | None) -> int:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
-from schedlang.targets.inputs import random_inputs
-from schedlang.targets.timing import TimingPolicy, collect
-from schedlang.targets.verification import Numerics, compare
+from schedlang.targets.measure.inputs import random_inputs
+from schedlang.targets.measure.timing import TimingPolicy, collect
+from schedlang.targets.measure.verify import Numerics, compare
 from schedlang.tvm import codegen
-from schedlang.workloads.registry import factory
+from schedlang.workloads.operators.registry import factory
 
 try:
     import torch

@@ -29,12 +29,12 @@ from _measured import measured_programs
 
 import schedlang as sl
 from schedlang.distributions.base import Decision
-from schedlang.search.cost_model import CostModel, Example, RandomModel, Scores, throughputs
-from schedlang.search.decision_model import DecisionModel, site_values
-from schedlang.search.gradient_boosting import LEAST_WEIGHT, ROUNDS, GradientBoosting
-from schedlang.search.ranking import pairwise_accuracy, recall_at
-from schedlang.search.trees import grow_trees
-from schedlang.tvm.features import statement_features
+from schedlang.search.evolutionary.ranking import pairwise_accuracy, recall_at
+from schedlang.search.models.cost_model import CostModel, Example, RandomModel, Scores, throughputs
+from schedlang.search.models.decision_model import DecisionModel, site_values
+from schedlang.search.models.gradient_boosting import LEAST_WEIGHT, ROUNDS, GradientBoosting
+from schedlang.search.models.lightgbm_trees import grow_trees
+from schedlang.tvm.analysis.features import statement_features
 
 WORKLOADS = ("GMM", "C2D", "SFM", "T2D")
 PROGRAMS, UNSEEN, TRAINED_ON = 192, 64, (32, 64, 128)

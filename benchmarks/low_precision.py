@@ -20,9 +20,9 @@ from typing import Any
 from tvm import te
 
 import schedlang as sl
-from schedlang.intrinsics import host_features
-from schedlang.modules.use_bf16_dot import UseBF16Dot
-from schedlang.modules.use_vnni import UseVNNI
+from schedlang.analysis.intrinsics import host_features
+from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
+from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.targets import LocalCPU
 
 TURNS = 5

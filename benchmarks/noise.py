@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
-from schedlang.finals import choose
+from schedlang.measurement.finals import choose
 from schedlang.search import Random
 from schedlang.targets import LocalCPU
 

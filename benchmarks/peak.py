@@ -19,7 +19,7 @@ from _fed_peak import fed_peak
 from _rate import best_rate, compile_text, use_threads
 
 import schedlang as sl
-from schedlang.targets.timing import TimingPolicy
+from schedlang.targets.measure.timing import TimingPolicy
 
 # A multiply-add has a latency of 4 cycles and at most two start in each: 8 hide it. With the two
 # operands 12 still fit the 16 vector registers of AVX2.

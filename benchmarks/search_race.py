@@ -40,7 +40,7 @@ from _race_figures import DEFAULT, PEER, figures, print_figures, print_workload
 
 import schedlang as sl
 from schedlang.search import SEARCHES
-from schedlang.search.named import AUTO_EXPLORES, AUTO_FEW
+from schedlang.search.registry import AUTO_EXPLORES, AUTO_FEW
 
 SUBSET = ("GMM", "C2D", "DEP", "T2D", "SFM", "TBG")
 # Runs that are not cut, and come last, take some ten minutes more.

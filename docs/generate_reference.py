@@ -15,8 +15,8 @@ from typing import Any
 import tvm.s_tir
 
 import schedlang.modules
-from schedlang.instruction import KINDS, InstructionKind
-from schedlang.schedule import Schedule
+from schedlang.instructions.instruction import KINDS, InstructionKind
+from schedlang.language.schedule import Schedule
 
 OUTPUT = Path(__file__).parent / "reference" / "instructions.md"
 

@@ -5,9 +5,9 @@ import argparse
 from tvm import te
 
 import schedlang as sl
-from schedlang.intrinsics import host_features
-from schedlang.modules.use_bf16_dot import UseBF16Dot
-from schedlang.progress import describe_latency
+from schedlang.analysis.intrinsics import host_features
+from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
+from schedlang.tuning.progress import describe_latency
 
 
 def bfloat16_matmul(n: int, m: int, k: int) -> sl.Workload:

@@ -5,9 +5,9 @@ import argparse
 from tvm import te
 
 import schedlang as sl
-from schedlang.intrinsics import host_features
-from schedlang.modules.use_vnni import UseVNNI
-from schedlang.progress import describe_latency
+from schedlang.analysis.intrinsics import host_features
+from schedlang.modules.hardware.use_vnni import UseVNNI
+from schedlang.tuning.progress import describe_latency
 
 
 def quantized_matmul(n: int, m: int, k: int) -> sl.Workload:

@@ -4,32 +4,35 @@ Importing it makes every instruction and tensor intrinsic of theirs known, so th
 replay.
 """
 
-from schedlang.modules.add_rfactor import add_rfactor
-from schedlang.modules.auto_bind import auto_bind
-from schedlang.modules.auto_inline import auto_inline
-from schedlang.modules.compute_location import random_compute_location
-from schedlang.modules.cross_thread_reduction import cross_thread_reduction
-from schedlang.modules.decompose_reduction import decompose_reduction
-from schedlang.modules.dot_tile import dot_tile
-from schedlang.modules.finish import (
+from schedlang.modules.cpu.dot_tile import dot_tile
+from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
+from schedlang.modules.cpu.pack_operand import pack_read
+from schedlang.modules.cpu.parallel_vectorize_unroll import finish_blocks, parallel_vectorize_unroll
+from schedlang.modules.cpu.register_tile import register_tile, sample_register_tile, unroll_tile
+from schedlang.modules.cpu.vector_math import replace_math_calls, vector_math, vectorize_math
+from schedlang.modules.gpu.auto_bind import auto_bind, bind_to_threads, bind_unbound_blocks
+from schedlang.modules.gpu.cross_thread_reduction import (
+    cross_thread_reduction,
+    reduce_across_threads,
+)
+from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
+from schedlang.modules.hardware.use_vnni import UseVNNI
+from schedlang.modules.shared.add_rfactor import add_rfactor
+from schedlang.modules.shared.auto_inline import auto_inline
+from schedlang.modules.shared.compute_location import random_compute_location
+from schedlang.modules.shared.decompose_reduction import decompose_reduction, initialize_before
+from schedlang.modules.shared.finish import (
     annotate_unroll,
     decompose_reduction_block,
     parallelize_outer,
     vectorize_inner,
 )
-from schedlang.modules.inline_constants import inline_constants
-from schedlang.modules.layout_rewrite import layout_rewrite
-from schedlang.modules.metaschedule_finish import finish_like_metaschedule
-from schedlang.modules.multi_level_tiling import multi_level_tiling
-from schedlang.modules.pack_operand import pack_read
-from schedlang.modules.pad_einsum import pad_einsum
-from schedlang.modules.parallel_vectorize_unroll import finish_blocks, parallel_vectorize_unroll
-from schedlang.modules.place_padded_result import place_padded_result
-from schedlang.modules.register_tile import register_tile
-from schedlang.modules.tensorize import tensorize_with
-from schedlang.modules.use_bf16_dot import UseBF16Dot
-from schedlang.modules.use_vnni import UseVNNI
-from schedlang.modules.vector_math import vector_math
+from schedlang.modules.shared.inline_constants import inline_constants
+from schedlang.modules.shared.layout_rewrite import layout_rewrite, rewrite_layouts
+from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
+from schedlang.modules.shared.pad_einsum import pad_einsum, pad_to_multiples
+from schedlang.modules.shared.place_padded_result import copy_out, place_padded_result
+from schedlang.modules.shared.tensorize import tensorize_with
 
 __all__ = [
     "UseBF16Dot",
@@ -38,23 +41,34 @@ __all__ = [
     "annotate_unroll",
     "auto_bind",
     "auto_inline",
+    "bind_to_threads",
+    "bind_unbound_blocks",
+    "copy_out",
     "cross_thread_reduction",
     "decompose_reduction",
     "decompose_reduction_block",
     "dot_tile",
     "finish_blocks",
     "finish_like_metaschedule",
+    "initialize_before",
     "inline_constants",
     "layout_rewrite",
     "multi_level_tiling",
     "pack_read",
     "pad_einsum",
+    "pad_to_multiples",
     "parallel_vectorize_unroll",
     "parallelize_outer",
     "place_padded_result",
     "random_compute_location",
+    "reduce_across_threads",
     "register_tile",
+    "replace_math_calls",
+    "rewrite_layouts",
+    "sample_register_tile",
     "tensorize_with",
+    "unroll_tile",
     "vector_math",
     "vectorize_inner",
+    "vectorize_math",
 ]

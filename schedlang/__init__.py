@@ -1,6 +1,7 @@
 """schedlang: an embedded probabilistic language for tensor-program schedules, on Apache TVM."""
 
 from schedlang import workloads
+from schedlang._moved import keep_old_paths as _keep_old_paths
 from schedlang.database import Database, Record, open_database
 from schedlang.distributions import (
     Categorical,
@@ -29,17 +30,17 @@ from schedlang.errors import (
     WorkloadError,
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
-from schedlang.handles import BlockRV, LoopRV
-from schedlang.kinds import instruction, sampling_instruction
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.instructions.kinds import instruction, sampling_instruction
+from schedlang.interpreters.replay import assess, replay, resample
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.module import Module, module
-from schedlang.replay import assess, replay, resample
-from schedlang.result import TuneResult
-from schedlang.schedule import Schedule
-from schedlang.space import Sketch, Space, Stochastic
-from schedlang.trace import Trace
-from schedlang.tune import Match, Target, UntunedWarning, apply, best, default_space, tune
-from schedlang.workload import Workload
+from schedlang.spaces.module import Module, module
+from schedlang.spaces.space import Sketch, Space, Stochastic
+from schedlang.tuning import Match, Target, UntunedWarning, apply, best, default_space, tune
+from schedlang.tuning.result import TuneResult
+from schedlang.workloads.workload import Workload
 
 __version__ = "0.1.0"
 
@@ -103,3 +104,5 @@ __all__ = [
     "tune",
     "workloads",
 ]
+
+_keep_old_paths()

@@ -1,18 +1,18 @@
 """Searches: strategies that ask for traces and are told their measurements."""
 
 from schedlang.search.coordinate_descent import CoordinateDescent
-from schedlang.search.cost_model import CostModel, CostModelError, Example, RandomModel
-from schedlang.search.decision_model import DecisionModel
 from schedlang.search.evolutionary import Evolutionary
 from schedlang.search.explore_exploit import SETTINGS, ExploreExploit
-from schedlang.search.gradient_boosting import GradientBoosting
 from schedlang.search.grid import Grid
-from schedlang.search.ledger import Ledger, Told
-from schedlang.search.named import SEARCHES, MakeStrategy, make_search
-from schedlang.search.pretraining import pretrain
+from schedlang.search.models.cost_model import CostModel, CostModelError, Example, RandomModel
+from schedlang.search.models.decision_model import DecisionModel
+from schedlang.search.models.gradient_boosting import GradientBoosting
+from schedlang.search.models.pretraining import pretrain
+from schedlang.search.proposals import Ledger, Told
 from schedlang.search.random import Random
+from schedlang.search.registry import SEARCHES, MakeStrategy, make_search
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
-from schedlang.search.tree_search import TreeSearch
+from schedlang.search.tree.tree_search import TreeSearch
 
 __all__ = [
     "SEARCHES",

@@ -6,12 +6,12 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.search.drawing import PATIENCE, draw, nothing_new
-from schedlang.search.ledger import Ledger
-from schedlang.search.saved_state import dump_rng, dump_state, load_rng, load_state
+from schedlang.search.prior import PATIENCE, draw, nothing_new
+from schedlang.search.proposals import Ledger
+from schedlang.search.state import dump_rng, dump_state, load_rng, load_state
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
-from schedlang.space import Space
-from schedlang.workload import Workload
+from schedlang.spaces.space import Space
+from schedlang.workloads.workload import Workload
 
 
 class Random(Strategy):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedlang.errors import SchedlangError
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
 from schedlang.measurement import Measurement
-from schedlang.schedule import Schedule
-from schedlang.trace import Trace
 
 if TYPE_CHECKING:
-    from schedlang.search.cost_model import CostModel
+    from schedlang.search.models.cost_model import CostModel
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from schedlang.targets.build import BuildError, CompiledProgram, build_callable, export_library
-from schedlang.targets.local_cpu import LocalCPU
+from schedlang.targets.cpu.build import BuildError, CompiledProgram, build_callable, export_library
+from schedlang.targets.cpu.local import LocalCPU
+from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.target import Target, as_target, toolchain_key
-from schedlang.targets.timing import TimingPolicy
 
 if TYPE_CHECKING:
-    from schedlang.targets.rpc import RPC
-    from schedlang.targets.rpc_fleet import start_server, start_tracker
+    from schedlang.targets.rpc.launch import start_server, start_tracker
+    from schedlang.targets.rpc.measurer import RPC
 
 __all__ = [
     "RPC",
@@ -26,7 +26,7 @@ __all__ = [
     "toolchain_key",
 ]
 
-_LAZY = {"RPC": "rpc", "start_server": "rpc_fleet", "start_tracker": "rpc_fleet"}
+_LAZY = {"RPC": "rpc.measurer", "start_server": "rpc.launch", "start_tracker": "rpc.launch"}
 
 
 def __getattr__(name: str) -> Any:

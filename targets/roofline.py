@@ -6,7 +6,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.targets.target import Target
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 # Of what the target's peak leaves out: units beside those for multiply-adds, matrix units, work
 # that the count of the unscheduled program holds and a schedule leaves out (products with padding).

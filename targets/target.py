@@ -8,9 +8,10 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
-from schedlang.targets import description, features, host, presence
+from schedlang.targets import availability as presence
+from schedlang.targets import description, features, host
 from schedlang.targets.named import GENERIC, HOST, NAMES, find_named
-from schedlang.targets.resolution import Given, resolve
+from schedlang.targets.resolve import Given, resolve
 from schedlang.tvm import codegen
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ folder                              may import at run time
 ``schedlang/tune/, cli, main``      everything of ours
 ``schedlang/metaschedule/``          everything of ours: it is the way in and out
 ``schedlang/testing/``              everything of ours: it tests all extension points
-``schedlang/__init__.py``           the core and ``schedlang.tune``
+``schedlang/__init__.py``           the core and ``schedlang.tuning``
 ``modules/``                        itself, the core
 ``search/``                         itself, the core
 ``targets/``                        itself, the core, ``modules/``
@@ -112,7 +112,7 @@ def violations(path: Path, text: str, known: set[str]) -> list[str]:
             other = layer_of(name)
             if other not in ALLOWED[layer]:
                 problem = f"{layer} may not import {name} ({other})"
-            elif layer == "package" and other == "front" and name != "schedlang.tune":
+            elif layer == "package" and other == "front" and name != "schedlang.tuning":
                 problem = f"schedlang/__init__.py may not import {name}"
         elif top in ("tvm", "tvm_ffi") and not typing_only:
             in_door = f"{own}.".startswith("schedlang.tvm.")
@@ -127,7 +127,7 @@ def violations(path: Path, text: str, known: set[str]) -> list[str]:
 def test_no_file_breaks_the_table() -> None:
     files = source_files()
     known = {module_name(path) for path in files}
-    assert "schedlang.workload" in known
+    assert "schedlang.workloads.workload" in known
     broken = [line for path in files for line in violations(path, (ROOT / path).read_text(), known)]
     assert not broken, "\n".join(broken)
 
@@ -138,20 +138,41 @@ def test_the_links_lead_to_the_folders(part: str) -> None:
     assert link.resolve() == ROOT / part
 
 
-KNOWN = {"schedlang.trace", "schedlang.tune", "schedlang.modules.tiling", "schedlang.workloads"}
+KNOWN = {
+    "schedlang.language.trace",
+    "schedlang.tuning",
+    "schedlang.modules.tiling",
+    "schedlang.workloads",
+}
 
 
 @pytest.mark.parametrize(
     ("path", "text", "problem"),
     [
-        ("schedlang/trace.py", "from schedlang.modules import tiling", "core may not import"),
-        ("schedlang/trace.py", "import schedlang.search.random", "core may not import"),
-        ("schedlang/trace.py", "def f():\n    import schedlang.targets.cpu", "core may not import"),
-        ("schedlang/trace.py", "from schedlang import tune", "core may not import schedlang.tune"),
-        ("schedlang/trace.py", "import schedlang as sl", "core may not import schedlang "),
-        ("schedlang/trace.py", "from schedlang import Schedule", "core may not import schedlang "),
-        ("schedlang/trace.py", "from schedlang.cli import main", "core may not import"),
-        ("schedlang/trace.py", "from schedlang.testing import x", "core may not import"),
+        (
+            "schedlang/language/trace.py",
+            "from schedlang.modules import tiling",
+            "core may not import",
+        ),
+        ("schedlang/language/trace.py", "import schedlang.search.random", "core may not import"),
+        (
+            "schedlang/language/trace.py",
+            "def f():\n    import schedlang.targets.cpu",
+            "core may not import",
+        ),
+        (
+            "schedlang/language/trace.py",
+            "from schedlang import tune",
+            "core may not import schedlang.tuning",
+        ),
+        ("schedlang/language/trace.py", "import schedlang as sl", "core may not import schedlang "),
+        (
+            "schedlang/language/trace.py",
+            "from schedlang import Schedule",
+            "core may not import schedlang ",
+        ),
+        ("schedlang/language/trace.py", "from schedlang.cli import main", "core may not import"),
+        ("schedlang/language/trace.py", "from schedlang.testing import x", "core may not import"),
         ("schedlang/__init__.py", "from schedlang.search import x", "package may not import"),
         ("schedlang/__init__.py", "from schedlang.cli import x", "may not import schedlang.cli"),
         ("modules/tiling.py", "from schedlang.search import x", "modules may not import"),
@@ -161,13 +182,13 @@ KNOWN = {"schedlang.trace", "schedlang.tune", "schedlang.modules.tiling", "sched
         ("targets/cpu.py", "from schedlang.search import x", "targets may not import"),
         ("targets/cpu.py", "from modules import x", "import schedlang.modules"),
         ("targets/cpu.py", "from . import x", "relative import"),
-        ("schedlang/trace.py", "import tvm", "go through schedlang/tvm/"),
-        ("schedlang/trace.py", "from tvm import te", "go through schedlang/tvm/"),
+        ("schedlang/language/trace.py", "import tvm", "go through schedlang/tvm/"),
+        ("schedlang/language/trace.py", "from tvm import te", "go through schedlang/tvm/"),
         ("search/random.py", "import tvm_ffi", "go through schedlang/tvm/"),
         ("targets/cpu.py", "from tvm.s_tir import Schedule", "go through schedlang/tvm/"),
         ("schedlang/workloads/x.py", "from tvm import tirx", "go through schedlang/tvm/"),
         (
-            "schedlang/trace.py",
+            "schedlang/language/trace.py",
             "if TYPE_CHECKING:\n    import tvm\nelse:\n    import tvm",
             "trace.py:4: imports tvm;",
         ),
@@ -182,22 +203,31 @@ def test_a_violation_is_caught(path: str, text: str, problem: str) -> None:
     ("path", "text"),
     [
         (
-            "schedlang/trace.py",
+            "schedlang/language/trace.py",
             "import schedlang.errors\nfrom schedlang import workloads\nimport os",
         ),
-        ("schedlang/trace.py", "if TYPE_CHECKING:\n    from tvm.ir import IRModule"),
+        ("schedlang/language/trace.py", "if TYPE_CHECKING:\n    from tvm.ir import IRModule"),
         ("schedlang/tvm/program.py", "import tvm\nfrom tvm.s_tir import Schedule"),
         ("schedlang/workloads/x.py", "from tvm import te"),
-        ("schedlang/tune/tuning.py", "import schedlang.search.x\nimport schedlang.targets\n"),
-        ("schedlang/cli/run.py", "from schedlang.tune import tune\nimport schedlang.modules.x"),
+        ("schedlang/tuning/tune.py", "import schedlang.search.x\nimport schedlang.targets\n"),
+        ("schedlang/cli/run.py", "from schedlang.tuning import tune\nimport schedlang.modules.x"),
         (
             "schedlang/__init__.py",
-            "from schedlang.tune import tune\nfrom schedlang.trace import Trace",
+            "from schedlang.tuning import tune\nfrom schedlang.language.trace import Trace",
         ),
-        ("modules/tiling.py", "from schedlang.modules.other import x\nimport schedlang.trace"),
-        ("targets/cpu.py", "from schedlang.modules.tiling import x\nimport schedlang.trace"),
-        ("search/random.py", "from schedlang.search.x import y\nimport schedlang.trace"),
-        ("schedlang/testing/x.py", "from schedlang.search import y\nimport schedlang.trace"),
+        (
+            "modules/tiling.py",
+            "from schedlang.modules.other import x\nimport schedlang.language.trace",
+        ),
+        (
+            "targets/cpu.py",
+            "from schedlang.modules.tiling import x\nimport schedlang.language.trace",
+        ),
+        ("search/random.py", "from schedlang.search.x import y\nimport schedlang.language.trace"),
+        (
+            "schedlang/testing/x.py",
+            "from schedlang.search import y\nimport schedlang.language.trace",
+        ),
     ],
 )
 def test_what_the_table_allows_passes(path: str, text: str) -> None:

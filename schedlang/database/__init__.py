@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from schedlang.database.base import Database
-from schedlang.database.difference import BestDiffers, Difference, diff
+from schedlang.database.maintenance.diff import BestDiffers, Difference, diff
+from schedlang.database.maintenance.merge import Merged, merge
+from schedlang.database.maintenance.prune import Pruned, prune
+from schedlang.database.maintenance.summary import Summary, format_summary, summary
 from schedlang.database.memory import MemoryDatabase
-from schedlang.database.merging import Merged, merge
-from schedlang.database.pruning import Pruned, prune
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
-from schedlang.database.sqlite import SQLiteDatabase
-from schedlang.database.summaries import Summary, format_summary, summary
+from schedlang.database.sqlite.database import SQLiteDatabase
 
 __all__ = [
     "Ask",

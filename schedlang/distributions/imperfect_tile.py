@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from schedlang.distributions import _padded_moves
 from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, as_weight, check_int, refuse
-from schedlang.distributions._level_weights import LevelWeights, WeightsLike, canonical_weights
-from schedlang.distributions._padded_extents import (
+from schedlang.distributions.base import Decision, Distribution, Rng
+from schedlang.distributions.registry import register_distribution
+from schedlang.distributions.tiles import padded_moves as _padded_moves
+from schedlang.distributions.tiles.level_weights import LevelWeights, WeightsLike, canonical_weights
+from schedlang.distributions.tiles.padded_extents import (
     PaddedFactorizations,
     padded_extents,
     padded_factorizations,
 )
-from schedlang.distributions._tile_values import has_zero_weight, wanted_factors
-from schedlang.distributions.base import Decision, Distribution, Rng
-from schedlang.distributions.registry import register_distribution
+from schedlang.distributions.tiles.tile_values import has_zero_weight, wanted_factors
 
 _MAX_PENALTY = 64
 

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from schedlang.distributions import _factor_moves
 from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse
-from schedlang.distributions._factorizations import (
+from schedlang.distributions.base import Decision, Distribution, Rng
+from schedlang.distributions.registry import register_distribution
+from schedlang.distributions.tiles import factor_moves as _factor_moves
+from schedlang.distributions.tiles.factorizations import (
     Factorizations,
     count_factorizations,
     factorizations,
 )
-from schedlang.distributions._level_weights import LevelWeights, WeightsLike, canonical_weights
-from schedlang.distributions._tile_values import (
+from schedlang.distributions.tiles.level_weights import LevelWeights, WeightsLike, canonical_weights
+from schedlang.distributions.tiles.tile_values import (
     has_zero_weight,
     is_factorization,
     wanted_factors,
 )
-from schedlang.distributions.base import Decision, Distribution, Rng
-from schedlang.distributions.registry import register_distribution
 
 
 @register_distribution

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import ClassVar, cast
 
 from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse
-from schedlang.distributions._divisors import divisors
 from schedlang.distributions._drawing import (
     PRIOR_JUMP,
     Rng,
@@ -20,6 +19,7 @@ from schedlang.distributions._drawing import (
 )
 from schedlang.distributions.base import Decision, Distribution
 from schedlang.distributions.registry import register_distribution
+from schedlang.distributions.tiles.divisors import divisors
 
 Tile = tuple[int, ...]
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from schedlang.errors import TraceFormatError
 from schedlang.expressions import IndexMap, IntRV
-from schedlang.handles import BlockRV, Handle, LoopRV
+from schedlang.formats.document import short, want
+from schedlang.instructions.handles import BlockRV, Handle, LoopRV
 from schedlang.metaschedule.index_maps import read_index_map, read_padding
-from schedlang.trace_document import short, want
 
 MOST_INPUTS = 256
 _INT32 = 1 << 31

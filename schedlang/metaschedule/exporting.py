@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.database import Database, Record, open_database
 from schedlang.errors import DatabaseError
+from schedlang.formats.document import short
 from schedlang.measurement import Status
 from schedlang.metaschedule.expressing import NotExpressed, as_tvm_trace, check_same
 from schedlang.metaschedule.machine import Machine, as_machine
-from schedlang.trace_document import short
 from schedlang.tvm import errors
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.construct import as_workload

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.database import Record
 from schedlang.errors import SchedlangError, TraceFormatError
+from schedlang.language.trace import Trace
 from schedlang.metaschedule.lookup import origin_free
-from schedlang.trace import Trace
 from schedlang.tvm import errors, program
 from schedlang.tvm import metaschedule as tvm_metaschedule
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule

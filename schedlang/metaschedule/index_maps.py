@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.errors import TraceFormatError
 from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV
-from schedlang.trace_document import parse, short, want
+from schedlang.formats.document import parse, short, want
 
 _OPERATIONS = {
     "prim.Add": "+",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schedlang.errors import TargetError, TraceFormatError
+from schedlang.formats.document import short
 from schedlang.targets import as_target
-from schedlang.trace_document import short
 from schedlang.tvm.codegen import llvm_target
 from schedlang.tvm.metaschedule import kind_of
 

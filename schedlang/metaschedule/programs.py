@@ -6,10 +6,10 @@ import time
 
 from schedlang.database import Database, Record
 from schedlang.errors import DatabaseError
-from schedlang.printing import comment
-from schedlang.trace import Trace
+from schedlang.formats.python import comment
+from schedlang.language.trace import Trace
 from schedlang.tvm import metaschedule as tvm_metaschedule
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 
 def record_as_python(record: Record, database: Database) -> str:

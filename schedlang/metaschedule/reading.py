@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlang.errors import InstructionError, SchedlangError, TraceFormatError
-from schedlang.handles import Handle
-from schedlang.instruction import KINDS
-from schedlang.kinds import Sampling
+from schedlang.formats.document import short, want
+from schedlang.instructions.handles import Handle
+from schedlang.instructions.instruction import KINDS
+from schedlang.instructions.kinds import Sampling
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
 from schedlang.metaschedule.arguments import MOST_INPUTS, ArgumentReader
 from schedlang.metaschedule.rows import MARKER, ROWS, Field, Row
-from schedlang.schedule import Schedule
-from schedlang.trace import Trace
-from schedlang.trace_document import short, want
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 # A trace of MetaSchedule's has a few hundred. Programs of deeper loops could exhaust TVM's stack.
 MOST_INSTRUCTIONS = 2_000

@@ -7,15 +7,15 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.errors import SchedlangError, TraceFormatError, WorkloadError
+from schedlang.formats.document import parse, short
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
 from schedlang.metaschedule.lines import Line
 from schedlang.metaschedule.reading import UnknownInstruction, read_trace
-from schedlang.schedule import Schedule
-from schedlang.trace import Trace
-from schedlang.trace_document import parse, short
 from schedlang.tvm import errors, program
 from schedlang.tvm import metaschedule as tvm_metaschedule
-from schedlang.workload import Workload
 from schedlang.workloads.construct import from_module
+from schedlang.workloads.workload import Workload
 
 
 class Refused(Exception):

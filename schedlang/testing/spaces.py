@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schedlang.handles import BlockRV
-from schedlang.module import module
-from schedlang.schedule import Schedule
-from schedlang.space import Space
-from schedlang.workload import Workload
+from schedlang.instructions.handles import BlockRV
+from schedlang.language.schedule import Schedule
+from schedlang.spaces.module import module
+from schedlang.spaces.space import Space
 from schedlang.workloads import matmul
+from schedlang.workloads.workload import Workload
 
 EXTENT = 32
 TINY_PROGRAMS = 4

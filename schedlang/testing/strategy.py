@@ -24,13 +24,13 @@ import numpy as np
 import pytest
 
 from schedlang.errors import SchedlangError
+from schedlang.language.trace import Trace
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Proposal, Strategy
-from schedlang.space import Space
+from schedlang.spaces.space import Space
 from schedlang.testing.spaces import BROKEN, FRAGILE, HOPELESS, ORDINARY, TINY, small_workload
-from schedlang.trace import Trace
 from schedlang.tvm.program import structural_key
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 MakeStrategy = Callable[[Space, Workload, int], Strategy]
 

@@ -7,7 +7,7 @@ from tvm.ir import IRModule
 from tvm.s_tir.analysis import verify_well_formed
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm.node_graph import GraphError, check_graph
+from schedlang.tvm.graph.node_graph import GraphError, check_graph
 
 
 def read_stored_program(text: str) -> IRModule:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from tvm import te

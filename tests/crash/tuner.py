@@ -16,7 +16,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.database import Database, Record, SQLiteDatabase
 from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.result import TuneResult
+from schedlang.tuning.result import TuneResult
 from schedlang.tvm.program import structural_key
 
 # A server that has imported everything forks the processes: they start in no time.

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.database import Ask, SQLiteDatabase
+from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
-from schedlang.schedule import Schedule
 from schedlang.testing.database import make_record, make_run
 from schedlang.tvm.program import to_json
-from tests.trace.programs import everything
+from tests.language.programs import everything
 
 # A mark that no input may leave behind: the texts below try to write this file.
 SENTINEL = "ran"

@@ -18,9 +18,9 @@ from schedlang.database import MemoryDatabase, SQLiteDatabase, merge, summary
 from schedlang.errors import SchedlangError
 from schedlang.testing.database import make_record
 from schedlang.tvm.stored_program import read_stored_program
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 from tests.database.damage import SENTINEL, Case, cases, fill, place, sound_schedule
-from tests.trace.reading import loads_soundly_or_is_refused
+from tests.formats.reading import loads_soundly_or_is_refused
 
 SECONDS = 60
 # What no input may make Python do; the interpreter reports it (PEP 578).

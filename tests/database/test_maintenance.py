@@ -26,7 +26,7 @@ from schedlang.database import (
     prune,
     summary,
 )
-from schedlang.database.reading import content_of
+from schedlang.database.maintenance.reading import content_of
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from schedlang.testing.database import make_record, make_run

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from schedlang.database import Database, MemoryDatabase, SQLiteDatabase, open_database, sqlite_file
-from schedlang.database.sqlite_schema import SCHEMA
+from schedlang.database import Database, MemoryDatabase, SQLiteDatabase, open_database
+from schedlang.database.sqlite import file as sqlite_file
+from schedlang.database.sqlite.schema import SCHEMA
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from schedlang.testing.database import make_record, noise

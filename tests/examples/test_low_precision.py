@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from schedlang.intrinsics import host_features
+from schedlang.analysis.intrinsics import host_features
 
 EXAMPLES = {
     "use_vnni": ("avx512vnni", "UseVNNI", "vpdpbusd"),

@@ -19,10 +19,10 @@ from typing import Any
 from tvm.ir import IRModule
 
 import schedlang as sl
-from schedlang.deciders import Path
 from schedlang.errors import InstructionError
-from schedlang.instruction import InstructionKind
-from schedlang.kinds import Primitive, Sampling
+from schedlang.instructions.choices import Path
+from schedlang.instructions.instruction import InstructionKind
+from schedlang.instructions.kinds import Primitive, Sampling
 from tests.expressiveness.programs import same_program
 from tests.expressiveness.sites import Key, key_of_draw
 

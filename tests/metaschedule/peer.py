@@ -21,7 +21,7 @@ from tvm.s_tir.schedule import Trace
 from tvm.target import Target
 
 import schedlang as sl
-from schedlang.tvm.intrinsics import register_all
+from schedlang.tvm.schedule.intrinsics import register_all
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
 # AVX2 alone: the rules for later instruction sets need tensor intrinsics, which take seconds.

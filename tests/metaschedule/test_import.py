@@ -15,7 +15,7 @@ from tvm.s_tir.meta_schedule.database import JSONDatabase
 import schedlang as sl
 from schedlang.database import Database, MemoryDatabase, open_database
 from schedlang.errors import DatabaseError
-from schedlang.instruction import KINDS
+from schedlang.instructions.instruction import KINDS
 from schedlang.measurement import Status
 from schedlang.metaschedule import import_json
 from schedlang.metaschedule.arguments import ArgumentReader

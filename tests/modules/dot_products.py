@@ -11,12 +11,12 @@ import tvm
 from tvm import te
 from tvm.target import Target
 
-from schedlang.schedule import Schedule
+from schedlang.language.schedule import Schedule
 from schedlang.targets import build_callable
-from schedlang.targets.inputs import poison, random_inputs
-from schedlang.targets.verification import Numerics, compare
-from schedlang.workload import Workload
+from schedlang.targets.measure.inputs import poison, random_inputs
+from schedlang.targets.measure.verify import Numerics, compare
 from schedlang.workloads import from_te
+from schedlang.workloads.workload import Workload
 
 Array = np.ndarray[Any, Any]
 Dtypes = tuple[str, str, str]

@@ -11,12 +11,12 @@ from tvm.ir import IRModule
 from tvm.s_tir import SBlock, SBlockRealize
 
 from schedlang.errors import NotApplicable
-from schedlang.module import Module
-from schedlang.schedule import Schedule
-from schedlang.space import Space
+from schedlang.language.schedule import Schedule
+from schedlang.spaces.module import Module
+from schedlang.spaces.space import Space
 from schedlang.tvm.program import structurally_equal
-from schedlang.workload import Workload
-from tests.primitives.test_golden import script
+from schedlang.workloads.workload import Workload
+from tests.language.primitives.test_golden import script
 
 Golden = Callable[[Path, str], None]
 GOLDEN = Path(__file__).parent / "golden"

@@ -16,10 +16,10 @@ from schedlang.modules import (
     parallel_vectorize_unroll,
     random_compute_location,
 )
-from schedlang.space import Space
-from schedlang.targets.inputs import poison, random_inputs
+from schedlang.spaces.space import Space
+from schedlang.targets.measure.inputs import poison, random_inputs
 from schedlang.tvm.codegen import reduction_length
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 Array = np.ndarray[Any, Any]
 

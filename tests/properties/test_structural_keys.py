@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm.script import from_source
 
-from schedlang.structure import Structure, structure_of
 from schedlang.targets import build_callable
 from schedlang.tvm.program import as_main
+from schedlang.workloads.keys.structure import Structure, structure_of
 from tests.properties.interpreter import interpreted
 from tests.properties.random_kernels import (
     STYLES,

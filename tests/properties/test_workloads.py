@@ -9,11 +9,11 @@ import pytest
 
 from schedlang import workloads
 from schedlang.errors import InvalidTrace
-from schedlang.replay import replay, resample
-from schedlang.schedule import Schedule
-from schedlang.trace import Trace
+from schedlang.interpreters.replay import replay, resample
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
 from schedlang.tvm.program import structural_key, structurally_equal
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 from tests.properties.programs import SMALL, SPACE, assert_same_numbers, small
 
 SAMPLES = 20

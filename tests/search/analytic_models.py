@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schedlang.handles import BlockRV
-from schedlang.module import module
-from schedlang.schedule import Schedule
-from schedlang.space import Space
+from schedlang.instructions.handles import BlockRV
+from schedlang.language.schedule import Schedule
+from schedlang.spaces.module import module
+from schedlang.spaces.space import Space
 
 Cost = Callable[[int, int], float]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
+from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurement, Status
-from schedlang.schedule import Schedule
 from schedlang.search import Outcome
-from schedlang.search.ledger import Ledger
+from schedlang.search.proposals import Ledger
 
 
 def timed(id: int, latency: float, noise: float = 0.0, samples: int = 5) -> Outcome:

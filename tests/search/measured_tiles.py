@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import schedlang as sl
+from schedlang.language.trace import Trace
 from schedlang.measurement import Candidate
 from schedlang.targets import LocalCPU
-from schedlang.targets.timing import TimingPolicy
-from schedlang.trace import Trace
+from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.workloads import matmul
 
 WORKLOAD = matmul(128, 128, 128)

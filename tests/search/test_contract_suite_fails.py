@@ -15,10 +15,10 @@ import pytest
 from schedlang.errors import SchedlangError, SpaceError
 from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Random
-from schedlang.space import Space
+from schedlang.spaces.space import Space
 from schedlang.testing import spaces
 from schedlang.testing.strategy import FILE_OF_PROPOSALS, StrategyContract
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 
 class NoName(Random):

@@ -11,7 +11,7 @@ from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Random
 from schedlang.testing.spaces import FRAGILE, HOPELESS, TINY, TINY_PROGRAMS, small_workload
 from schedlang.testing.strategy import MakeStrategy, StrategyContract, finish
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 
 class TestRandom(StrategyContract):

@@ -7,8 +7,8 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
-from schedlang.workload import Workload
 from schedlang.workloads import from_prim_func
+from schedlang.workloads.workload import Workload
 
 N = 64
 

@@ -14,7 +14,7 @@ from tvm.s_tir.meta_schedule.testing.te_workload import create_te_workload
 
 from schedlang import workloads
 from schedlang.errors import WorkloadError
-from schedlang.workload import Workload
+from schedlang.workloads.workload import Workload
 
 PAPER = (
     "C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "T2D", "TBG",

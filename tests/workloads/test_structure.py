@@ -13,12 +13,13 @@ import pytest
 import tvm
 from tvm.script import from_source
 
-import schedlang.workload
-from schedlang import canonical, workloads
-from schedlang.canonical import Graph, canonical_form
+import schedlang.workloads.workload
+from schedlang import workloads
 from schedlang.errors import WorkloadError
-from schedlang.structure import Structure, structure_of
-from schedlang.workload import Workload
+from schedlang.tvm.graph import canonical
+from schedlang.tvm.graph.canonical import Graph, canonical_form
+from schedlang.workloads.keys.structure import Structure, structure_of
+from schedlang.workloads.workload import Workload
 
 VECTORS = "A: T.Buffer((16,), 'float32'), B: T.Buffer((16,), 'float32')"
 THREE = f"{VECTORS}, C: T.Buffer((16,), 'float32')"
@@ -299,7 +300,7 @@ KEYS = {
 
 
 def test_keys_are_those_of_earlier_versions() -> None:
-    """If they changed on purpose, raise ``schedlang.structure.RULES`` too: keys are stored."""
+    """If they changed on purpose, raise ``workloads.keys.structure.RULES`` too: keys are stored."""
     assert {name: workloads.get(name).exact_key for name in KEYS} == KEYS
 
 
@@ -323,7 +324,7 @@ def test_equal_workloads_have_equal_keys_made_once(monkeypatch: pytest.MonkeyPat
         made.append(func)
         return structure_of(func)
 
-    monkeypatch.setattr(schedlang.workload, "structure_of", counted)
+    monkeypatch.setattr(schedlang.workloads.workload, "structure_of", counted)
     workload = workloads.GMM(12, 12, 12)
     assert not made
     assert workload.exact_key != workload.family_key

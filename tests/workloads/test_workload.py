@@ -16,8 +16,8 @@ from tvm.script import from_source
 from schedlang import workloads
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
-from schedlang.workload import Argument, Workload
 from schedlang.workloads import as_workload, from_module, from_prim_func, from_script, from_te
+from schedlang.workloads.workload import Argument, Workload
 
 VECTOR = "T.Buffer((16,), 'float32')"
 

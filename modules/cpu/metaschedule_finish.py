@@ -1,0 +1,153 @@
+"""Finishing a CPU program as MetaSchedule's post-processors do, so that its programs are in ours.
+
+MetaSchedule's RewriteParallelVectorizeUnroll and RewriteReductionBlock (apache/tvm,
+``src/s_tir/meta_schedule/postproc``) in one instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlang.analysis import (
+    LoopKind,
+    access_strides,
+    block_facts,
+    constant_extent,
+    is_single_child,
+    loop_kind,
+)
+from schedlang.errors import SpaceError
+from schedlang.expressions import IntExpr
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.instructions.kinds import instruction
+from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.finish import annotate_unroll, set_init_apart
+from schedlang.spaces.module import block_names
+
+
+@dataclass(frozen=True, slots=True)
+class _LoopFacts:
+    """What decides whether a loop is run in parallel or in vector form."""
+
+    extent: int | None
+    spatial: bool
+    annotated: bool
+    single_child: bool
+
+    @property
+    def fusible(self) -> bool:
+        return self.spatial and not self.annotated and self.extent is not None
+
+
+@instruction
+def finish_like_metaschedule(
+    sch: Schedule, max_jobs: int | IntExpr, max_lanes: int, max_step: int | IntExpr
+) -> None:
+    """Finish every block with fused loops: outer ones parallel, inner ones vectorised.
+
+    ::
+
+        for i in 8: for j in 4: for k: for l in 16: C
+        ->  parallel ij in 32: {vectorized l in 16: init; for k: vectorized l in 16: C}  # unrolled
+
+    Outer spatial loops are fused until they give more than ``max_jobs`` iterations, inner ones
+    while they give at most ``max_lanes`` and all that the block touches moves contiguously or not
+    at all. A block whose loops all do is fused into one loop and split by ``max_lanes``. Blocks
+    that reduce are annotated to be unrolled to ``max_step`` steps, 0 for not at all; their initial
+    values are set before the outermost loop that reduces.
+    """
+    if max_jobs < 1 or max_lanes < 1:
+        raise SpaceError(
+            f"finish_like_metaschedule: max_jobs={max_jobs}, max_lanes={max_lanes}; give at least 1"
+        )
+    for block in sch.get_child_blocks(sch.get_block("root")):
+        loops = sch.get_loops(block)
+        if loops:
+            _parallelize_and_vectorize(sch, block, loops, max_jobs, max_lanes)
+            if block_facts(sch, block).reduction_extents:
+                annotate_unroll(sch, block, max_step)
+    for name in block_names(sch):
+        set_init_apart(sch, sch.get_block(name))
+
+
+def _parallelize_and_vectorize(
+    sch: Schedule, block: BlockRV, loops: list[LoopRV], max_jobs: int | IntExpr, max_lanes: int
+) -> None:
+    facts = [_loop_facts(sch, loop) for loop in loops]
+    contiguous = _contiguous_loops(access_strides(sch, block, loops), facts)
+    outer = _outer_loops(facts, max_jobs)
+    inner = _inner_loops(facts[max(0, len(facts) - contiguous) :], max_lanes)
+    # None, which is "all extents are 1", and 0 differ here: loops too long for a vector are split.
+    if outer is not None and inner is not None:
+        if contiguous >= len(loops) and all(f.fusible and f.single_child for f in facts):
+            rows, lanes = sch.split(sch.fuse(*loops), [None, max_lanes])
+            sch.parallel(rows)
+            sch.vectorize(lanes)
+            return
+        outer = min(outer, len(loops) - inner)
+    if outer:
+        sch.parallel(sch.fuse(*loops[:outer]))
+    if inner:
+        sch.vectorize(sch.fuse(*loops[-inner:]))
+
+
+def _loop_facts(sch: Schedule, loop: LoopRV) -> _LoopFacts:
+    statement = sch.get(loop)
+    return _LoopFacts(
+        extent=constant_extent(sch, loop),
+        spatial=loop_kind(sch, loop) == LoopKind.SPATIAL,
+        annotated=bool(statement.annotations) or statement.thread_binding is not None,
+        single_child=is_single_child(sch, loop),
+    )
+
+
+def _outer_loops(facts: Sequence[_LoopFacts], max_jobs: int | IntExpr) -> int | None:
+    """How many outer loops to fuse for threads; None when they have one iteration only."""
+    count, jobs = 0, 1
+    for loop in facts:
+        if not loop.fusible:
+            break
+        count += 1
+        jobs *= loop.extent or 1
+        if jobs > max_jobs or not loop.single_child:
+            break
+    return None if jobs == 1 else count
+
+
+def _inner_loops(facts: Sequence[_LoopFacts], max_lanes: int) -> int | None:
+    """How many inner loops to fuse for vectors; None when they have one iteration only."""
+    count, lanes = 0, 1
+    for loop in reversed(facts):
+        if not loop.fusible or not loop.single_child:
+            break
+        lanes *= loop.extent or 1
+        if lanes > max_lanes:
+            break
+        count += 1
+    return None if lanes == 1 else count
+
+
+def _contiguous_loops(strides: list[list[int]] | None, facts: Sequence[_LoopFacts]) -> int:
+    """How many inner loops together move every access by whole runs of elements, or not at all.
+
+    The innermost loop always counts, whatever its stride is: then lanes gather or scatter.
+    """
+    if strides is None:
+        return 0
+    return min((_contiguous_run(row, facts) for row in strides), default=len(facts))
+
+
+def _contiguous_run(strides: Sequence[int], facts: Sequence[_LoopFacts]) -> int:
+    count = 0
+    run: int | None = None  # elements that the loops so far step over; None before the first
+    for stride, loop in zip(reversed(strides), reversed(facts), strict=True):
+        if stride != 0:
+            if run is None:
+                if stride != 1 and count > 0:
+                    break
+            elif stride != run:
+                break
+            run = stride * (loop.extent or 0)
+        count += 1
+    return count

@@ -1,0 +1,234 @@
+"""Tiles whose results stay in vector registers for the whole of a reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedlang.analysis import (
+    LoopKind,
+    block_facts,
+    condition_strides,
+    constant_extent,
+    has_data_reuse,
+    has_trivial_binding,
+    loop_kinds,
+    require,
+    stores_contiguously,
+)
+from schedlang.analysis.intrinsics import block_reads
+from schedlang.distributions import RegisterTile
+from schedlang.errors import SpaceError
+from schedlang.expressions import IntRV
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.instructions.kinds import instruction, sampling_instruction
+from schedlang.language.schedule import Schedule
+from schedlang.modules.cpu.pack_operand import choose_packing
+from schedlang.modules.shared.finish import widest_vector
+from schedlang.modules.shared.multi_level_tiling import consume_below
+from schedlang.modules.shared.priors import check_prob
+from schedlang.spaces.module import module
+
+# A reduction loop's inner part is repeated in the code, which is worth it for short ones only.
+MAX_REPEATED = 8
+# Conditions on indices modulo more than this are left as they are.
+_MAX_STRIDE = 4
+
+
+@sampling_instruction
+def sample_register_tile(
+    sch: Schedule,
+    loops: list[LoopRV],
+    operands: list[list[int]],
+    lanes: int,
+    registers: int,
+    uniform: bool = False,
+    *,
+    strides: list[int] | None = None,
+) -> RegisterTile:
+    """One factor a loop: a tile that fits into vector registers; the last loop is vectorised.
+
+    ``[i in 128, j in 128], [[0], [1]], 16 lanes, 32 registers  ->  [8, 32]``
+
+    ``operands`` holds the loops (their positions) that each operand's elements depend on,
+    ``strides`` of how many iterations of each loop one has work to do at a time.
+    """
+    extents = tuple(constant_extent(sch, loop) or 1 for loop in loops)
+    read = tuple(tuple(operand) for operand in operands)
+    return RegisterTile(extents, read, lanes, registers, uniform, tuple(strides or ()))
+
+
+@instruction
+def unroll_tile(sch: Schedule, block: BlockRV, depth: int, lanes: int) -> None:
+    """Vectorise the innermost of a block's last ``depth`` loops, and unroll the others.
+
+    ::
+
+        for i in 4: for j in 32: C   ->   unrolled i: unrolled j0 in 2: vectorized j1 in 16: C
+    """
+    *outer, inner = sch.get_loops(block)[-depth:]
+    for loop in outer:
+        sch.unroll(loop)
+    extent = constant_extent(sch, inner) or 1
+    width = widest_vector(extent, lanes)
+    if width < extent:
+        unrolled, inner = sch.split(inner, [None, width])
+        sch.unroll(unrolled)
+    if width > 1:
+        sch.vectorize(inner)
+
+
+@module
+def register_tile(
+    sch: Schedule,
+    block: BlockRV,
+    *,
+    lanes: int = 8,
+    registers: int = 16,
+    cache_bytes: int = 512 * 1024,
+    prob: float = 1.0,
+    prior: bool = True,
+) -> None:
+    """Keep a tile of the result in registers while the whole reduction runs just outside it.
+
+    ::
+
+        for i, j, k: C
+        ->  for i0, j0: for i1, j1: {T = 0; for k: unrolled i2: vectorized j2: T += ..; C = T}
+
+    What TVM's code generator needs to keep the accumulators in registers: the tile unrolled and
+    vectorised, its initial value set before the reduction, and a cache of the tile's own size (or
+    the only element-wise consumer) just outside. Where the value has a condition on indices modulo
+    a small number, as in a transposed convolution, tiles and repeated parts that are multiples of
+    it are more likely: what the condition leaves out is not computed then.
+
+    ``lanes`` (elements of a vector) and ``registers`` (vectors of a core) shape the prior, which
+    ``prior=False`` makes uniform. Operands may be packed first (``choose_packing``), more likely
+    those of more than ``cache_bytes``, which have left the fast caches when they are read again.
+    With ``prob`` below 1 it is a choice, and other modules may tile the block.
+    """
+    if lanes < 1 or registers < 1:
+        raise SpaceError(f"register_tile: lanes={lanes}, registers={registers}; give at least 1")
+    check_prob("register_tile", prob)
+    facts = block_facts(sch, block)
+    require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
+    require(has_trivial_binding(sch, block), "it is scheduled already")
+    require(has_data_reuse(sch, block), "no data are used twice")
+    nest = _read_nest(sch, block, facts.name)
+    if prob < 1 and not sch.choose(f"register_tile:{facts.name}", (True, False), (prob, 1 - prob)):
+        return
+    tile = nest.sample_tile(sch, lanes, registers, uniform=not prior)
+    choose_packing(
+        sch,
+        block,
+        nest.by_variable(tile),
+        nest.vector,
+        cache_bytes=cache_bytes,
+        uniform=not prior,
+    )
+    _apply(sch, nest, tile, lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops of a block that is not scheduled yet; the one to vectorise is the last spatial."""
+
+    block: BlockRV
+    name: str
+    loops: list[LoopRV]
+    spatial: list[LoopRV]
+    reduction: list[LoopRV]
+    strides: dict[LoopRV, int]
+
+    @property
+    def vector(self) -> int:
+        """Position of the vectorised loop among the block's variables."""
+        return self.loops.index(self.spatial[-1])
+
+    def sample_tile(
+        self, sch: Schedule, lanes: int, registers: int, *, uniform: bool
+    ) -> list[IntRV]:
+        """One factor a spatial loop."""
+        order = {self.loops.index(loop): k for k, loop in enumerate(self.spatial)}
+        operands = [
+            [order[k] for k in sorted(access.variables) if k in order]
+            for access in block_reads(sch, self.block)
+        ]
+        site = f"register_tile_of:{self.name}"
+        strides = [self.strides[loop] for loop in self.spatial[:-1]] + [1]
+        drawn: list[IntRV] = sample_register_tile(
+            sch,
+            self.spatial,
+            operands,
+            lanes,
+            registers,
+            uniform,
+            strides=strides if max(strides) > 1 else None,
+            name=site,
+        )
+        return drawn
+
+    def by_variable(self, tile: list[IntRV]) -> list[IntRV | int]:
+        """The factor of each variable of the block; 1 for one that is reduced over."""
+        factors = dict(zip(self.spatial, tile, strict=True))
+        return [factors.get(loop, 1) for loop in self.loops]
+
+
+def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
+    loops = sch.get_loops(block)
+    facts = block_facts(sch, block)
+    require(
+        len(loops) == len(facts.spatial_extents) + len(facts.reduction_extents),
+        "it has loops that none of its variables is",
+    )
+    kinds = loop_kinds(sch, loops)
+    require(LoopKind.OPAQUE not in kinds, "a loop is both spatial and a reduction")
+    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == LoopKind.SPATIAL]
+    along = [loop for loop in spatial if stores_contiguously(sch, block, loop)]
+    require(len(along) == 1, "no loop runs along what it stores")
+    return _Nest(
+        block,
+        name,
+        loops,
+        [loop for loop in spatial if loop is not along[0]] + along,
+        [loop for loop, kind in zip(loops, kinds, strict=True) if kind != LoopKind.SPATIAL],
+        {
+            loop: stride if stride <= _MAX_STRIDE else 1
+            for loop, stride in zip(loops, condition_strides(sch, block), strict=True)
+        },
+    )
+
+
+def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int) -> None:
+    outer, panel, inner = [], [], []
+    for loop, factor in zip(nest.spatial, tile, strict=True):
+        site = f"panel:{nest.name}:{sch.get(loop).loop_var.name}"
+        rest, last = sch.split(loop, [None, factor])
+        first, second = sch.split(rest, sch.sample_perfect_tile(rest, 2, None, name=site))
+        outer.append(first)
+        panel.append(second)
+        inner.append(last)
+    reduced, repeated = [], []
+    for loop in nest.reduction:
+        site = f"repeat:{nest.name}:{sch.get(loop).loop_var.name}"
+        weights = {-1: _repeat_weights(nest.strides[loop])}
+        parts = sch.sample_perfect_tile(loop, 2, MAX_REPEATED, weights=weights, name=site)
+        first, second = sch.split(loop, parts)
+        reduced.append(first)
+        repeated.append(second)
+    if len(panel) > 1 and sch.choose(f"panel_order:{nest.name}", ("rows", "columns")) == "columns":
+        panel = [panel[-1], *panel[:-1]]
+    sch.reorder(*outer, *panel, *reduced, *repeated, *inner)
+    consumer = consume_below(sch, nest.block, panel[-1])
+    for loop in repeated:
+        sch.unroll(loop)
+    for block in (nest.block, consumer):
+        unroll_tile(sch, block, len(inner), lanes)
+
+
+def _repeat_weights(stride: int) -> dict[int, float]:
+    """How likely a reduction loop's inner part is so long; 1 for lengths that are left out."""
+    if stride == 1:
+        return {factor: 1 / factor for factor in range(2, MAX_REPEATED + 1)}
+    # Of each stride one iteration has work to do, if the code can know which.
+    lengths = range(1, MAX_REPEATED + 1)
+    return {length: 1 / (length * stride) for length in lengths if length % stride}

@@ -1,0 +1,75 @@
+"""Mathematical functions as arithmetic that vectorises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.analysis import require
+from schedlang.errors import SpaceError
+from schedlang.instructions.handles import BlockRV
+from schedlang.instructions.kinds import instruction
+from schedlang.language.rewriting import (
+    MATH_FUNCTIONS,
+    blocks_with_calls,
+    put_arithmetic_for_calls,
+    rewriting,
+)
+from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.priors import check_prob
+from schedlang.spaces.module import module
+
+
+@rewriting(put_arithmetic_for_calls)
+def replace_math_calls(
+    sch: Schedule, block: BlockRV, functions: Sequence[str] = MATH_FUNCTIONS
+) -> None:
+    """Replace mathematical functions in a block, and divisions by what a row shares.
+
+    ::
+
+        C = exp(A) / B   ->   C = 2^n * (1 + r + r^2 * p(r)) * (1 / B)
+    """
+
+
+@instruction
+def vectorize_math(sch: Schedule, functions: Sequence[str] = MATH_FUNCTIONS) -> None:
+    """Replace mathematical functions in every block that the program has at this point.
+
+    ::
+
+        for i: C = exp(A)   ->   for i: C = 2^n * (1 + r + r^2 * p(r))
+
+    One instruction for all, as other decisions may leave other blocks.
+    """
+    for name in blocks_with_calls(sch, functions):
+        replace_math_calls(sch, sch.get_block(name), functions)
+
+
+@module(at="root")
+def vector_math(
+    sch: Schedule, *, functions: Sequence[str] = MATH_FUNCTIONS, prob: float = 1.0
+) -> None:
+    """Compute exp, tanh, erf, log and their like by polynomials instead of one libm call a lane.
+
+    ::
+
+        vectorized j: C[j] = exp(A[j])   ->   vectorized j: C[j] = 2^n * (1 + r + r^2 * p(r))
+
+    Only in float32 (float16 and bfloat16 are computed in float32). docs/vector_math.md states the
+    errors. ``"division"`` among ``functions`` is x / y -> x * (1 / y) where y is the same along
+    the row that is stored. It goes after inlining, and before what finishes the loops. With
+    ``prob`` below 1 it is a choice to do so.
+    """
+    if isinstance(functions, str) or not functions:
+        raise SpaceError(f"vector_math: functions is a list of names, not {functions!r}")
+    check_prob("vector_math", prob)
+    for name in functions:
+        if name not in MATH_FUNCTIONS:
+            raise SpaceError(
+                f"vector_math: functions={list(functions)!r}: there is no {name!r}; "
+                f"take some of {', '.join(MATH_FUNCTIONS)}"
+            )
+    require(bool(blocks_with_calls(sch, functions)), "no block calls such a function in float32")
+    if prob < 1 and not sch.choose("vector_math", (True, False), (prob, 1 - prob)):
+        return
+    vectorize_math(sch, list(functions))

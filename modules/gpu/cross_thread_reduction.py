@@ -1,0 +1,139 @@
+"""GPU reductions across the threads of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.analysis import (
+    LoopKind,
+    block_facts,
+    common_depth,
+    constant_extent,
+    has_data_reuse,
+    has_trivial_binding,
+    loop_kind,
+    thread_axis,
+)
+from schedlang.errors import NotApplicable, SpaceError
+from schedlang.expressions import IntExpr
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.instructions.kinds import instruction
+from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.serial_reduction import fuse_reduction_loops, require_serial_reduction
+from schedlang.spaces.module import block_names, module
+
+_THREADS = "threadIdx.x"
+
+
+@instruction
+def reduce_across_threads(sch: Schedule, block: BlockRV, threads: int | IntExpr) -> None:
+    """Run a reduction on ``threads`` threads; what one consumer reads goes to shared memory.
+
+    ::
+
+        for i: for k: C[i] += A[i, k];  for i: for j: D[i, j] = C[i] * A[i, j]
+        ->  for i: {for k0: k1 in threads: C[i] += A[i, k0 k1];  for j0: j1 in threads: D[i, j]}
+
+    Where the consumer runs on threads already, the reduction takes as many as it has.
+    """
+    place = _place_below_consumer(sch, block)
+    if place is not None:
+        consumer, depth = place
+        loops = sch.get_loops(consumer)
+        bound = [loop for loop in loops if thread_axis(sch, loop) == _THREADS]
+        at = loops[depth]
+        if bound:
+            threads = constant_extent(sch, bound[0]) or threads
+        else:
+            outer, inner = sch.split(loops[-1], [None, threads])
+            sch.bind(inner, _THREADS)
+            at = outer if depth == len(loops) - 1 else at
+        sch.compute_at(block, at, preserve_unit_loops=True)
+        sch.set_scope(block, 0, "shared")
+    fused = fuse_reduction_loops(sch, block)
+    _, inner = sch.split(fused, [None, threads])
+    sch.bind(inner, _THREADS)
+
+
+def _place_below_consumer(sch: Schedule, block: BlockRV) -> tuple[BlockRV, int] | None:
+    """The first consumer, and the number of its loop under which the block can be computed."""
+    consumers = sch.get_consumers(block)
+    if block_facts(sch, block).writes != 1 or not consumers or _is_tiled_later(sch, consumers[0]):
+        return None
+    theirs: list[LoopRV] = sch.get_loops(consumers[0])
+    depth = len(theirs) if len(consumers) == 1 else common_depth(sch, consumers)
+    ours = 0
+    for loop in sch.get_loops(block):
+        if loop_kind(sch, loop) != LoopKind.SPATIAL:
+            break
+        ours += 1
+    deepest = min(ours, depth) - 1
+    return (consumers[0], deepest) if deepest >= 0 else None
+
+
+def _is_tiled_later(sch: Schedule, block: BlockRV) -> bool:
+    facts = block_facts(sch, block)
+    reduces = bool(facts.reduction_extents) and facts.writes == 1
+    return reduces and has_trivial_binding(sch, block) and has_data_reuse(sch, block)
+
+
+@module(at="root")
+def cross_thread_reduction(
+    sch: Schedule,
+    *,
+    thread_extents: Sequence[int] = (4, 8, 16, 32, 64, 128, 256, 512),
+    max_threads_per_block: int = 1024,
+) -> None:
+    """Let the threads of a GPU block share a reduction, or not: a choice for each reduction.
+
+    ::
+
+        for i: for k: C[i] += A[i, k]   ->   for i: for k0: k1 = threadIdx.x: C[i] += A[i, k0 k1]
+
+    How many threads is drawn from ``thread_extents``. The conditions are MetaSchedule's
+    (CrossThreadReduction): a serial reduction, and one that tiling would help only if its spatial
+    loops give at most ``max_threads_per_block`` iterations. Consumers come before their producers,
+    so that the reductions of a whole row can meet on its threads. The loops outside are bound by
+    ``auto_bind`` later.
+    """
+    _check(thread_extents, max_threads_per_block)
+    for name in reversed(block_names(sch)):
+        mark = sch.mark()
+        try:
+            _reduce(sch, sch.get_block(name), name, thread_extents, max_threads_per_block)
+        except NotApplicable:
+            sch.rollback(mark)
+
+
+def _reduce(
+    sch: Schedule,
+    block: BlockRV,
+    name: str,
+    thread_extents: Sequence[int],
+    max_threads_per_block: int,
+) -> None:
+    require_serial_reduction(sch, block, max_threads_per_block)
+    if not sch.choose(f"cross_thread:{name}", (True, False)):
+        return
+    threads: int | IntExpr = 0
+    if not _consumer_has_threads(sch, block):
+        allowed = [extent for extent in thread_extents if extent <= max_threads_per_block]
+        threads = sch.sample_categorical(allowed, name=f"threads:{name}")
+    reduce_across_threads(sch, block, threads)
+
+
+def _consumer_has_threads(sch: Schedule, block: BlockRV) -> bool:
+    place = _place_below_consumer(sch, block)
+    if place is None:
+        return False
+    return any(thread_axis(sch, loop) == _THREADS for loop in sch.get_loops(place[0]))
+
+
+def _check(thread_extents: Sequence[int], max_threads_per_block: int) -> None:
+    extents: list[object] = list(thread_extents)
+    good = all(isinstance(extent, int) and extent > 0 for extent in extents)
+    if not good or min(thread_extents, default=max_threads_per_block + 1) > max_threads_per_block:
+        raise SpaceError(
+            f"cross_thread_reduction(thread_extents={thread_extents!r}): it takes a list of "
+            f"integers, at least one of 1 to max_threads_per_block={max_threads_per_block}"
+        )

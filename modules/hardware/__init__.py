@@ -1,0 +1,1 @@
+"""Modules that use one instruction set each."""

@@ -1,0 +1,102 @@
+"""Reductions in two steps: parallel or in vector lanes first, then over what is left (rfactor)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.analysis import block_facts
+from schedlang.errors import InstructionError, NotApplicable, SpaceError
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.priors import weigh_multiples
+from schedlang.modules.shared.serial_reduction import fuse_reduction_loops, require_serial_reduction
+from schedlang.spaces.module import module
+
+WAYS = ("none", "outer", "inner", "both")
+
+
+@module
+def add_rfactor(
+    sch: Schedule,
+    block: BlockRV,
+    *,
+    cores: int = 1,
+    jobs_per_core: int = 16,
+    max_innermost_factor: int = 64,
+    vector_lanes: int = 0,
+    ways: Sequence[str] = WAYS,
+) -> None:
+    """Split a reduction and give one part of it to a block of its own, where it is spatial.
+
+    ::
+
+        for i: for k: C[i] += A[i, k]
+        ->  outer: for i: for k0: for k1: P[i, k0] += A[i, k0 k1];  for i: for k0: C[i] += P[i, k0]
+        ->  inner: for i: for k0: for k1: P[i, k1] += A[i, k0 k1];  for i: for k1: C[i] += P[i, k1]
+        ->  both:  for i: for k0: for k1: for k2: P[i, k0, k2] += A[i, k0 k1 k2]; and two more steps
+
+    ``none`` leaves it as it is. Finishing then runs ``k0`` of ``outer`` on the cores, ``k1`` of
+    ``inner`` in vector lanes, and does both for ``both``, which is offered where the spatial loops
+    alone give fewer than ``cores * jobs_per_core`` jobs. ``ways`` leaves some of them out. All
+    but the last are MetaSchedule's AddRFactor and Ansor's rule 6 (Ansor, Table 1), under the
+    same conditions; a reduction that tiling would help is left alone where it is parallel enough.
+
+    ``max_innermost_factor`` bounds the last part of the split. With ``vector_lanes`` the prior
+    prefers last parts of whole vectors, first parts that the cores share evenly, and the ways that
+    vectorise.
+    """
+    _check(cores, jobs_per_core, max_innermost_factor, ways)
+    jobs = cores * jobs_per_core
+    spatial = require_serial_reduction(sch, block, jobs)
+    name = block_facts(sch, block).name
+    offered = [way for way in ways if way != "both" or spatial < jobs]
+    if not offered:
+        raise NotApplicable("its spatial loops are parallel enough")
+    way = sch.choose(f"rfactor:{name}", offered, _weights(offered) if vector_lanes else None)
+    if way == "none":
+        return
+    fused = fuse_reduction_loops(sch, block)
+    weights = {}
+    if vector_lanes and way != "outer":
+        weights[-1] = weigh_multiples(vector_lanes, max_innermost_factor)
+    if vector_lanes and way == "both":
+        weights[0] = weigh_multiples(cores, jobs)
+    parts = sch.sample_perfect_tile(
+        fused,
+        3 if way == "both" else 2,
+        max_innermost_factor,
+        weights=weights or None,
+        name=f"rfactor_tile:{name}",
+    )
+    tiles = sch.split(fused, parts)
+    if way == "both":
+        partial = _factor(sch, tiles[-1], -1)
+        # Its loops are still i, k0, k1, k2; the lanes stay the last dimension of what it writes.
+        outer = sch.get_loops(partial)[-3]
+        _factor(sch, outer, -2)
+    else:
+        _factor(sch, tiles[0 if way == "outer" else 1], -1)
+
+
+def _factor(sch: Schedule, loop: LoopRV, axis: int) -> BlockRV:
+    try:
+        return sch.rfactor(loop, axis)
+    except InstructionError as error:  # a reducer that TVM does not know, say
+        raise NotApplicable(error.reason) from error
+
+
+def _weights(ways: Sequence[str]) -> list[float]:
+    """Prior over the ways: those with vectors weigh four times the others."""
+    return [4.0 if way in ("inner", "both") else 1.0 for way in ways]
+
+
+def _check(cores: int, jobs_per_core: int, max_innermost_factor: int, ways: Sequence[str]) -> None:
+    for option, value in (
+        ("cores", cores),
+        ("jobs_per_core", jobs_per_core),
+        ("max_innermost_factor", max_innermost_factor),
+    ):
+        if not isinstance(value, int) or value < 1:
+            raise SpaceError(f"add_rfactor({option}={value!r}): it takes an integer of at least 1")
+    if isinstance(ways, str) or not ways or set(ways) - set(WAYS):
+        raise SpaceError(f"add_rfactor(ways={ways!r}): it takes a list of some of {WAYS}")

@@ -1,0 +1,115 @@
+"""Putting cheap element-wise blocks into their consumers, or into their producer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from schedlang.analysis import (
+    BlockFacts,
+    block_facts,
+    count_consumers,
+    count_operations,
+    has_trivial_binding,
+    is_output,
+    is_spatial_program,
+    read_pattern,
+    require,
+)
+from schedlang.errors import InstructionError, NotApplicable, SpaceError
+from schedlang.instructions.handles import BlockRV
+from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.priors import check_prob
+from schedlang.spaces.module import module
+
+# Calls that cost more to compute again in every consumer than to store once.
+EXPENSIVE = frozenset({"tirx.exp", "tirx.erf", "tirx.tanh", "tirx.log", "tirx.pow", "tirx.sigmoid"})
+# What turns the module off for a block, in TVM's operator library too.
+_DISABLED = "meta_schedule.inline_rule"
+
+
+@module
+def auto_inline(
+    sch: Schedule,
+    block: BlockRV,
+    *,
+    into_consumer: bool = True,
+    into_producer: bool = False,
+    inline_branches: bool = False,
+    inline_expensive: bool = False,
+    expensive: Sequence[str] = tuple(sorted(EXPENSIVE)),
+    max_operations: int | None = None,
+    require_injective: bool = False,
+    require_ordered: bool = False,
+    always_in_spatial_programs: bool = False,
+    unordered_prob: float = 1.0,
+) -> None:
+    """Inline a spatial block into its consumers, or else into its only producer.
+
+    ::
+
+        B = A + 1; C = B * 2   ->   C = (A + 1) * 2
+
+    It leaves blocks with branches (padding) and with the calls named in ``expensive`` alone unless
+    ``inline_branches`` or ``inline_expensive`` say otherwise. ``max_operations`` bounds the
+    arithmetic operations of a block that its consumers would repeat, so that a call rewritten as a
+    long polynomial is not computed again and again; where nothing is repeated, nothing is bounded.
+
+    ``require_injective`` and ``require_ordered`` leave broadcasts of a diagonal, strides and
+    transposes alone: each read is at some written indices, shifted at most, none twice, in their
+    order. With both this is Ansor's rule 2 (strictly inlinable; Ansor, Table 1) and MetaSchedule's
+    AutoInline for CPUs, whose ``always_in_spatial_programs`` waives all of these conditions where
+    no block reduces. With ``unordered_prob`` below 1 it is a choice whether a block that the two
+    leave alone is inlined. ``into_producer`` with ``inline_branches`` and ``inline_expensive`` is
+    MetaSchedule's for GPUs. A block that reads nothing is a constant, and always inlined.
+    """
+    facts = block_facts(sch, block)
+    if isinstance(expensive, str):
+        raise SpaceError(f"auto_inline(expensive={expensive!r}): it takes a list of names")
+    check_prob("auto_inline", unordered_prob, "unordered_prob")
+    if max_operations is not None and max_operations < 0:
+        raise SpaceError(f"auto_inline(max_operations={max_operations}): give None for no bound")
+    require(not facts.reduction_extents and not facts.has_init, "a reduction cannot be inlined")
+    require(facts.writes == 1, "it writes several buffers")
+    require(_DISABLED not in facts.annotations, f"it is annotated with {_DISABLED}")
+    require(has_trivial_binding(sch, block), "its variables are not plain loops")
+    waived = facts.reads == 0 or (always_in_spatial_programs and is_spatial_program(sch))
+    if not waived:
+        branches = facts.has_if_then_else or "prim.if_then_else" in facts.operations
+        require(inline_branches or not branches, "it branches")
+        costly = inline_expensive or not facts.operations & set(expensive)
+        require(costly, "it is expensive to repeat")
+        if require_injective or require_ordered or unordered_prob < 1:
+            injective, ordered = read_pattern(sch, block)
+            require(injective or not require_injective, "its reads are not injective")
+            require(ordered or not require_ordered, "its reads are not in order")
+            if not (injective and ordered) and unordered_prob < 1:
+                probs = (unordered_prob, 1 - unordered_prob)
+                if not sch.choose(f"inline:{facts.name}", (True, False), probs):
+                    return
+    if into_consumer and _into_consumers(sch, block, facts, None if waived else max_operations):
+        return
+    require(into_producer, "it cannot be put into what reads it")
+    try:
+        sch.reverse_compute_inline(block)
+    except InstructionError as error:  # several producers, one that reduces
+        raise NotApplicable(error.reason) from error
+
+
+def _into_consumers(sch: Schedule, block: BlockRV, facts: BlockFacts, bound: int | None) -> bool:
+    if is_output(sch, block) or count_consumers(sch, block) == 0:
+        return False
+    if bound is not None:
+        consumers = sch.get_consumers(block)
+        repeated = sum(_iterations(block_facts(sch, consumer)) for consumer in consumers)
+        few = repeated <= _iterations(facts) or count_operations(sch, block) <= bound
+        require(few, f"it has more than {bound} operations to repeat")
+    try:
+        sch.compute_inline(block)
+    except InstructionError:  # a body that is not one plain store
+        return False
+    return True
+
+
+def _iterations(facts: BlockFacts) -> int:
+    return math.prod(facts.spatial_extents) * math.prod(facts.reduction_extents)

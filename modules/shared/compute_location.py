@@ -1,0 +1,52 @@
+"""Where to compute what is neither inlined nor tiled."""
+
+from __future__ import annotations
+
+from schedlang.analysis import (
+    block_facts,
+    count_consumers,
+    has_own_loops,
+    has_plain_binding,
+    is_below_root,
+    is_output,
+)
+from schedlang.instructions.handles import BlockRV
+from schedlang.language.schedule import Schedule
+from schedlang.spaces.module import block_names, module
+
+
+@module(at="root")
+def random_compute_location(sch: Schedule, *, reductions: bool = True, decay: float = 1.0) -> None:
+    """Draw the loop of its consumer under which each producer (padding, a row's sum) is computed.
+
+    ::
+
+        A; B reads A; for i: C reads A, B   ->   for i: {A[i..]; B[i..]; C}   or as they were
+
+    It applies to blocks that are not scheduled yet: not tiled, and with no other block in their
+    loops. Consumers find their places before their producers, so that a whole chain, such as the
+    four stages of a softmax, can meet in one loop, and a part that ``add_rfactor`` split off
+    follows what it is a part of. These are MetaSchedule's conditions and order
+    (RandomComputeLocation), and besides the split-off part of an output moves.
+    ``reductions=False`` leaves reductions where they are. ``decay`` is a prior: each loop is so
+    many times as likely as the one outside it, where less is computed again.
+    """
+    for name in reversed(block_names(sch)):
+        mark = sch.mark()
+        block = sch.get_block(name)
+        if not _may_move(sch, block, reductions):
+            sch.rollback(mark)
+        else:
+            loop = sch.sample_compute_location(block, name=f"location:{name}", decay=decay)
+            sch.compute_at(block, loop, preserve_unit_loops=True)
+
+
+def _may_move(sch: Schedule, block: BlockRV, reductions: bool) -> bool:
+    facts = block_facts(sch, block)
+    if facts.reduction_extents and not (reductions and facts.has_init):
+        return False
+    if is_output(sch, block) or not is_below_root(sch, block):
+        return False
+    if not has_plain_binding(sch, block) or not has_own_loops(sch, block):
+        return False
+    return count_consumers(sch, block) > 0

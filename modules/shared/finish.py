@@ -1,0 +1,138 @@
+"""Finishing steps as instructions: they look at the program again at every replay.
+
+What MetaSchedule does in hidden post-processing is here part of the trace (design, section 3).
+"""
+
+from __future__ import annotations
+
+from schedlang.analysis import (
+    LoopKind,
+    branches_along,
+    constant_extent,
+    is_single_child,
+    loop_is_plain,
+    loop_kind,
+    stores_contiguously,
+)
+from schedlang.expressions import IntExpr
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.instructions.kinds import instruction
+from schedlang.language.schedule import Schedule
+
+# A split for fewer lanes than this costs more than it gains.
+MIN_LANES = 4
+
+
+@instruction
+def parallelize_outer(sch: Schedule, block: BlockRV, max_jobs: int | IntExpr) -> None:
+    """Fuse a block's outer spatial loops until they give ``max_jobs`` iterations; run them in
+    parallel.
+
+    ::
+
+        for i in 4: for j in 8: for k: C   ->   parallel ij in 32: for k: C
+    """
+    fusible: list[LoopRV] = []
+    jobs = 1
+    for loop in sch.get_loops(block):
+        if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
+            break
+        extent = constant_extent(sch, loop)
+        if extent is None:
+            break
+        fusible.append(loop)
+        jobs *= extent
+        if jobs >= max_jobs or not is_single_child(sch, loop):
+            break
+    if jobs > 1:
+        sch.parallel(sch.fuse(*fusible) if len(fusible) > 1 else fusible[0])
+
+
+@instruction
+def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
+    """Vectorise a block's innermost loop, or its largest part of at most ``max_lanes`` elements.
+
+    ::
+
+        for i: for j in 256: C[i, j]   ->   for i: for j0 in 4: vectorized j1 in 64: C[i, j]
+
+    Only a spatial loop that runs along what is stored: lanes that scatter compile slowly and run
+    slowly, and so do lanes that a condition in the block's value tells apart. Loops of extent 1
+    further in do not count.
+    """
+    for loop in reversed(sch.get_loops(block)):
+        # Several blocks below a vectorised loop are miscompiled (TVM 0.27): what one hands to the
+        # next is kept for one lane only.
+        if not is_single_child(sch, loop):
+            return
+        extent = constant_extent(sch, loop)
+        if extent == 1:
+            continue
+        if extent is None:
+            return
+        if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
+            return
+        if not stores_contiguously(sch, block, loop) or branches_along(sch, block, loop):
+            return
+        lanes = widest_vector(extent, max_lanes)
+        if lanes == extent:
+            sch.vectorize(loop)
+        elif lanes >= MIN_LANES:
+            sch.vectorize(sch.split(loop, [None, lanes])[1])
+        return
+
+
+def widest_vector(extent: int, max_lanes: int) -> int:
+    """The largest number of lanes, at most ``max_lanes``, that divides a loop's extent."""
+    return max(d for d in range(1, min(max_lanes, extent) + 1) if extent % d == 0)
+
+
+@instruction
+def annotate_unroll(sch: Schedule, block: BlockRV, max_step: int | IntExpr) -> None:
+    """Let code generation unroll a block's loops whose bodies have at most ``max_step`` steps.
+
+    ::
+
+        for i: C   ->   for i: C  # {"pragma_auto_unroll_max_step": 64, "pragma_unroll_explicit": 1}
+    """
+    if max_step <= 0:
+        return
+    loops = sch.get_loops(block)
+    if loops:
+        sch.annotate(loops[0], "pragma_auto_unroll_max_step", max_step)
+        sch.annotate(loops[0], "pragma_unroll_explicit", 1)
+
+
+@instruction
+def decompose_reduction_block(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
+    """Set a reduction's initial value before its outermost reduction loop, in vector form.
+
+    ::
+
+        for i: for k: for j: {init if k == 0; C += ..}
+        ->   for i: {for j: init; for k: for j: C += ..}
+    """
+    init = set_init_apart(sch, block)
+    if init is not None:
+        vectorize_inner(sch, init, max_lanes)
+
+
+def set_init_apart(sch: Schedule, block: BlockRV, position: int | None = None) -> BlockRV | None:
+    """Decompose a reduction before its outermost reduction loop, or before loop number ``position``
+    if that is further out; returns the block that sets the initial value.
+
+    None where the block sets no initial value, or has no reduction loop.
+    """
+    if sch.get(block).init is None:
+        return None
+    loops = sch.get_loops(block)
+    outermost = next((k for k, loop in enumerate(loops) if not _is_spatial(sch, loop)), None)
+    if outermost is None:
+        return None
+    before = outermost if position is None else min(position, outermost)
+    init: BlockRV = sch.decompose_reduction(block, loops[before])
+    return init
+
+
+def _is_spatial(sch: Schedule, loop: LoopRV) -> bool:
+    return loop_kind(sch, loop) == LoopKind.SPATIAL

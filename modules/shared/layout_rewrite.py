@@ -1,0 +1,78 @@
+"""Constant operands in the layout that the tiles read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.analysis import require
+from schedlang.analysis.layouts import (
+    layout_free_buffers,
+    parameter_names,
+    reading_blocks,
+    suggested_layout,
+)
+from schedlang.errors import SpaceError
+from schedlang.instructions.kinds import instruction
+from schedlang.language.schedule import Schedule
+from schedlang.spaces.module import module
+
+# TVM's Relax passes look for it, and move the block out of the function: see the module.
+_PREPROCESSING = "meta_schedule.layout_rewrite_preproc"
+
+
+@instruction
+def rewrite_layouts(sch: Schedule, buffers: Sequence[str]) -> None:
+    """Copy each buffer into the order in which its reader's loops go over it.
+
+    ::
+
+        for j0: for k: for j1: C reads B[k, j0 * 16 + j1]
+        ->  for x0, k, x1: B_global[x0, k, x1] = B[k, x0 * 16 + x1];
+            for j0: for k: for j1: C reads B_global[j0, k, j1]
+
+    A buffer stays as it is where several blocks read it, or one block at several places, where its
+    reader goes over it from front to back already, and where it reads overlapping windows.
+    """
+    for buffer in buffers:
+        names = reading_blocks(sch, buffer)
+        if len(names) != 1:
+            continue
+        reader = sch.get_block(names[0])
+        layout = suggested_layout(sch, reader, buffer)
+        if layout is None:
+            continue
+        copy = sch.cache_read(reader, buffer, "global")
+        sch.annotate(copy, _PREPROCESSING, True)
+        # The copy goes over what it writes from front to back too.
+        sch.transform_block_layout(copy, layout)
+        sch.transform_layout(copy, ("write", 0), layout)
+
+
+@module(at="root")
+def layout_rewrite(sch: Schedule, *, buffers: Sequence[str] = ()) -> None:
+    """Repack constant operands to the structure of the tiles (Ansor, 4.2).
+
+    ::
+
+        for j0: for k: for j1: C reads B[k, j0 * 16 + j1]
+        ->  B_global[j0, k, j1] = B[k, j0 * 16 + j1];  for j0: for k: for j1: C reads B_global
+
+    Which ones: ``buffers``, or what the program marks with the attribute ``layout_free_buffers``
+    (numbers of its parameters, as Relax does for weights). Use it after tiling and before
+    ``parallel_vectorize_unroll``, which finishes the copy as well. The layouts follow the tile
+    sizes at each replay. A measurement contains the copy; the block is annotated as MetaSchedule's
+    RewriteLayout does it, so that Relax's SplitLayoutRewritePreproc and constant folding take it
+    out of the function.
+    """
+    if isinstance(buffers, str):
+        raise SpaceError(f"layout_rewrite(buffers={buffers!r}): it takes a list of names")
+    known = parameter_names(sch)
+    for name in buffers:
+        if name not in known:
+            raise SpaceError(
+                f"layout_rewrite(buffers={list(buffers)!r}): the program has no parameter "
+                f"{name!r}; it has {', '.join(known)}"
+            )
+    chosen = list(buffers) or list(layout_free_buffers(sch))
+    require(bool(chosen), "no buffer may change its layout")
+    rewrite_layouts(sch, chosen)

@@ -1,0 +1,129 @@
+"""Multi-level tiling with an optional write cache (MetaSchedule, Figure 4; Ansor, Table 1, rule
+4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.analysis import (
+    LoopKind,
+    block_facts,
+    has_data_reuse,
+    has_trivial_binding,
+    loop_kind,
+    require,
+)
+from schedlang.errors import SpaceError
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.priors import weigh_multiples
+from schedlang.spaces.module import module
+
+
+@module
+def multi_level_tiling(
+    sch: Schedule,
+    block: BlockRV,
+    *,
+    structure: str | Sequence[str] = "SSRSRS",
+    max_innermost_factor: int = 64,
+    write_levels: Sequence[int] = (1, 2),
+    vector_lanes: int = 0,
+) -> None:
+    """Tile every spatial loop at each S and every reduction loop at each R of ``structure``.
+
+    ::
+
+        for i, j, k: C   ->   for i0, j0: for i1, j1: for k0: for i2, j2: for k1: for i3, j3: C
+
+    Several structures are a choice. ``write_levels`` are the tile levels (counted from 1 over S
+    only) under which the result may be written to a cache first, or its only element-wise consumer
+    computed; no cache is always an option. With ``vector_lanes`` the prior prefers innermost
+    factors of the last spatial loop that fill whole vectors.
+    """
+    facts = block_facts(sch, block)
+    require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
+    require(has_trivial_binding(sch, block), "it is scheduled already")
+    require(has_data_reuse(sch, block), "tiling it reuses no data")
+    structures = [structure] if isinstance(structure, str) else list(structure)
+    for pattern in structures:
+        if not pattern or set(pattern) - {"S", "R"}:
+            raise SpaceError(f"a tile structure is a string of S and R, not {pattern!r}")
+    pattern = structures[0]
+    if len(structures) > 1:
+        pattern = sch.choose(f"structure:{facts.name}", structures)
+    levels = _tile(sch, block, facts.name, pattern, max_innermost_factor, vector_lanes)
+    _reuse_writes(sch, block, facts.name, pattern, levels, write_levels)
+
+
+def _tile(
+    sch: Schedule, block: BlockRV, name: str, pattern: str, bound: int, lanes: int
+) -> list[list[LoopRV]]:
+    loops = sch.get_loops(block)
+    kinds = [loop_kind(sch, loop) for loop in loops]
+    levels: list[list[LoopRV]] = [[] for _ in pattern]
+    last_spatial = max((k for k, kind in enumerate(kinds) if kind == LoopKind.SPATIAL), default=-1)
+    for position, (loop, kind) in enumerate(zip(loops, kinds, strict=True)):
+        places = [k for k, letter in enumerate(pattern) if letter == kind]
+        require(bool(places), f"no level of {pattern} takes {kind} loops")
+        if len(places) == 1:
+            levels[places[0]].append(loop)
+            continue
+        variable = str(sch.get(loop).loop_var.name)
+        weights = None
+        if lanes and position == last_spatial:
+            weights = {-1: weigh_multiples(lanes, bound)}
+        factors = sch.sample_perfect_tile(
+            loop, len(places), bound, weights=weights, name=f"tile:{name}:{variable}"
+        )
+        for place, tile in zip(places, sch.split(loop, factors), strict=True):
+            levels[place].append(tile)
+    sch.reorder(*(loop for level in levels for loop in level))
+    return levels
+
+
+def _reuse_writes(
+    sch: Schedule,
+    block: BlockRV,
+    name: str,
+    pattern: str,
+    levels: list[list[LoopRV]],
+    write_levels: Sequence[int],
+) -> None:
+    spatial = [level for letter, level in zip(pattern, levels, strict=True) if letter == "S"]
+    options = ["none", *(str(level) for level in write_levels if 0 < level < len(spatial))]
+    taken = sch.choose(f"write_cache:{name}", options)
+    if taken != "none":
+        consume_below(sch, block, spatial[int(taken) - 1][-1])
+
+
+def consume_below(sch: Schedule, block: BlockRV, loop: LoopRV) -> BlockRV:
+    """Compute the element-wise consumer of a block's result right after it, below a loop around it.
+
+    ::
+
+        for i0: {for i1: C};  for i: D = C * 2   ->   for i0: {for i1: C;  for i1: D = C * 2}
+
+    Where there is none, the block writes to a cache, and it is the copy out of it that goes there.
+    Returns the block that was moved.
+    """
+    consumer = elementwise_consumer(sch, block)
+    if consumer is None:
+        consumer = sch.cache_write(block, 0, "global")
+    sch.reverse_compute_at(consumer, loop, preserve_unit_loops=True)
+    return consumer
+
+
+def elementwise_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
+    """The block's only consumer, if that reduces nothing and has the same spatial extents; those of
+    extent 1 do not count.
+    """
+    consumers = sch.get_consumers(block)
+    if len(consumers) != 1:
+        return None
+    theirs, ours = block_facts(sch, consumers[0]), block_facts(sch, block)
+    same = [e for e in theirs.spatial_extents if e > 1] == [
+        e for e in ours.spatial_extents if e > 1
+    ]
+    return consumers[0] if same and not theirs.reduction_extents else None

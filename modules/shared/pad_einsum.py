@@ -1,0 +1,149 @@
+"""Padding the extents of matrix products that no good tile divides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.analysis import (
+    block_facts,
+    buffer_shape,
+    has_data_reuse,
+    has_trivial_binding,
+    require,
+)
+from schedlang.analysis.einsum import find_einsum
+from schedlang.errors import SpaceError
+from schedlang.expressions import IntExpr
+from schedlang.instructions.handles import BlockRV
+from schedlang.instructions.kinds import instruction
+from schedlang.language.schedule import Schedule
+from schedlang.spaces.module import module
+
+# A loop has good tiles of its own when some divisor lies in this range: so many rows of
+# accumulators keep a core busy and fit its registers.
+_FEW_ROWS, _MANY_ROWS = 4, 14
+# Prior of leaving a poor extent as it is. Its tiles run masked or one lane at a time: 127x127x127
+# runs at a fifth of the speed of 128x128x128 with a predicate, at 0.97 of it padded.
+_LEFT_POOR = 0.05
+# A padding that adds a tenth is half as likely as one that adds nothing.
+_WASTE_PENALTY = 8
+
+
+@instruction
+def pad_to_multiples(sch: Schedule, block: BlockRV, multiples: list[int | IntExpr]) -> None:
+    """Round each extent of an einsum up to a multiple; operands are read with zeros around them.
+
+    ::
+
+        for i in 127, j in 127, k: C[i, j] += A[i, k] * B[k, j]
+        ->  B_pad = B with zeros;  for i in 128, j in 128, k: C_pad[i, j] += A?[i, k] * B_pad[k, j];
+            C = C_pad without the rest
+
+    An operand that grows in its last dimension is copied: its vectors would not be contiguous, or
+    would need masks. Another one is read in place, where ``A?`` is 0 outside: once the tile is
+    unrolled, only rows that may be outside are tested.
+    """
+    if all(int(multiple) == 1 for multiple in multiples):
+        return
+    before = {block_facts(sch, producer).name for producer in sch.get_producers(block)}
+    sch.pad_einsum(block, multiples)
+    for producer in sch.get_producers(block):
+        if block_facts(sch, producer).name in before:
+            continue
+        padded = block_facts(sch, producer).spatial_extents
+        if padded[-1] == buffer_shape(sch, producer, "read", 0)[-1]:
+            sch.compute_inline(producer)
+
+
+@module
+def pad_einsum(
+    sch: Schedule,
+    block: BlockRV,
+    *,
+    lanes: int = 8,
+    vectors: Sequence[int] = (1, 2, 3, 4),
+    rows: Sequence[int] = (4, 6, 8, 12),
+    terms: Sequence[int] = (),
+    max_waste: float = 0.25,
+) -> None:
+    """Pad the poor extents of a matrix product (or another einsum) to multiples of good tiles.
+
+    ::
+
+        for i in 127, j in 127, k: C  ->  for i in 128, j in 128, k: C_pad; C = part of C_pad
+
+    To be used before tiling. The extent of the last dimension of the result is poor when it is no
+    multiple of ``lanes``; it is rounded up to a multiple of ``lanes`` times one of ``vectors``.
+    Others are poor when no divisor is from 4 to 14, and become multiples of one of ``rows``. A
+    reduced extent is rounded up to a multiple of one of ``terms``, if there are any (an instruction
+    that adds up 4 products at a time needs a multiple of 4). Which multiple is drawn for each poor
+    extent, 1 (as it is) among them; what adds more than ``max_waste`` of the extent is not.
+
+    Unlike a predicated split, the inner loops run without tests and in whole vectors; the price is
+    a copy of the operand that grows in its last dimension, and one of the result. Both are blocks
+    of their own: ``random_compute_location`` places the first, ``place_padded_result`` the second.
+    """
+    _check(lanes, vectors, rows, terms, max_waste)
+    require(has_trivial_binding(sch, block), "it is scheduled already")
+    einsum = find_einsum(sch, block)
+    require(einsum is not None, "it is no sum of products")
+    assert einsum is not None
+    require(has_data_reuse(sch, block), "no data are used twice")
+    options: list[list[int]] = []
+    for position, extent in enumerate(einsum.extents):
+        wanted: Sequence[int] = ()
+        if position not in einsum.paddable:
+            pass
+        elif position in einsum.reduced:
+            wanted = terms if all(extent % term for term in terms) else ()
+        elif position == einsum.result[-1]:
+            wanted = [lanes * count for count in vectors] if extent % lanes else ()
+        else:
+            wanted = rows if _is_poor(extent) else ()
+        limit = (1 + max_waste) * extent
+        options.append([1, *(m for m in wanted if m > 1 and _rounded(extent, m) <= limit)])
+    require(any(len(multiples) > 1 for multiples in options), "no extent is better padded")
+    name = block_facts(sch, block).name
+    drawn: list[int | IntExpr] = []
+    for loop, extent, multiples in zip(sch.get_loops(block), einsum.extents, options, strict=True):
+        if len(multiples) == 1:
+            drawn.append(1)
+            continue
+        probs = _prior(extent, multiples)
+        site = f"pad:{name}:{sch.get(loop).loop_var.name}"
+        drawn.append(sch.sample_categorical(multiples, probs, name=site))
+    pad_to_multiples(sch, block, drawn)
+
+
+def _rounded(extent: int, multiple: int) -> int:
+    return -(-extent // multiple) * multiple
+
+
+def _prior(extent: int, multiples: list[int]) -> list[float]:
+    """Probabilities of 1 (as it is) and of the multiples after it."""
+    weights = [(extent / _rounded(extent, m)) ** _WASTE_PENALTY for m in multiples[1:]]
+    scale = (1 - _LEFT_POOR) / sum(weights)
+    return [_LEFT_POOR, *(weight * scale for weight in weights)]
+
+
+def _is_poor(extent: int) -> bool:
+    return all(extent % tile for tile in range(_FEW_ROWS, _MANY_ROWS + 1))
+
+
+def _check(
+    lanes: int,
+    vectors: Sequence[int],
+    rows: Sequence[int],
+    terms: Sequence[int],
+    max_waste: float,
+) -> None:
+    if lanes < 1:
+        raise SpaceError(f"pad_einsum: lanes={lanes}; give at least 1")
+    named = {"vectors": vectors, "rows": rows, "terms": terms}
+    for name, values in named.items():
+        if any(not isinstance(value, int) or value < 1 for value in values):
+            raise SpaceError(f"pad_einsum: {name}={values!r}; give integers of at least 1")
+        if len(set(values)) < len(values):
+            raise SpaceError(f"pad_einsum: {name}={values!r}; give each integer once")
+    if not 0 <= max_waste <= 1:
+        raise SpaceError(f"pad_einsum: max_waste={max_waste}; give a part of the extent, 0 to 1")

@@ -1,0 +1,35 @@
+"""What modules ask about the layouts of operands; nothing here is recorded."""
+
+from __future__ import annotations
+
+from schedlang.expressions import IndexMap
+from schedlang.instructions.handles import BlockRV
+from schedlang.language.schedule import Schedule
+from schedlang.tvm.analysis import buffer_index
+from schedlang.tvm.analysis import layout as _tvm
+
+__all__ = ["layout_free_buffers", "parameter_names", "reading_blocks", "suggested_layout"]
+
+
+def layout_free_buffers(sch: Schedule) -> tuple[str, ...]:
+    """Names of the buffers whose layout the program leaves open (``layout_free_buffers``)."""
+    return _tvm.layout_free_buffers(sch.raw)
+
+
+def parameter_names(sch: Schedule) -> tuple[str, ...]:
+    """Names of the function's parameters."""
+    return _tvm.parameter_names(sch.raw)
+
+
+def reading_blocks(sch: Schedule, buffer: str) -> tuple[str, ...]:
+    """Names of the blocks that read the buffer of this name."""
+    return _tvm.readers(sch.raw, buffer)
+
+
+def suggested_layout(sch: Schedule, block: BlockRV, buffer: str) -> IndexMap | None:
+    """The layout in which the block reads the buffer from front to back, in the order of its loops.
+
+    None where the buffer has it already, or where the indices are no tiles of the loops.
+    """
+    raw = sch.raw_value(sch.own(block))
+    return _tvm.suggested_layout(sch.raw, raw, buffer_index(sch.raw, raw, buffer, "read"))

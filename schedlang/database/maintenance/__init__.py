@@ -1,0 +1,1 @@
+"""Merging, pruning, comparing and summarising databases."""

@@ -1,0 +1,201 @@
+"""Putting the records, programs and runs of one database into another."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from schedlang.database.base import Database
+from schedlang.database.maintenance.reading import all_records, content_of
+from schedlang.database.record import Record
+from schedlang.database.run import Run, renumbered
+
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What ``merge`` brought.
+
+    Attributes
+    ----------
+    records, programs: how many are new.
+    equal_records: how many were there before.
+    runs: how many are new, or further than they were.
+    runs_left_out: runs that cannot be gone on with there, because some of their records were there
+        without them, or the two went on differently; their records came all the same.
+    """
+
+    records: int = 0
+    programs: int = 0
+    equal_records: int = 0
+    runs: int = 0
+    runs_left_out: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.records} new records ({self.equal_records} were there), {self.programs} new "
+            f"programs, {self.runs} new or longer runs ({self.runs_left_out} left out)"
+        )
+
+
+def merge(source: Database, into: Database) -> Merged:
+    """Put what ``source`` has and ``into`` does not into ``into``: all of it, or nothing.
+
+    Records, runs and asks get new ids. Records are equal when all but id, run and proposal is:
+    those are not doubled, so merging twice changes nothing. A run that is there already and has
+    only gone further in ``source`` goes on. ``source`` is only read.
+    """
+    if source is into:
+        return Merged()
+    with into.transaction():
+        return _Merge(source, into).run()
+
+
+class _Merge:
+    def __init__(self, source: Database, into: Database) -> None:
+        self.source = source
+        self.into = into
+        # Ids by content, in ``into``; those that a record of ``source`` is equal to are taken out.
+        self.there: dict[bytes, list[int]] = defaultdict(list)
+        # Ids of the records of ``source`` in ``into``.
+        self.ids: dict[int, int] = {}
+        # Runs of ``source`` that go on in ``into``, by id: there, or None when still to be added.
+        self.placed: dict[int, Run | None] = {}
+        # Runs of ``source`` that brought anything.
+        self.longer: set[int] = set()
+        self.records = 0
+        self.equal = 0
+
+    def run(self) -> Merged:
+        programs = self._bring_programs()
+        owned: dict[int | None, Counter[bytes]] = defaultdict(Counter)
+        for record in all_records(self.into):
+            content = content_of(record)
+            self.there[content].append(_id(record))
+            owned[record.run_id][content] += 1
+        left_out = self._place_runs(owned)
+        self._bring_records()
+        for run in self.source.runs():
+            if run.id in self.placed:
+                self._bring_run(run)
+        return Merged(self.records, programs, self.equal, len(self.longer), left_out)
+
+    def _bring_programs(self) -> int:
+        known = {key for key, _ in self.into.workloads()}
+        brought = self.source.workloads()
+        for key, name in brought:
+            text = self.source.get_workload(key)
+            assert text is not None
+            self.into.put_workload(key, name, text, *self.source.structural_keys(key))
+        return sum(key not in known for key, _ in brought)
+
+    def _place_runs(self, owned: dict[int | None, Counter[bytes]]) -> int:
+        """Find out where each run of ``source`` belongs; how many belong nowhere."""
+        ours: dict[int | None, Counter[bytes]] = defaultdict(Counter)
+        for record in all_records(self.source):
+            ours[record.run_id][content_of(record)] += 1
+        known: dict[object, list[Run]] = defaultdict(list)
+        for there in self.into.runs():
+            known[_same(there)].append(there)
+        left_out = 0
+        for run in self.source.runs():
+            assert run.id is not None
+            own = ours[run.id]
+            twins = known[_same(run)]
+            begun = [one for one in twins if self._begins(one, owned[one.id], run, own)]
+            if begun:
+                twin = max(begun, key=lambda one: owned[one.id].total())
+                twins.remove(twin)
+                self.placed[run.id] = twin
+            elif any(own <= owned[one.id] for one in twins):
+                pass  # It is further there.
+            elif any(content in self.there for content in own):
+                left_out += 1
+            else:
+                self.placed[run.id] = None
+        return left_out
+
+    def _begins(self, twin: Run, theirs: Counter[bytes], run: Run, own: Counter[bytes]) -> bool:
+        """Whether a run there is what ``run`` was earlier, or is now."""
+        assert twin.id is not None and run.id is not None
+        asks = self.into.asks(twin.id)
+        return theirs <= own and self.source.asks(run.id)[: len(asks)] == asks
+
+    def _bring_records(self) -> None:
+        runs = self.source.runs()
+        batch: list[Record] = []
+        for record in all_records(self.source):
+            content = content_of(record)
+            if self.there.get(content):
+                self.ids[_id(record)] = self.there[content].pop(0)
+                self.equal += 1
+                continue
+            if record.run_id is not None and self.placed.get(record.run_id, True) is None:
+                self._store(batch)
+                batch = []
+                # Those before it come first: the newest of an identity has to stay the newest.
+                for run in runs:
+                    if run.id is not None and run.id <= record.run_id:
+                        self._begin(run)
+            batch.append(record)
+            if len(batch) == _BATCH:
+                self._store(batch)
+                batch = []
+        self._store(batch)
+
+    def _store(self, batch: Iterable[Record]) -> None:
+        batch = list(batch)
+        new = []
+        for record in batch:
+            run = None if record.run_id is None else self.placed.get(record.run_id)
+            if run is None or record.run_id is None:
+                new.append(replace(record, run_id=None, proposal=None))
+            else:
+                new.append(replace(record, run_id=run.id))
+                self.longer.add(record.run_id)
+        for record, stored in zip(batch, self.into.append(new), strict=True):
+            self.ids[_id(record)] = _id(stored)
+        self.records += len(batch)
+
+    def _begin(self, run: Run) -> None:
+        """Add a run that is to be added, at the latest before its first record: what it knew has
+        its ids by then.
+        """
+        if run.id is None or self.placed.get(run.id, True) is not None:
+            return
+        known = max((new for old, new in self.ids.items() if old <= run.known), default=0)
+        fresh = replace(run, known=known, owner="", state="", state_asks=0, outcome="")
+        self.placed[run.id] = self.into.add_run(fresh)
+        self.longer.add(run.id)
+
+    def _bring_run(self, run: Run) -> None:
+        """Bring a run's asks, state and outcome."""
+        assert run.id is not None
+        self._begin(run)
+        there = self.placed[run.id]
+        assert there is not None and there.id is not None
+        asks = self.source.asks(run.id)
+        known = len(self.into.asks(there.id))
+        for ask in asks[known:]:
+            self.into.add_ask(there.id, ask)
+        now = replace(renumbered(run, self.ids), id=there.id)
+        if len(asks) > known or _progress(now) > _progress(there):
+            self.longer.add(run.id)
+        if run.id in self.longer:
+            self.into.update_run(now)
+
+
+def _same(run: Run) -> object:
+    """Equal for a run and its copies."""
+    return run.identity, run.search, run.seed, run.created
+
+
+def _progress(run: Run) -> tuple[bool, int]:
+    return bool(run.outcome), run.state_asks
+
+
+def _id(record: Record) -> int:
+    assert record.id is not None
+    return record.id

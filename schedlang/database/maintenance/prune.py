@@ -1,0 +1,121 @@
+"""Removing records that nobody needs any more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from schedlang.database.base import Database
+from schedlang.database.maintenance.reading import all_records
+from schedlang.database.run import mentioned
+
+# Latency, id, time of measuring, and whether its results were compared.
+_Ranked = tuple[float, int, float, bool]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What ``prune`` removed, or would remove.
+
+    Attributes
+    ----------
+    records: records with a latency; failures: records of candidates that failed.
+    runs: runs that were forgotten, because some of their records went.
+    kept: records that are left, of all that were looked at.
+    dry_run: nothing was removed.
+    """
+
+    records: int
+    failures: int
+    runs: int
+    kept: int
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        did = "would remove" if self.dry_run else "removed"
+        return (
+            f"{did} {self.records} records and {self.failures} failures, and forget {self.runs} "
+            f"runs; {self.kept} records stay"
+        )
+
+
+def _left_over(records: Sequence[_Ranked], keep: int) -> list[_Ranked]:
+    """All but the fastest, and the fastest verified ones."""
+    ordered = sorted(records)
+    kept = {*ordered[:keep], *[one for one in ordered if one[3]][:keep]}
+    return [one for one in ordered if one not in kept]
+
+
+def prune(
+    database: Database,
+    *,
+    keep_best: int | None = None,
+    older_than: float | None = None,
+    workload_key: str | None = None,
+    target_key: str | None = None,
+    toolchain_key: str | None = None,
+    failures: bool = False,
+    dry_run: bool = False,
+) -> Pruned:
+    """Remove records: all that is asked for, or nothing.
+
+    A run that loses a record is forgotten, so that ``tune`` does not take it for complete; the
+    records it has left stay. Programs stay.
+
+    Parameters
+    ----------
+    keep_best: of each workload, target and toolchain the fastest so many stay, and as many of those
+        whose results were compared; the others go. 0 removes all that have a latency.
+    older_than: only what was measured before this time goes, in seconds since 1970.
+    workload_key, target_key, toolchain_key: only records with these keys are looked at.
+    failures: records of failed candidates go too; they tell a search what not to try again.
+    dry_run: count only.
+
+    Raises ``ValueError`` when none of ``keep_best``, ``older_than`` and ``failures`` is given.
+    """
+    if keep_best is None and older_than is None and not failures:
+        raise ValueError("say what goes: give keep_best, older_than or failures=True")
+    if keep_best is not None and keep_best < 0:
+        raise ValueError(f"keep_best must be at least 0, not {keep_best}")
+    with nullcontext() if dry_run else database.transaction():
+        ranked: dict[tuple[str, str, str], list[_Ranked]] = defaultdict(list)
+        failed: list[tuple[int, float]] = []
+        run_of: dict[int, int | None] = {}
+        for record in all_records(database, workload_key, target_key, toolchain_key):
+            assert record.id is not None
+            run_of[record.id] = record.run_id
+            if record.ok:
+                key = (record.workload_key, record.target_key, record.toolchain_key)
+                ranked[key].append((record.latency, record.id, record.created, record.verified))
+            else:
+                failed.append((record.id, record.created))
+        slow: set[int] = set()
+        if keep_best is not None or older_than is not None:
+            for one in ranked.values():
+                slow.update(
+                    number
+                    for _, number, created, _ in _left_over(one, keep_best or 0)
+                    if older_than is None or created < older_than
+                )
+        useless = {
+            number
+            for number, created in failed
+            if failures and (older_than is None or created < older_than)
+        }
+        gone = slow | useless
+        broken = {run_of[number] for number in gone}
+        forgotten = [
+            run.id
+            for run in database.runs()
+            if run.id is not None and (run.id in broken or mentioned(run) & gone)
+        ]
+        if not dry_run:
+            for number in forgotten:
+                database.delete_run(number)
+            database.delete(gone)
+    if gone and not dry_run:
+        database.compact()
+    kept = len(run_of) - len(gone)
+    return Pruned(len(slow), len(useless), len(forgotten), kept, dry_run)

@@ -1,0 +1,94 @@
+"""What a database holds, by workload and target."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedlang.database.base import Database
+from schedlang.database.maintenance.reading import all_records
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The records of a workload on a target, with all toolchains.
+
+    Attributes
+    ----------
+    trials: how many records there are; failures: how many failed, by status.
+    best: the lowest latency in seconds; None when nothing worked.
+    verified: whether the results of the best were compared.
+    newest: when the last one was measured, in seconds since 1970.
+    """
+
+    workload_key: str
+    workload_name: str
+    target_key: str
+    trials: int
+    failures: Mapping[str, int]
+    best: float | None
+    verified: bool
+    newest: float
+
+
+def summary(database: Database) -> list[Summary]:
+    """One ``Summary`` for each workload and target, in the order in which they came."""
+    found: dict[tuple[str, str], Summary] = {}
+    failures: dict[tuple[str, str], Counter[str]] = {}
+    for record in all_records(database):
+        key = (record.workload_key, record.target_key)
+        before = found.get(key)
+        failed = failures.setdefault(key, Counter())
+        best, verified = (None, False) if before is None else (before.best, before.verified)
+        if not record.ok:
+            failed[str(record.status)] += 1
+        elif best is None or record.latency < best:
+            best, verified = record.latency, record.verified
+        found[key] = Summary(
+            record.workload_key,
+            record.workload_name,
+            record.target_key,
+            1 if before is None else before.trials + 1,
+            failed,
+            best,
+            verified,
+            record.created if before is None else max(before.newest, record.created),
+        )
+    return list(found.values())
+
+
+def format_summary(summaries: Sequence[Summary]) -> str:
+    """A table as text, with a line for each summary."""
+    rows = [("workload", "key", "target", "trials", "best", "verified", "newest", "failures")]
+    rows += [
+        (
+            one.workload_name,
+            one.workload_key,
+            one.target_key,
+            str(one.trials),
+            "-" if one.best is None else in_milliseconds(one.best),
+            "yes" if one.verified else "no",
+            _day(one.newest),
+            ", ".join(f"{count} {status}" for status, count in sorted(one.failures.items())) or "-",
+        )
+        for one in summaries
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def in_milliseconds(seconds: float) -> str:
+    """A latency as text, to four digits."""
+    return f"{seconds * 1e3:.4g} ms"
+
+
+def _day(seconds: float) -> str:
+    try:
+        return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return "?"

@@ -1,0 +1,39 @@
+"""Programs that a database keeps, and what its records make of them."""
+
+from __future__ import annotations
+
+from schedlang.database import Database, Record
+from schedlang.errors import SchedlangError, WorkloadError
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
+from schedlang.tvm.program import to_json
+from schedlang.tvm.stored_program import read_stored_program
+from schedlang.workloads.workload import Workload
+
+
+def put_program(database: Database, workload: Workload) -> None:
+    """Keep a workload's program under its keys."""
+    database.put_workload(
+        workload.key,
+        workload.name,
+        to_json(workload.mod),
+        workload.exact_key,
+        workload.family_key,
+    )
+
+
+def stored_workload(database: Database, key: str, name: str = "") -> Workload | None:
+    """A program that a database keeps, named by its key unless told; None if it is unreadable."""
+    text = database.get_workload(key)
+    try:
+        return None if text is None else Workload(read_stored_program(text), name or key)
+    except WorkloadError:
+        return None
+
+
+def replayed(record: Record, workload: Workload) -> Schedule | None:
+    """A record's trace applied to a workload; None where it does not apply."""
+    try:
+        return Trace.from_json(record.trace_json, workload).replay()
+    except SchedlangError:
+        return None  # of an instruction that has changed or is not defined here

@@ -1,0 +1,123 @@
+"""One connection to an SQLite file: statements, transactions, and errors in plain words."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from schedlang.database.sqlite.errors import SQLITE_ERRORS, explain
+from schedlang.database.sqlite.file import connect
+from schedlang.errors import DatabaseError
+
+T = TypeVar("T")
+
+_REMEDIES = {
+    "record": "`delete([id])` removes the record",
+    "run": "`delete_run(id)` makes `tune` begin it again",
+    "program": "restore a backup, or `merge` what can be read into a new one",
+}
+
+
+class SQLiteConnection:
+    """Threads may share it; each method raises ``DatabaseError`` when SQLite does."""
+
+    def __init__(self, path: Path, *, read_only: bool, busy_seconds: float) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._connection: sqlite3.Connection | None = connect(
+            path, read_only=read_only, busy_seconds=busy_seconds
+        )
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """All rows of a query."""
+        with self._lock, self._explained() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def read(
+        self,
+        make: Callable[[Sequence[Any]], T],
+        what: str,
+        sql: str,
+        values: Sequence[object] = (),
+    ) -> list[T]:
+        """What a function makes of each row of a query; the last column of it is an id."""
+        rows = self.rows(sql, values)
+        number = None
+        try:
+            made = []
+            for row in rows:
+                number = row[-1]
+                made.append(make(row))
+            return made
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise DatabaseError(
+                f"database {self.path}: {what} {number} cannot be read ({error}); upgrade "
+                f"schedlang if a newer one wrote it; if the file is damaged, {_REMEDIES[what]}"
+            ) from error
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Run a statement that changes something; inside ``writing``."""
+        with self._lock, self._explained() as connection:
+            return connection.execute(sql, values)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction that commits on the way out and leaves nothing behind after an error.
+
+        Inside another one it is a part of it, which is undone alone.
+        """
+        if self.read_only:
+            raise DatabaseError(
+                f"database {self.path}: it was opened with read_only=True; open it without"
+            )
+        with self._lock:
+            inner = self._depth > 0
+            if inner and not self._in_transaction:
+                raise DatabaseError(
+                    f"database {self.path}: an error before ended this transaction, and nothing "
+                    "of it is stored; begin it again"
+                )
+            self._depth += 1
+            try:
+                # Inside: Ctrl-C may come just when it has begun.
+                self.execute("SAVEPOINT part" if inner else "BEGIN IMMEDIATE")
+                yield
+                self.execute("RELEASE part" if inner else "COMMIT")
+            except BaseException:
+                # After a full disk SQLite may have gone back by itself.
+                if self._in_transaction:
+                    with suppress(DatabaseError):  # interrupted before there was a part
+                        self.execute("ROLLBACK TO part" if inner else "ROLLBACK")
+                raise
+            finally:
+                self._depth -= 1
+
+    def close(self) -> None:
+        """Let go of the file; safe to call twice."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @property
+    def _in_transaction(self) -> bool:
+        return self._connection is not None and self._connection.in_transaction
+
+    @contextmanager
+    def _explained(self) -> Iterator[sqlite3.Connection]:
+        if self._connection is None:
+            raise DatabaseError(f"database {self.path}: it is closed; open it again")
+        try:
+            yield self._connection
+        except SQLITE_ERRORS as error:
+            raise explain(self.path, error) from error
+        except OverflowError as error:
+            raise DatabaseError(
+                f"database {self.path}: a number is beyond 64 bits ({error}); give a smaller one"
+            ) from error

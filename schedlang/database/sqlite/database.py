@@ -1,0 +1,280 @@
+"""The database in one SQLite file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from schedlang.database.base import Database, check_at_least_zero
+from schedlang.database.record import Record
+from schedlang.database.run import Ask, Run
+from schedlang.database.sqlite.connection import SQLiteConnection
+from schedlang.database.sqlite.packing import pack
+from schedlang.database.sqlite.rows import (
+    INSERT_RECORD,
+    INSERT_RUN,
+    SELECT_RECORDS,
+    SELECT_RUN,
+    ask_of,
+    conditions,
+    provenance_text,
+    record_of,
+    row_of,
+    run_of,
+    run_row,
+    texts_of,
+)
+from schedlang.measurement import Status
+
+# A statement may not have more variables than this.
+_MOST_VARIABLES = 900
+
+
+class SQLiteDatabase(Database):
+    """Records in an SQLite file: one process writes, any number read. Threads may share it.
+
+    Parameters
+    ----------
+    path: the file; it is made when it is missing, its folder is not.
+    read_only: never write; several processes may read what another one is writing.
+    busy_seconds: how long to wait for another process's lock before giving up.
+
+    Nothing is run by loading: traces and programs are text, numbers are numbers.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        busy_seconds: float = 30.0,
+    ) -> None:
+        self.path = Path(path)
+        self.read_only = read_only
+        self._connection = SQLiteConnection(
+            self.path, read_only=read_only, busy_seconds=busy_seconds
+        )
+
+    def append(self, records: Iterable[Record]) -> list[Record]:
+        """Store all of ``records`` in one transaction; on disk when this returns."""
+        records = list(records)
+        stored = []
+        with self._connection.writing():
+            for record in records:
+                provenance = self._keep_provenance(provenance_text(record.provenance))
+                cursor = self._connection.execute(INSERT_RECORD, row_of(record, provenance))
+                stored.append(dataclasses.replace(record, id=cursor.lastrowid))
+        return stored
+
+    def query(
+        self,
+        workload_key: str | None = None,
+        target_key: str | None = None,
+        toolchain_key: str | None = None,
+        status: Status | None = None,
+        limit: int | None = None,
+        *,
+        program_key: str | None = None,
+        run_id: int | None = None,
+        after: int | None = None,
+    ) -> list[Record]:
+        """The records that match everything given, oldest first; at most ``limit`` of them."""
+        check_at_least_zero("limit", limit)
+        where, values = conditions(
+            workload_key, target_key, toolchain_key, status, program_key, run_id, after
+        )
+        return self._records(
+            f"{where} ORDER BY record.id LIMIT ?", [*values, -1 if limit is None else limit]
+        )
+
+    def best(
+        self,
+        workload_key: str,
+        target_key: str,
+        toolchain_key: str | None = None,
+        n: int = 1,
+        *,
+        verified: bool = False,
+    ) -> list[Record]:
+        """The ``n`` OK records with the lowest median latency, lowest first, then oldest first."""
+        check_at_least_zero("n", n)
+        where, values = conditions(workload_key, target_key, toolchain_key)
+        compared = " AND verified" if verified else ""
+        return self._records(
+            f"{where} AND latency IS NOT NULL{compared} ORDER BY latency, record.id LIMIT ?",
+            [*values, n],
+        )
+
+    def count(
+        self,
+        workload_key: str | None = None,
+        target_key: str | None = None,
+        toolchain_key: str | None = None,
+        status: Status | None = None,
+    ) -> int:
+        """How many records match everything given."""
+        where, values = conditions(workload_key, target_key, toolchain_key, status)
+        ((count,),) = self._connection.rows(f"SELECT count(*) FROM record{where}", values)
+        return int(count)
+
+    def get(self, ids: Iterable[int]) -> list[Record]:
+        """The records with these ids, oldest first; those that are not there are left out."""
+        found: list[Record] = []
+        for some in _parts(ids):
+            marks = ", ".join("?" * len(some))
+            found += self._records(f" WHERE record.id IN ({marks}) ORDER BY record.id", some)
+        return found
+
+    def delete(self, ids: Iterable[int]) -> int:
+        """Remove the records with these ids in one transaction; how many there were of them."""
+        gone = 0
+        with self._connection.writing():
+            for some in _parts(ids):
+                marks = ", ".join("?" * len(some))
+                gone += self._connection.execute(
+                    f"DELETE FROM record WHERE id IN ({marks})", some
+                ).rowcount
+        return gone
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is done inside ``with`` is stored, or none if it raises."""
+        with self._connection.writing():
+            yield
+
+    def compact(self) -> None:
+        """Make the file as small as its content; it needs as much free space meanwhile."""
+        with self._connection.writing():
+            self._connection.execute(
+                "DELETE FROM provenance WHERE id NOT IN "
+                "(SELECT provenance_id FROM record WHERE provenance_id IS NOT NULL)"
+            )
+        self._connection.execute("VACUUM")
+        self._connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def put_workload(
+        self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
+    ) -> None:
+        """Keep a program under its key; a key that is known stays as it is."""
+        with self._connection.writing():
+            self._connection.execute(
+                "INSERT INTO workload (key, name, script_json, exact_key, family_key) "
+                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                "exact_key = iif(exact_key = '', excluded.exact_key, exact_key), "
+                "family_key = iif(family_key = '', excluded.family_key, family_key)",
+                (key, name, script_json, exact_key, family_key),
+            )
+
+    def get_workload(self, key: str) -> str | None:
+        """The program's JSON text, or None when no program is kept under ``key``."""
+        found = self._programs("SELECT script_json, id FROM workload WHERE key = ?", [key])
+        return found[0][0] if found else None
+
+    def workloads(
+        self, exact_key: str | None = None, family_key: str | None = None
+    ) -> list[tuple[str, str]]:
+        """(key, name) of the programs with these structural keys, oldest first; by default all."""
+        given = {"exact_key": exact_key, "family_key": family_key}
+        wanted = {column: value for column, value in given.items() if value is not None}
+        where = " AND ".join(f"{column} = ?" for column in wanted) or "true"
+        found = self._programs(
+            f"SELECT key, name, id FROM workload WHERE {where} ORDER BY id", list(wanted.values())
+        )
+        return [(key, name) for key, name in found]
+
+    def structural_keys(self, key: str) -> tuple[str, str]:
+        """The exact and the family key of a program; ``""`` for one that is not known."""
+        found = self._programs(
+            "SELECT exact_key, family_key, id FROM workload WHERE key = ?", [key]
+        )
+        return (found[0][0], found[0][1]) if found else ("", "")
+
+    def add_run(self, run: Run) -> Run:
+        """Keep a run that begins; returns it with its id."""
+        with self._connection.writing():
+            cursor = self._connection.execute(INSERT_RUN, run_row(run))
+        return dataclasses.replace(run, id=cursor.lastrowid)
+
+    def find_run(self, identity: str) -> Run | None:
+        """The run of an identity that began last."""
+        found = self._runs("WHERE identity = ? ORDER BY created DESC, id DESC LIMIT 1", [identity])
+        return found[0] if found else None
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        return self._runs("ORDER BY id", [])
+
+    def update_run(self, run: Run) -> None:
+        """Keep a run's ``state``, ``state_asks`` and ``outcome`` in place of what they were."""
+        with self._connection.writing():
+            self._connection.execute(
+                "UPDATE run SET state = ?, state_asks = ?, outcome = ? WHERE id = ?",
+                (pack(run.state), run.state_asks, run.outcome, run.id),
+            )
+
+    def delete_run(self, run_id: int) -> bool:
+        """Forget a run and its asks; whether there was one. Its records stay, and are of no run."""
+        with self._connection.writing():
+            self._connection.execute("DELETE FROM ask WHERE run_id = ?", [run_id])
+            cursor = self._connection.execute("DELETE FROM run WHERE id = ?", [run_id])
+            if cursor.rowcount:
+                self._connection.execute(
+                    "UPDATE record SET run_id = NULL, proposal = NULL WHERE run_id = ?", [run_id]
+                )
+            return cursor.rowcount == 1
+
+    def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
+        """Hand a run over if ``owner`` still has it; whether he had."""
+        with self._connection.writing():
+            cursor = self._connection.execute(
+                "UPDATE run SET owner = ? WHERE id = ? AND owner = ?", (new_owner, run_id, owner)
+            )
+            return cursor.rowcount == 1
+
+    def add_ask(self, run_id: int, ask: Ask) -> None:
+        """Note what a run asks its search, after what it asked before."""
+        with self._connection.writing():
+            self._connection.execute(
+                "INSERT INTO ask (run_id, size, seconds) SELECT id, ?, ? FROM run WHERE id = ?",
+                (ask.size, ask.seconds, run_id),
+            )
+
+    def asks(self, run_id: int) -> list[Ask]:
+        """What a run asked its search, in order."""
+        return self._connection.read(
+            ask_of,
+            "run",
+            "SELECT size, seconds, run_id FROM ask WHERE run_id = ? ORDER BY id",
+            [run_id],
+        )
+
+    def close(self) -> None:
+        """Let go of the file; safe to call twice."""
+        self._connection.close()
+
+    def _keep_provenance(self, text: str | None) -> int | None:
+        """The number of a text in the table of them."""
+        if text is None:
+            return None
+        self._connection.execute("INSERT OR IGNORE INTO provenance (text) VALUES (?)", [text])
+        ((number,),) = self._connection.rows("SELECT id FROM provenance WHERE text = ?", [text])
+        return int(number)
+
+    def _records(self, clauses: str, values: Sequence[object]) -> list[Record]:
+        return self._connection.read(record_of, "record", SELECT_RECORDS + clauses, values)
+
+    def _runs(self, clauses: str, values: Sequence[object]) -> list[Run]:
+        return self._connection.read(run_of, "run", f"{SELECT_RUN} {clauses}", values)
+
+    def _programs(self, sql: str, values: Sequence[object]) -> list[tuple[str, ...]]:
+        return self._connection.read(texts_of, "program", sql, values)
+
+
+def _parts(ids: Iterable[int]) -> Iterator[list[int]]:
+    """Different ids, ascending, so many at a time as a statement takes."""
+    numbers = sorted(set(ids))
+    for start in range(0, len(numbers), _MOST_VARIABLES):
+        yield numbers[start : start + _MOST_VARIABLES]

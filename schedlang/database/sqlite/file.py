@@ -1,0 +1,147 @@
+"""Opening an SQLite file as a schedlang database: checks and migrations."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from schedlang.database.sqlite.errors import REASONS, SQLITE_ERRORS, explain
+from schedlang.database.sqlite.schema import APPLICATION_ID, MIGRATIONS, SCHEMA
+from schedlang.errors import DatabaseError
+
+_MAPPED = 1 << 36
+
+
+def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
+    """Open ``path``, check that it is a sound database of ours, and bring its schema up to date.
+
+    A missing file is created, unless ``read_only``. Raises ``DatabaseError``.
+    """
+    _check_place(path, read_only)
+    try:
+        connection = _open(path, read_only, busy_seconds)
+    except SQLITE_ERRORS as error:
+        raise explain(path, error) from error
+    try:
+        _check_owner(connection, path)
+        _check_sound(connection, path)
+        if not read_only:
+            # Readers go on while one process writes; a committed batch survives a power cut.
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+        _migrate(connection, path, read_only)
+    except SQLITE_ERRORS as error:
+        connection.close()
+        raise explain(path, error) from error
+    except DatabaseError:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_place(path: Path, read_only: bool) -> None:
+    if path.is_dir():
+        raise DatabaseError(f"database {path}: it is a folder; give the path of a file in it")
+    if not path.parent.is_dir():
+        raise DatabaseError(
+            f"database {path}: the folder {path.parent} does not exist; "
+            "make it first, or choose another path"
+        )
+    if read_only and not path.exists():
+        raise DatabaseError(
+            f"database {path}: there is no such file to read; open it without read_only to make it"
+        )
+
+
+def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
+    def connection(options: str) -> sqlite3.Connection:
+        opened = sqlite3.connect(
+            f"{path.absolute().as_uri()}?{options}",
+            uri=True,
+            timeout=busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            # A file from elsewhere is not trusted: its schema may call no functions of SQLite's,
+            # and a damaged page is noticed when it is read.
+            opened.execute("PRAGMA trusted_schema=OFF")
+            opened.execute("PRAGMA cell_size_check=ON")
+            opened.execute("PRAGMA schema_version")
+        except SQLITE_ERRORS:
+            opened.close()
+            raise
+        return opened
+
+    if not read_only:
+        return connection("mode=rwc")
+    try:
+        return connection("mode=ro")
+    except sqlite3.OperationalError:
+        # In a folder that cannot be written SQLite cannot make its shared-memory file, and needs
+        # none when no writer has left a journal behind.
+        if path.with_name(path.name + "-wal").exists():
+            raise
+        return connection("immutable=1")
+
+
+def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
+    # All from one moment: another process may be making the file.
+    connection.execute("BEGIN")
+    (owner,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if owner != APPLICATION_ID and (owner or tables):
+        raise DatabaseError(
+            f"database {path}: it is another program's SQLite file; choose another path"
+        )
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (programs,) = connection.execute(
+        "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') "
+        "OR sql LIKE 'CREATE VIRTUAL%'"
+    ).fetchone()
+    connection.execute("COMMIT")
+    if version < 0 or programs:
+        reason = "its version is damaged" if version < 0 else "it has views or triggers of its own"
+        raise DatabaseError(
+            f"database {path}: {reason}, so it is no database of schedlang; choose another path"
+        )
+    if version > SCHEMA:
+        raise DatabaseError(
+            f"database {path}: it was written by a newer schedlang (schema {version}, this one "
+            f"knows {SCHEMA}); upgrade schedlang, or choose another path"
+        )
+
+
+def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
+    # The check asks for pages in any order; mapped, the system reads what is beside them too. The
+    # file must not be read past SQLite: closing it would give up all of SQLite's locks on it.
+    connection.execute(f"PRAGMA mmap_size={_MAPPED}")
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    connection.execute("PRAGMA mmap_size=0")
+    if verdict != "ok":
+        reason, remedy = REASONS["SQLITE_CORRUPT"]
+        raise DatabaseError(f"database {path}: {reason} ({verdict.splitlines()[-1]}); {remedy}")
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, read_only: bool) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == SCHEMA:
+        return
+    if read_only:
+        raise DatabaseError(
+            f"database {path}: it has schema {version} and {SCHEMA} is needed; "
+            "open it once without read_only to bring it up to date"
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it while this one waited for the lock.
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        for script in MIGRATIONS[version:]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={SCHEMA}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

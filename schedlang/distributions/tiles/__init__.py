@@ -1,0 +1,1 @@
+"""What the tile distributions share: divisors, supports, moves, weights."""

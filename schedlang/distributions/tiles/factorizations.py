@@ -1,0 +1,293 @@
+"""Ordered factorizations of an extent: counted, weighed, drawn and listed without listing them all.
+
+Everything rests on one table: ``ways[i][r]`` is the total weight of the ways to fill levels
+0..i-1 (0 is outermost) with product ``r``, for every divisor ``r`` of the extent. Choosing factors
+from the innermost level outwards then needs one look-up a level, so that a draw, a score, the next
+item of the support and a repair never meet a dead end. Weights are kept as integers, scaled by a
+power of two, so that counts are exact and a weight of 0 stays 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from schedlang.distributions._drawing import Rng, cumulate, pick_cumulated
+from schedlang.distributions.tiles.divisors import divisors, prime_steps, spread_over_levels
+from schedlang.distributions.tiles.level_weights import LevelWeights
+
+# Tables kept by one engine, in entries. Beyond (an extent with hundreds of divisors) they
+# are computed again at each use instead of taking hundreds of megabytes.
+_MAX_STORED_ENTRIES = 200_000
+# With more divisors than this, levels without weights are drawn prime by prime: drawing tables for
+# every (level, product) would not stay small.
+_MAX_TABULATED_DIVISORS = 128
+# The most probable factorization is looked for up to this many divisors; the work is quadratic.
+_MAX_MODE_DIVISORS = 256
+
+
+class Factorizations:
+    """The weighted n-tuples of factors with product ``extent``; immutable but for its caches.
+
+    The innermost factor is at most ``max_innermost_factor``, and the product of the factors from
+    ``partition_pos`` on is a multiple of ``innerpart_factor``, that is: the product of those before
+    divides ``extent / innerpart_factor``.
+    """
+
+    def __init__(
+        self,
+        extent: int,
+        n: int,
+        max_innermost_factor: int | None,
+        partition_pos: int,
+        innerpart_factor: int,
+        weights: LevelWeights | None,
+    ) -> None:
+        self.extent = extent
+        self.n = n
+        self.partition_pos = partition_pos
+        self.outer_extent = extent // innerpart_factor
+        self.divisors = divisors(extent)
+        self.has_holes = any(w == 0.0 for _, pairs in weights or () for _, w in pairs)
+        self.weighted = bool(weights)
+        self.log_weights: tuple[dict[int, float], ...] = tuple({} for _ in range(n))
+        for level, pairs in weights or ():
+            self.log_weights[level].update({f: math.log(w) for f, w in pairs if w > 0.0})
+        self.weight, self.shift = self._integer_weights(weights or (), max_innermost_factor)
+        self._ways = self._count_ways()
+        # Total weight, scaled; for no weights it is the number of factorizations.
+        self.total = sum(
+            self.weight[n - 1][f] * self._ways[n - 1][extent // f] for f in self.divisors
+        )
+        self.log_total = -math.inf
+        if self.total:
+            self.log_total = math.log(self.total) - self.shift * math.log(2.0)
+        self._n_free = self._count_free_levels(weights or ())
+        self._tables: dict[tuple[int, int], tuple[list[float], list[int]]] = {}
+        self._lines: dict[tuple[int, int, int, int], tuple[list[int], list[int], int]] = {}
+        self._stored_entries = 0
+
+    def _integer_weights(
+        self, weights: LevelWeights, max_innermost_factor: int | None
+    ) -> tuple[list[dict[int, int]], int]:
+        """One table a level of the weight of every divisor, and the sum of the binary scales."""
+        ones = dict.fromkeys(self.divisors, 1)
+        tables = [ones] * self.n
+        total_shift = 0
+        for level, pairs in weights:
+            ratios = {factor: weight.as_integer_ratio() for factor, weight in pairs}
+            shift = max(denominator.bit_length() - 1 for _, denominator in ratios.values())
+            total_shift += shift
+            table = dict.fromkeys(self.divisors, 1 << shift)
+            for factor, (numerator, denominator) in ratios.items():
+                table[factor] = (numerator << shift) // denominator
+            tables[level] = table
+        if max_innermost_factor is not None:
+            tables[-1] = {
+                f: weight if f <= max_innermost_factor else 0 for f, weight in tables[-1].items()
+            }
+        return tables, total_shift
+
+    def _count_free_levels(self, weights: LevelWeights) -> int:
+        """How many of the outermost levels share their product in any way, all ways weighing 1.
+
+        0 where there are few divisors, because drawing from tables is faster then.
+        """
+        if len(self.divisors) <= _MAX_TABULATED_DIVISORS:
+            return 0
+        free = min((level for level, _ in weights), default=self.n)
+        if self.outer_extent != self.extent:
+            free = min(free, self.partition_pos)
+        # The innermost level may be bounded.
+        return min(free, self.n - 1)
+
+    def _count_ways(self) -> list[dict[int, int]]:
+        ways = dict.fromkeys(self.divisors, 0)
+        ways[1] = 1
+        tables = [ways]
+        for level in range(self.n - 1):
+            ways = self._add_level(ways, level)
+            if level + 1 == self.partition_pos:
+                ways = {r: w if self.outer_extent % r == 0 else 0 for r, w in ways.items()}
+            tables.append(ways)
+        return tables
+
+    def _add_level(self, ways: dict[int, int], level: int) -> dict[int, int]:
+        """sum over f | r of weight[level][f] * ways[r / f], for every divisor r."""
+        weight = self.weight[level]
+        # Most factors weigh the same: sum over all divisors at once, then correct the others.
+        common = self._commonest(weight)
+        result = dict(ways) if common == 1 else {r: w * common for r, w in ways.items()}
+        for r, smaller in prime_steps(self.extent):
+            result[r] += result[smaller]
+        for factor, w in weight.items():
+            if w != common:
+                for rest in divisors(self.extent // factor):
+                    result[rest * factor] += (w - common) * ways[rest]
+        return result
+
+    @staticmethod
+    def _commonest(weight: dict[int, int]) -> int:
+        counts: dict[int, int] = {}
+        for w in weight.values():
+            counts[w] = counts.get(w, 0) + 1
+        return max(counts, key=counts.__getitem__)
+
+    def line(self, i: int, j: int, product: int, limit: int) -> tuple[list[int], list[int], int]:
+        """How levels i and j can share ``product``: factors of j, ascending, weights, their sum.
+
+        What level i takes must divide ``limit``, a divisor of ``product``.
+        """
+        key = (i, j, product, limit)
+        stored = self._lines.get(key)
+        if stored is not None:
+            return stored
+        outer, inner = self.weight[i], self.weight[j]
+        factors: list[int] = []
+        weights: list[int] = []
+        for factor in divisors(product):
+            rest = product // factor
+            if limit % rest == 0 and (weight := outer[rest] * inner[factor]):
+                factors.append(factor)
+                weights.append(weight)
+        found = (factors, weights, sum(weights))
+        if self._stored_entries < _MAX_STORED_ENTRIES:
+            self._stored_entries += len(factors)
+            self._lines[key] = found
+        return found
+
+    def choices(self, level: int, rest: int) -> tuple[list[float], list[int]]:
+        """Factors that ``level`` can take when levels 0..level must multiply to ``rest``.
+
+        Cumulative probabilities and the factors, ascending; level >= 1.
+        """
+        key = (level, rest)
+        table = self._tables.get(key)
+        if table is not None:
+            return table
+        weight, ways = self.weight[level], self._ways[level]
+        factors: list[int] = []
+        masses: list[int] = []
+        for factor in self.divisors:
+            if factor > rest:
+                break
+            if rest % factor == 0 and (mass := weight[factor] * ways[rest // factor]):
+                factors.append(factor)
+                masses.append(mass)
+        table = (cumulate(masses), factors)
+        if self._stored_entries < _MAX_STORED_ENTRIES:
+            self._stored_entries += len(factors)
+            self._tables[key] = table
+        return table
+
+    def sample(self, rng: Rng) -> tuple[int, ...]:
+        factors_drawn = [1] * self.n
+        rest = self.extent
+        tables = self._tables
+        for level in range(self.n - 1, 0, -1):
+            if rest == 1:
+                break
+            if level < self._n_free:
+                spread_over_levels(rest, level + 1, factors_drawn, rng)
+                return tuple(factors_drawn)
+            cumulated, factors = tables.get((level, rest)) or self.choices(level, rest)
+            factor = factors[pick_cumulated(rng, cumulated)]
+            factors_drawn[level] = factor
+            rest //= factor
+        factors_drawn[0] = rest
+        return tuple(factors_drawn)
+
+    def log_prob(self, d: Sequence[int]) -> float:
+        """Logarithm of the probability of a factorization known to be permitted."""
+        if not self.weighted:
+            return -self.log_total
+        log_weight = 0.0
+        for table, factor in zip(self.log_weights, d, strict=True):
+            if table:
+                log_weight += table.get(factor, 0.0)
+        return log_weight - self.log_total
+
+    def support(self) -> Iterator[tuple[int, ...]]:
+        """Lexicographic from the innermost factor outwards, so ``(extent, 1, ...)`` comes first."""
+        return self._complete(self.n - 1, self.extent, ())
+
+    def _complete(self, level: int, rest: int, inner: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        if level == 0:
+            yield (rest, *inner)
+            return
+        for factor in self.choices(level, rest)[1]:
+            yield from self._complete(level - 1, rest // factor, (factor, *inner))
+
+    def repair(self, wanted: Sequence[int]) -> tuple[int, ...]:
+        """The factorization that keeps most of ``wanted``, from the innermost level outwards.
+
+        Each level keeps the greatest part that still divides what is left; level 0 takes the rest.
+        """
+        kept = [1] * self.n
+        rest = self.extent
+        for level in range(self.n - 1, 0, -1):
+            target = wanted[level]
+            factors = self.choices(level, rest)[1]
+            kept[level] = min(factors, key=lambda f: (-math.gcd(f, target), f))
+            rest //= kept[level]
+        kept[0] = rest
+        return tuple(kept)
+
+    def mode(self) -> tuple[int, ...]:
+        """A most probable factorization, the first in support order of several.
+
+        With more divisors than it is worth to compare, or no weights: the first of the support.
+        """
+        if not self.weighted or len(self.divisors) > _MAX_MODE_DIVISORS:
+            return next(self.support())
+        best = [{r: int(bool(w)) for r, w in self._ways[0].items()}]
+        for level in range(self.n - 1):
+            best.append(
+                {
+                    r: max(self.weight[level][f] * best[level][r // f] for f in divisors(r))
+                    if self._ways[level + 1][r]
+                    else 0
+                    for r in self.divisors
+                }
+            )
+        mode = [1] * self.n
+        rest = self.extent
+        for level in range(self.n - 1, 0, -1):
+            weight, inner = self.weight[level], best[level]
+            mode[level] = max(divisors(rest), key=lambda f: (weight[f] * inner[rest // f], -f))
+            rest //= mode[level]
+        mode[0] = rest
+        return tuple(mode)
+
+
+@lru_cache(maxsize=512)
+def factorizations(
+    extent: int,
+    n: int,
+    max_innermost_factor: int | None = None,
+    partition_pos: int = 0,
+    innerpart_factor: int = 1,
+    weights: LevelWeights | None = None,
+) -> Factorizations:
+    """The engine for these parameters, shared by all distributions that have them."""
+    return Factorizations(extent, n, max_innermost_factor, partition_pos, innerpart_factor, weights)
+
+
+def count_factorizations(
+    extent: int,
+    n: int,
+    max_innermost_factor: int | None,
+    partition_pos: int,
+    innerpart_factor: int,
+    weights: LevelWeights | None,
+) -> int:
+    """How many factorizations have a weight above 0."""
+    holes = tuple(
+        (level, zeros)
+        for level, pairs in weights or ()
+        if (zeros := tuple((f, w) for f, w in pairs if w == 0.0))
+    )
+    return factorizations(
+        extent, n, max_innermost_factor, partition_pos, innerpart_factor, holes or None
+    ).total

@@ -1,0 +1,1 @@
+"""A trace as JSON, as Python, and as Python that needs TVM alone."""

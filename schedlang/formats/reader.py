@@ -1,0 +1,293 @@
+"""Reading stored traces.
+
+Reading trusts nothing: sizes and depths are bounded, every type is checked, unknown instructions
+and distributions are refused, and nothing is evaluated. ``TraceFormatError.where`` names the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from schedlang.distributions import Categorical, Distribution, distribution_from_json
+from schedlang.errors import DistributionError, TraceFormatError
+from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV, is_plain_name
+from schedlang.formats.document import only, parse, short, want
+from schedlang.formats.writer import SCHEMA
+from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_name, make_handle
+from schedlang.instructions.instruction import KINDS, Instruction
+from schedlang.instructions.kinds import Choice, Sampling
+
+
+def load(text: str | bytes) -> tuple[Instruction, ...]:
+    """Read what ``dump`` wrote."""
+    document = parse(text)
+    want(document, dict, "trace")
+    schema = document.get("schema")
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise TraceFormatError("schema", f"this version reads schema {SCHEMA}, not {short(schema)}")
+    only(document, {"schema", "instructions"}, "trace")
+    stored = document.get("instructions")
+    want(stored, list, "instructions")
+    return _Reader().read(stored)
+
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class _Reader:
+    """Reads instructions in order, knowing the handles defined so far."""
+
+    def __init__(self) -> None:
+        self.handles: list[Handle] = []
+        self.sites: set[str] = set()
+
+    def read(self, stored: list[Any]) -> tuple[Instruction, ...]:
+        return tuple(self._instruction(item, f"instructions[{k}]") for k, item in enumerate(stored))
+
+    def _instruction(self, stored: Any, where: str) -> Instruction:
+        want(stored, dict, where)
+        only(stored, {"kind", "args", "out", "site", "decision", "distribution", "module"}, where)
+        name = stored.get("kind")
+        want(name, str, f"{where}.kind")
+        kind = KINDS.get(name)
+        if kind is None:
+            raise TraceFormatError(
+                f"{where}.kind",
+                f"unknown instruction {short(name)!r}; import the file that defines it first",
+            )
+        args = self._args(kind, stored.get("args"), f"{where}.args")
+        module = stored.get("module", "")
+        want(module, str, f"{where}.module")
+        site, decision, distribution = "", None, None
+        draws = isinstance(kind, (Sampling, Choice))
+        if draws:
+            site, decision, distribution = self._draw(stored, where)
+            if isinstance(kind, Choice):
+                _check_option(args, decision, distribution, where)
+        elif {"site", "decision", "distribution"} & set(stored):
+            raise TraceFormatError(
+                where, f"{name} draws nothing, so it has no site and no decision"
+            )
+        outputs, single = self._outputs(kind, stored.get("out", []), distribution, f"{where}.out")
+        return Instruction(kind, args, outputs, single, site, decision, distribution, module)
+
+    def _args(self, kind: Any, stored: Any, where: str) -> tuple[Any, ...]:
+        want(stored, dict, where)
+        only(stored, {p.name for p in kind.parameters}, where)
+        args = []
+        for parameter in kind.parameters:
+            if parameter.name not in stored:
+                # An option that a later version added: the trace did without it.
+                if parameter.keyword_only and isinstance(parameter.default, _PLAIN):
+                    args.append(parameter.default)
+                    continue
+                raise TraceFormatError(f"{where}.{parameter.name}", "missing")
+            place = f"{where}.{parameter.name}"
+            arg = self._decode(stored[parameter.name], place)
+            _check_handle_kind(parameter.argument.name, arg, place)
+            args.append(arg)
+        return tuple(args)
+
+    def _draw(self, stored: dict[str, Any], where: str) -> tuple[str, Any, Distribution]:
+        site = stored.get("site")
+        want(site, str, f"{where}.site")
+        assert isinstance(site, str)
+        if not site or site in self.sites:
+            raise TraceFormatError(f"{where}.site", f"{short(site)!r} is empty or used before")
+        self.sites.add(site)
+        decision = stored.get("decision")
+        if isinstance(decision, list):
+            for k, item in enumerate(decision):
+                want(item, int, f"{where}.decision[{k}]")
+            decision = tuple(decision)
+        else:
+            want(decision, int, f"{where}.decision")
+        return site, decision, _distribution(stored.get("distribution"), f"{where}.distribution")
+
+    def _outputs(
+        self, kind: Any, stored: Any, distribution: Distribution | None, where: str
+    ) -> tuple[tuple[Handle, ...], bool]:
+        single = isinstance(stored, str)
+        names = [stored] if single else stored
+        want(names, list, where)
+        outputs: list[Handle] = []
+        prefix = getattr(kind, "prefix", None)
+        for position, name in enumerate(names):
+            place = where if single else f"{where}[{position}]"
+            want(name, str, place)
+            expected = len(self.handles)
+            if name[:1] not in ("b", "l", "v") or name[1:] != str(expected):
+                raise TraceFormatError(
+                    place, f"handle {short(name)!r} must be the next one, number {expected}"
+                )
+            if prefix is not None and name[0] != prefix:
+                raise TraceFormatError(place, f"{kind.name} does not return {name}")
+            handle = make_handle(name[0], expected)
+            outputs.append(handle)
+            self.handles.append(handle)
+        if isinstance(kind, Sampling):
+            _check_drawn(distribution, outputs, single, where)
+        elif prefix is not None and (kind.single != single and (outputs or kind.single)):
+            raise TraceFormatError(where, f"{kind.name} returns another number of handles")
+        if isinstance(kind, Choice) and outputs:
+            raise TraceFormatError(where, "a choice defines no handles")
+        return tuple(outputs), single
+
+    def _decode(self, stored: Any, where: str) -> Any:
+        if stored is None or isinstance(stored, (bool, int, float, str)):
+            return stored
+        if isinstance(stored, list):
+            return tuple(self._decode(item, f"{where}[{k}]") for k, item in enumerate(stored))
+        if len(stored) != 1:
+            raise TraceFormatError(where, "must be a value, a list, or an object with one tag")
+        tag, content = next(iter(stored.items()))
+        if tag == "rv":
+            return self._handle(content, where)
+        if tag == "float" and content in ("inf", "-inf", "nan"):
+            return float(content)
+        if tag == "expr":
+            return self._expr(content, where, 0)
+        if tag == "map":
+            return self._map(content, where)
+        if tag == "distribution":
+            return _distribution(content, where)
+        if tag == "dict" and isinstance(content, dict):
+            return {key: self._decode(content[key], f"{where}.{key}") for key in sorted(content)}
+        raise TraceFormatError(where, f"unknown tag {short(tag)!r}")
+
+    def _handle(self, name: Any, where: str) -> Handle:
+        want(name, str, where)
+        if name[1:].isascii() and name[1:].isdigit() and len(name) < 8:
+            index = int(name[1:])
+            if index < len(self.handles) and handle_name(self.handles[index]) == name:
+                return self.handles[index]
+        raise TraceFormatError(where, f"handle {short(name)!r} is not defined before")
+
+    def _expr(self, stored: Any, where: str, inputs: int) -> Any:
+        if type(stored) is int:
+            return stored
+        if isinstance(stored, str):
+            if stored[:1] == "i" and stored[1:].isascii() and stored[1:].isdigit():
+                if len(stored) < 8 and int(stored[1:]) < inputs:
+                    return IndexVar(int(stored[1:]), stored)
+                raise TraceFormatError(where, f"index variable {short(stored)} of {inputs}")
+            handle = self._handle(stored, where)
+            if isinstance(handle, IntRV):
+                return handle
+            raise TraceFormatError(where, f"{stored} is not an integer")
+        if isinstance(stored, list) and len(stored) == 3:
+            left = self._expr(stored[1], f"{where}[1]", inputs)
+            right = self._expr(stored[2], f"{where}[2]", inputs)
+            try:
+                return IntOp(stored[0], left, right)
+            except (ValueError, TypeError) as error:
+                raise TraceFormatError(f"{where}[0]", short(error)) from None
+        raise TraceFormatError(where, f"not an expression: {short(stored)}")
+
+    def _map(self, stored: Any, where: str) -> IndexMap:
+        want(stored, dict, where)
+        if set(stored) != {"in", "out"}:
+            raise TraceFormatError(where, "an index map has the fields in and out")
+        want(stored["in"], list, f"{where}.in")
+        want(stored["out"], list, f"{where}.out")
+        names = stored["in"]
+        for k, name in enumerate(names):
+            if not isinstance(name, str) or not is_plain_name(name) or name in names[:k]:
+                raise TraceFormatError(f"{where}.in[{k}]", f"no name to use: {short(repr(name))}")
+        outputs = []
+        for k, item in enumerate(stored["out"]):
+            expr = self._expr(item, f"{where}.out[{k}]", len(names))
+            outputs.append(_with_names(expr, names))
+        return IndexMap(tuple(names), tuple(outputs))
+
+
+def _check_option(
+    args: tuple[Any, ...], decision: Any, distribution: Distribution | None, where: str
+) -> None:
+    options = args[0]
+    if not isinstance(options, tuple) or not options:
+        raise TraceFormatError(f"{where}.args.options", "must be a list of options")
+    if not isinstance(decision, int) or not 0 <= decision < len(options):
+        raise TraceFormatError(f"{where}.decision", f"there are {len(options)} options")
+    numbers = tuple(range(len(options)))
+    if not isinstance(distribution, Categorical) or distribution.candidates != numbers:
+        raise TraceFormatError(f"{where}.distribution", "must be over the numbers of the options")
+
+
+def _check_drawn(
+    distribution: Distribution | None, outputs: Sequence[Handle], single: bool, where: str
+) -> None:
+    assert distribution is not None
+    try:
+        expected = distribution.n_outputs
+    except Exception as error:  # a user's distribution, made of anything
+        raise TraceFormatError(where, f"{type(distribution).__name__}: {error!r}") from None
+    if single != (expected is None) or not (single or len(outputs) == expected):
+        count = "one handle, not a list" if expected is None else f"a list of {expected} handles"
+        raise TraceFormatError(where, f"drawing gives {count}")
+
+
+def _with_names(expr: Any, names: Sequence[str]) -> Any:
+    if isinstance(expr, IndexVar):
+        return IndexVar(expr.position, names[expr.position])
+    if isinstance(expr, IntOp):
+        return IntOp(expr.operation, _with_names(expr.left, names), _with_names(expr.right, names))
+    return expr
+
+
+def _distribution(stored: Any, where: str) -> Distribution:
+    want(stored, dict, where)
+    try:
+        return distribution_from_json(stored)
+    except DistributionError as error:
+        raise TraceFormatError(where, short(str(error), 400)) from None
+
+
+_EXPECTED: dict[str, tuple[type, ...]] = {
+    "block": (BlockRV,),
+    "loop": (LoopRV,),
+    "block or loop": (BlockRV, LoopRV),
+    "loop or blocks": (LoopRV, tuple),
+    "integer": (int, IntExpr),
+    "bool": (bool,),
+    "string": (str,),
+    "string or None": (str, type(None)),
+    "number": (int, float),
+    "loops": (tuple,),
+    "blocks": (tuple,),
+    "integers": (tuple,),
+    "factors": (tuple,),
+    "read buffer": (int,),
+    "write buffer": (int,),
+    "buffer": (tuple,),
+    "index map": (IndexMap,),
+    "ranges": (IndexMap,),
+    "padding": (int, float, IndexMap, type(None)),
+    "distribution": (Distribution,),
+}
+_ITEMS: dict[str, tuple[type, ...]] = {
+    "loops": (LoopRV,),
+    "blocks": (BlockRV,),
+    "integers": (int, IntExpr),
+    "factors": (int, IntExpr, type(None)),
+}
+
+
+def _check_handle_kind(argument: str, arg: Any, where: str) -> None:
+    """The type that the argument's kind stores; what it means is checked when it is applied."""
+    if argument.startswith("list of ") and isinstance(arg, tuple):
+        for position, item in enumerate(arg):
+            kind = argument.removeprefix("list of ").removesuffix("s")
+            _check_handle_kind(kind, item, f"{where}[{position}]")
+        return
+    expected = (tuple,) if argument.startswith("list of ") else _EXPECTED.get(argument)
+    if expected is None:
+        return
+    wrong_bool = isinstance(arg, bool) and bool not in expected
+    if wrong_bool or not isinstance(arg, expected):
+        raise TraceFormatError(where, f"must be of kind {argument}, not {short(repr(arg))}")
+    items = cast("tuple[Any, ...]", arg) if argument in _ITEMS else ()
+    for position, item in enumerate(items):
+        if isinstance(item, bool) or not isinstance(item, _ITEMS[argument]):
+            raise TraceFormatError(f"{where}[{position}]", f"not one of {argument}: {short(item)}")

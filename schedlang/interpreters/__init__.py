@@ -1,0 +1,1 @@
+"""What reads a trace: replay, assess, flatten."""

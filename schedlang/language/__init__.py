@@ -1,0 +1,1 @@
+"""The facade that users see: schedules, traces, primitives, macros."""

@@ -1,0 +1,71 @@
+"""Instructions that rewrite what a block computes: steps that TVM has no primitive for.
+
+They apply to a TVM schedule as primitives do, and are written as functions: ``name(sch, ...)``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from schedlang.errors import SpaceError
+from schedlang.instructions.instruction import Values, call_with, register
+from schedlang.instructions.kinds import Primitive
+from schedlang.language.schedule import Schedule
+from schedlang.tvm.schedule import get_trace
+from schedlang.tvm.schedule import vector_math as _vector_math
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MATH_FUNCTIONS = _vector_math.NAMES
+put_arithmetic_for_calls = _vector_math.replace_calls
+
+
+def blocks_with_calls(sch: Schedule, functions: Sequence[str]) -> list[str]:
+    """Names of the innermost blocks that call one of the mathematical ``functions``."""
+    return _vector_math.blocks_with_calls(sch.mod, functions)
+
+
+class Rewriting(Primitive):
+    """A step of ours on a TVM schedule, which TVM's traces cannot hold."""
+
+    @property
+    def is_method(self) -> bool:
+        return False
+
+    def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
+        if get_trace(raw) is not None:
+            raise SpaceError(
+                f"{self.name}: TVM has no such primitive, so a TVM trace cannot hold it; "
+                "leave out the module that uses it"
+            )
+        return super().run(raw, args, values)
+
+
+def rewriting(
+    apply: Callable[..., Any],
+) -> Callable[
+    [Callable[Concatenate[Schedule, P], R]],
+    Callable[Concatenate[Schedule, P], R],
+]:
+    """Make an instruction of a declaration; ``apply(tvm_schedule, *values)`` does it.
+
+    The declaration gives name, parameters and docstring; its body is not run.
+    """
+
+    def decorate(
+        function: Callable[Concatenate[Schedule, P], R],
+    ) -> Callable[Concatenate[Schedule, P], R]:
+        kind = Rewriting(function, apply, returns="none", pure=False, tvm_name="")
+        register(kind)
+
+        @functools.wraps(function)
+        def call(sch: Schedule, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            result: R = call_with(sch, kind, *args, **kwargs)
+            return result
+
+        return call
+
+    return decorate

@@ -1,0 +1,1 @@
+"""Modules, the spaces they make, and mutation of their traces."""

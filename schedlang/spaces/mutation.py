@@ -1,0 +1,145 @@
+"""Changing some decisions of a trace: the interpreter behind every local search.
+
+Draws that come later may depend on the changed ones: the extents that are left to tile, say. A
+draw whose distribution is still the same keeps its decision. One whose distribution changed takes
+the nearest decision that is possible now, or now and then a fresh one, so that every decision can
+be reached from every other, and the way back has a known probability: what Metropolis-Hastings
+needs (Wingate, Stuhlmueller, Goodman 2011 for programs whose draws come and go).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlang.distributions import Categorical, Distribution
+from schedlang.instructions.choices import option_label
+from schedlang.instructions.instruction import Instruction
+from schedlang.instructions.kinds import Choice
+from schedlang.interpreters.replay import interpret
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
+from schedlang.spaces.space import Space
+
+# How likely a draw whose distribution changed takes the decision nearest to its old one.
+KEEP = 0.9
+
+
+def revise(
+    trace: Trace,
+    wanted: Mapping[str, Any],
+    rng: random.Random | None,
+    *,
+    space: Space | None = None,
+) -> Schedule:
+    """Apply a trace with the decisions of ``wanted`` (by site) in place of its own.
+
+    Without ``space`` the recorded instructions are replayed: same sketch, other decisions. With
+    ``space`` its program runs again, and ``wanted`` may hold choices too (the number of the
+    option); draws and choices that the trace does not have are drawn from the prior.
+
+    A wanted decision counts only where its distribution is the one of ``trace``; what comes of the
+    others is said above. With ``rng`` None nothing is drawn: a decision whose distribution changed
+    always takes the nearest, and a draw or choice that the trace does not have takes its origin.
+
+    Raises ``InvalidTrace`` (replay) or ``InstructionError`` (program) when an instruction does not
+    apply.
+    """
+    if space is None:
+        return interpret(trace, None, lambda old, found: _decide(old, found, wanted, rng))
+    assert trace.workload is not None
+    return space.run(trace.workload, _Revise(trace, wanted, rng))
+
+
+def log_ratio(old: Trace, new: Trace, proposed: Mapping[str, float]) -> float:
+    """log q(old | new) - log q(new | old), for ``new`` made from ``old`` by ``revise``.
+
+    ``proposed`` holds the same ratio of each wanted decision alone, by site, as
+    ``Distribution.propose`` gives it. Which sites were wanted is the caller's to account for.
+    """
+    before, after = by_site(old), by_site(new)
+    total = sum(
+        ratio
+        for site, ratio in proposed.items()
+        if site in before and site in after and same_draw(before[site], after[site])
+    )
+    return total + _log_carried(after, before) - _log_carried(before, after)
+
+
+def by_site(trace: Trace) -> dict[str, Instruction]:
+    """Draws and choices of a trace, by site."""
+    return {i.site: i for i in trace.instructions if i.site}
+
+
+def same_draw(one: Instruction, other: Instruction) -> bool:
+    """Whether two draws, or choices, draw from the same distribution."""
+    if one.distribution != other.distribution:
+        return False
+    return not isinstance(one.kind, Choice) or _labels(one) == _labels(other)
+
+
+def _labels(choice: Instruction) -> list[str]:
+    return [option_label(option) for option in choice.args[0]]
+
+
+def _log_carried(source: Mapping[str, Instruction], result: Mapping[str, Instruction]) -> float:
+    """log of the probability with which the draws of ``result`` follow from those of ``source``."""
+    total = 0.0
+    for site, instruction in result.items():
+        distribution, decision = instruction.distribution, instruction.decision
+        assert distribution is not None
+        old = source.get(site)
+        if old is None:
+            total += distribution.log_prob(decision)
+        elif not same_draw(old, instruction):
+            probability = (1 - KEEP) * math.exp(distribution.log_prob(decision))
+            if decision == distribution.repair(old.decision):
+                probability += KEEP
+            total += math.log(probability) if probability > 0 else -math.inf
+    return total
+
+
+def _decide(
+    old: Instruction, found: Distribution, wanted: Mapping[str, Any], rng: random.Random | None
+) -> Any:
+    if found == old.distribution:
+        return wanted.get(old.site, old.decision)
+    return _carry(old.decision, found, rng)
+
+
+def _carry(decision: Any, found: Distribution, rng: random.Random | None) -> Any:
+    if rng is None or rng.random() < KEEP:
+        return found.repair(decision)
+    return found.sample(rng)
+
+
+def _first(found: Distribution, rng: random.Random | None) -> Any:
+    return found.origin() if rng is None else found.sample(rng)
+
+
+class _Revise:
+    """Decides as the old trace did, but for what is wanted."""
+
+    def __init__(self, trace: Trace, wanted: Mapping[str, Any], rng: random.Random | None) -> None:
+        self._old = by_site(trace)
+        self._wanted = wanted
+        self._rng = rng
+
+    def decide(self, site: str, distribution: Distribution) -> Any:
+        old = self._old.get(site)
+        if old is None:
+            return _first(distribution, self._rng)
+        return _decide(old, distribution, self._wanted, self._rng)
+
+    def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
+        old = self._old.get(site)
+        if old is None:
+            return int(_first(distribution, self._rng))
+        if old.distribution == distribution and _labels(old) == list(labels):
+            return int(self._wanted.get(site, old.decision))
+        return int(_carry(old.decision, distribution, self._rng))
+
+    def undone(self, count: int) -> None:
+        """Nothing to do: what the trace holds stood."""

@@ -1,0 +1,284 @@
+"""``best()`` and ``apply()``: what a database has for a workload, and a module with it applied."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from schedlang.database import Database, Record, open_database
+from schedlang.database.programs import put_program, replayed, stored_workload
+from schedlang.errors import DatabaseError, WorkloadError
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
+from schedlang.targets import Target, as_target, build_callable, export_library, toolchain_key
+from schedlang.tuning.progress import describe_latency
+from schedlang.tuning.warm_start.transfer import Attempt, transfer
+from schedlang.tvm import program
+from schedlang.workloads.construct import as_workload, from_prim_func
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.tirx.function import PrimFunc
+
+Kind = Literal["same", "exact", "family"]
+
+# Records of a workload that are looked at for one that can be used.
+_TRIED = 16
+_KIN = 8
+
+
+class UntunedWarning(UserWarning):
+    """A function has no record, or only one of a similar program: what that means for it."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A record that fits a workload, and the program it makes of it.
+
+    Attributes
+    ----------
+    workload: what was looked up.
+    record: as it was measured; of ``workload`` itself, or of another that computes the same.
+    schedule: the record's trace, applied.
+    kind: ``"same"`` when the record is of this program, up to names; ``"exact"`` when it is of one
+        with the same exact key, which computes the same function; ``"family"`` when it is of a
+        similar program: it was verified and measured on this one then, ``record`` says how.
+    notes: what a user should know: another toolchain, a similar program.
+    """
+
+    workload: Workload
+    record: Record
+    schedule: Schedule = field(repr=False)
+    kind: Kind
+    notes: tuple[str, ...]
+    _target: Target = field(repr=False)
+    _order: tuple[int, ...] = field(repr=False)
+
+    @property
+    def latency(self) -> float:
+        """Median latency in seconds, as it was measured."""
+        return self.record.latency
+
+    @property
+    def trace(self) -> Trace:
+        """How the program is made."""
+        return self.schedule.trace
+
+    @cached_property
+    def mod(self) -> IRModule:
+        """The scheduled program, with the name, the parameters and the attributes of the
+        workload's.
+        """
+        return program.as_main(self.in_place_of(self.workload.func))
+
+    def in_place_of(self, func: PrimFunc) -> PrimFunc:
+        """The scheduled program under the name of ``func``, which is the workload's program."""
+        made = self.schedule.mod[program.MAIN]
+        return program.with_parameters(made, self._order, func)
+
+    def build(self) -> Any:
+        """The compiled program, called with numpy arrays: see ``targets.build_callable``."""
+        return build_callable(self.mod, self._target)
+
+    def export_library(self, path: str | Path) -> Path:
+        """Write a shared library with the function, to be loaded without Python."""
+        return export_library(self.mod, self._target, path)
+
+    def __str__(self) -> str:
+        shown = describe_latency(self.latency, self.workload.flops)
+        return "; ".join((f"{self.workload.name}: {shown}", *self.notes))
+
+
+def best(
+    workload: Workload | Any,
+    target: Target | str = "cpu",
+    database: Database | str | os.PathLike[str] | None = None,
+    *,
+    similar: bool = True,
+) -> Match | None:
+    """The fastest verified program that a database has for a workload; None when it has none.
+
+    Records of the same program come first, then those of programs with the same exact key, each
+    with this toolchain if there are any. With ``similar``, programs of the same family are next:
+    their traces are applied to this workload, verified and measured on this machine, which takes
+    some seconds, and what is faster than the unscheduled program is kept as a record of it.
+
+    Parameters
+    ----------
+    workload: what ``tune`` takes.
+    target: a ``Target`` or its name.
+    database: a path or a ``Database``; a file is not changed unless something is measured.
+    similar: whether to look for similar programs.
+
+    Raises ``DatabaseError`` when the database cannot be opened, and for a path without a file.
+    """
+    workload, target = as_workload(workload), as_target(target)
+    with ExitStack() as stack:
+        return _find(workload, target, _opened(database, stack), database, similar)
+
+
+def apply(
+    mod: IRModule | Any,
+    database: Database | str | os.PathLike[str],
+    target: Target | str = "cpu",
+    *,
+    similar: bool = False,
+    strict: bool = False,
+) -> IRModule:
+    """A module with the best programs of a database in place of its functions.
+
+    Functions that cannot be scheduled (Relax functions, those with symbolic shapes, those without
+    blocks) stay as they are. A function that could be tuned and has no record stays as it is too,
+    and an ``UntunedWarning`` names it.
+
+    Parameters
+    ----------
+    mod: an IRModule, or anything that ``tune`` takes.
+    database: a path or a ``Database``.
+    target: a ``Target`` or its name.
+    similar: also use records of similar programs, as ``best`` does; a warning names them.
+    strict: DatabaseError instead of the warning.
+    """
+    target = as_target(target)
+    if not program.is_module(mod):
+        mod = as_workload(mod).mod
+    replaced: dict[str, Any] = {}
+    untuned: list[str] = []
+    with ExitStack() as stack:
+        opened = _opened(database, stack)
+        for name, func in program.named_functions(mod).items():
+            try:
+                workload = from_prim_func(func, name)
+            except WorkloadError:
+                continue
+            found = _find(workload, target, opened, database, similar)
+            if found is None:
+                untuned.append(name)
+                continue
+            if found.kind == "family":
+                warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
+            replaced[name] = found.in_place_of(func)
+    if untuned:
+        message = f"no record for {', '.join(untuned)} on {target.key}: they stay unscheduled"
+        if strict:
+            raise DatabaseError(f"{message}; tune them first, or leave out strict=True")
+        warnings.warn(message, UntunedWarning, stacklevel=2)
+    return program.replace_functions(mod, replaced)
+
+
+def _find(
+    workload: Workload,
+    target: Target,
+    opened: Database,
+    database: Database | str | os.PathLike[str] | None,
+    similar: bool,
+) -> Match | None:
+    found = _first_usable(workload, workload.key, "same", target, opened)
+    if found is None:
+        found = _exact(workload, target, opened)
+    if found is None and similar:
+        found = _similar(workload, target, opened, database)
+    return found
+
+
+def _opened(database: Database | str | os.PathLike[str] | None, stack: ExitStack) -> Database:
+    if isinstance(database, Database):
+        return database
+    if database is None:
+        raise DatabaseError("give the database to look in: a path or a Database")
+    return stack.enter_context(open_database(database, read_only=True))
+
+
+# -- records of the workload itself, and of equal ones ------------------------------------------
+
+
+def _exact(workload: Workload, target: Target, database: Database) -> Match | None:
+    for key, _ in database.workloads(exact_key=workload.exact_key)[:_KIN]:
+        if key != workload.key:
+            found = _first_usable(workload, key, "exact", target, database)
+            if found is not None:
+                return found
+    return None
+
+
+def _first_usable(
+    workload: Workload, key: str, kind: Kind, target: Target, database: Database
+) -> Match | None:
+    """The fastest record under a key that still applies; of this toolchain if there is one."""
+    source = stored_workload(database, key)
+    if source is None or (kind == "same" and source != workload):
+        return None  # of two programs with one hash
+    order = _parameter_order(source, workload)
+    if order is None:
+        return None
+    for toolchain in (toolchain_key(), None):
+        for record in database.best(key, target.key, toolchain, n=_TRIED, verified=True):
+            schedule = replayed(record, source)
+            if schedule is None and kind == "same":
+                # Blocks may have other names in the program that was stored first.
+                schedule = replayed(record, workload)
+            if schedule is not None:
+                notes = []
+                if kind == "exact":
+                    notes.append(f"tuned as {record.workload_name!r}, which computes the same")
+                if toolchain is None:
+                    notes.append(f"measured with another toolchain: {record.toolchain_key}")
+                return Match(workload, record, schedule, kind, tuple(notes), target, order)
+    return None
+
+
+def _parameter_order(source: Workload, workload: Workload) -> tuple[int, ...] | None:
+    """Where in ``source`` each parameter of ``workload`` is; None where their shapes differ."""
+    if source.key == workload.key:
+        return tuple(range(len(workload.args)))
+    theirs, ours = source.structure, workload.structure
+    place = dict(zip(ours.parameters, theirs.parameters, strict=True))
+    order = tuple(place[position] for position in range(len(workload.args)))
+    for argument, other in zip(workload.args, order, strict=True):
+        found = source.args[other]
+        if (argument.shape, argument.dtype) != (found.shape, found.dtype):
+            return None
+    return order
+
+
+def _similar(
+    workload: Workload,
+    target: Target,
+    opened: Database,
+    database: Database | str | os.PathLike[str] | None,
+) -> Match | None:
+    attempts, fastest = transfer(workload, target, opened)
+    if attempts:
+        attempts = _kept(attempts, workload, opened, database)
+    if fastest is None:
+        return None
+    found = attempts[fastest]
+    note = (
+        f"no record of its own: the schedule of the similar program {found.name!r}, verified and "
+        "measured on this one"
+    )
+    order = tuple(range(len(workload.args)))
+    return Match(workload, found.record, found.schedule, "family", (note,), target, order)
+
+
+def _kept(
+    attempts: list[Attempt],
+    workload: Workload,
+    opened: Database,
+    database: Database | str | os.PathLike[str] | None,
+) -> list[Attempt]:
+    """With records as the database has them now; as they are where it cannot be written."""
+    try:
+        with nullcontext(opened) if opened is database else open_database(database) as writable:
+            # With the blocks' names that the traces have.
+            put_program(writable, attempts[0].schedule.trace.workload or workload)
+            records = writable.append([one.record for one in attempts])
+    except DatabaseError:
+        return attempts  # a file that may only be read: they are measured again the next time
+    return [replace(one, record=record) for one, record in zip(attempts, records, strict=True)]

@@ -1,0 +1,158 @@
+"""What a tuning run gives back."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlang.database import Record
+from schedlang.errors import SchedlangError
+from schedlang.language.schedule import Schedule
+from schedlang.language.trace import Trace
+from schedlang.measurement import Status
+from schedlang.measurement.finals import Finals, Interval
+from schedlang.tuning.progress import describe_latency
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Build = Callable[[Any], Any]
+    Export = Callable[[Any, str | Path], Path]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The fastest verified candidate: the winner of the finals, where they were held.
+
+    Attributes
+    ----------
+    record: as the search measured it.
+    trace: how it is made; ``trace.as_python()`` prints it.
+    finals: what timing the fastest candidates against each other gave; their ids are their ranks
+        in the search, from 0. None without finals.
+    runner_up: the record of the second in the finals; None without one.
+    """
+
+    record: Record
+    trace: Trace
+    _build: Build = field(repr=False)
+    _export: Export = field(repr=False)
+    finals: Finals | None = field(default=None, repr=False)
+    runner_up: Record | None = field(default=None, repr=False)
+
+    @property
+    def latency(self) -> float:
+        """Median latency in seconds, of the finals' samples where there are any."""
+        return self.record.latency if self.finals is None else self.finals.winner.latency
+
+    @property
+    def confidence_interval(self) -> Interval | None:
+        """Where the true median is, in seconds; None without finals."""
+        return None if self.finals is None else self.finals.winner.interval
+
+    @property
+    def p_value(self) -> float | None:
+        """How likely such samples are if the runner-up is as fast; None without a runner-up."""
+        return None if self.finals is None else self.finals.p_value
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The trace replayed on its workload; ``schedule.mod`` is the program."""
+        return self.trace.replay()
+
+    def build(self) -> Any:
+        """Compile it: a callable on numpy arrays or TVM tensors, which writes the outputs in
+        place.
+        """
+        return self._build(self.schedule.mod)
+
+    def export_library(self, path: str | Path) -> Path:
+        """Compile it into a shared library that ``tvm.runtime.load_module`` loads."""
+        return self._export(self.schedule.mod, path)
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """Records and the best of them.
+
+    Attributes
+    ----------
+    workload: what was tuned.
+    records: every measurement of this run, in order.
+    rejected: how many traces did not become candidates, and how many candidates failed, by reason.
+    culprits: the sites and instructions that caused most rejections, most first.
+    reference_latency: median latency of the unscheduled program, in seconds; NaN where a budget of
+        seconds was over before that could be known.
+    seconds: wall time of the run.
+    finished: why it ended.
+    time_split: ``seconds`` by what they went into: ``search`` (drawing and changing traces, replay,
+        features), ``model`` (training and predicting), ``start`` (waiting for workers), ``build``,
+        ``run``, ``measure`` (the rest of measuring, or all of it for a measurer that does not say
+        more), ``finals``, ``other`` (the unscheduled program, the database).
+    earlier: how many of ``records`` were in the database before this call.
+    """
+
+    workload: Workload
+    records: Sequence[Record]
+    rejected: Counter[str]
+    culprits: Sequence[tuple[str, int]]
+    reference_latency: float
+    seconds: float
+    finished: str
+    _best: Best | None = field(default=None, repr=False)
+    time_split: Mapping[str, float] = field(default_factory=dict)
+    earlier: int = 0
+
+    @property
+    def best(self) -> Best:
+        """The fastest verified candidate; SchedlangError says why when there is none."""
+        if self._best is None:
+            raise SchedlangError(
+                f"no candidate of {self.workload.name} succeeded: {self.describe_rejections()}; "
+                f"the search ended: {self.finished}"
+            )
+        return self._best
+
+    @property
+    def speedup(self) -> float:
+        """Reference latency over best latency."""
+        return self.reference_latency / self.best.latency
+
+    def describe_rejections(self) -> str:
+        """Counts by reason, the main culprits, and the last message."""
+        measured = f"{len(self.records)} measured"
+        if self.earlier:
+            measured += f" ({self.earlier} of them before)"
+        if not self.rejected:
+            return f"{measured}, nothing rejected"
+        parts = [f"{count} {reason}" for reason, count in self.rejected.most_common()]
+        text = f"{measured}; rejected: {', '.join(parts)}"
+        if self.culprits:
+            text += f"; mostly by {self.culprits[0][0]}"
+        messages = [r.message for r in self.records if r.status is not Status.OK and r.message]
+        return f"{text}; the last message: {messages[-1]}" if messages else text
+
+    def __str__(self) -> str:
+        flops = self.workload.flops
+        lines = [f"{self.workload.name}: {self.describe_rejections()} in {self.seconds:.1f} s"]
+        timed = not math.isnan(self.reference_latency)
+        if timed:
+            lines.append(f"  unscheduled {describe_latency(self.reference_latency, flops)}")
+        if self._best is not None:
+            state = "verified" if self._best.record.verified else "not verified"
+            faster = f"{self.speedup:.1f}x faster, " if timed else ""
+            latency = describe_latency(self._best.latency, flops)
+            lines.append(f"  best        {latency}, {faster}{state}")
+        if parts := {name: spent / self.seconds for name, spent in self.time_split.items()}:
+            shares = (f"{name} {part:.0%}" for name, part in parts.items() if part >= 0.005)
+            lines.append(f"  time        {', '.join(shares)}")
+        if self._best is not None and self._best.finals is not None:
+            lines.append(f"  finals      {self._best.finals}")
+        lines.append(f"  ended       {self.finished}")
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Going on with a run that was interrupted."""

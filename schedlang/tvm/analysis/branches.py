@@ -1,0 +1,87 @@
+"""Conditions in a block's value, and the loops that they depend on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import sym, tirx
+from tvm.ir import Call
+from tvm_ffi import structural_walk
+
+from schedlang.tvm.analysis.program import mentions, moved_variables
+from schedlang.tvm.schedule import TVMSchedule, get_statement
+
+_IF_THEN_ELSE = "prim.if_then_else"
+
+
+def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
+    """Whether a condition in a block's body depends on a loop around it."""
+    moved = moved_variables(sch, block, loop)
+    return any(mentions(condition, moved) for condition, _ in _branches(sch, block))
+
+
+def condition_strides(sch: TVMSchedule, block: Any) -> list[int]:
+    """For each variable of a block, of how many of its values one has work to do at a time.
+
+    From conditions ``floormod(index, n) == constant``, alone or joined by "and", without which the
+    value is 0. The index is linear in the variable, and n is divided by what it has in common with
+    the coefficient. The least common multiple where there are several conditions; 1 where there is
+    none.
+    """
+    variables = [iter_var.var for iter_var in get_statement(sch, block).iter_vars]
+    strides = [1] * len(variables)
+    for index, divisor in _moduli(sch, block):
+        for k, variable in enumerate(variables):
+            linear = sym.detect_linear_equation(index, [variable])
+            coefficient = getattr(linear[0], "value", None) if linear else None
+            if coefficient is not None:
+                period = divisor // math.gcd(divisor, int(coefficient))
+                strides[k] = math.lcm(strides[k], period)
+    return strides
+
+
+def _moduli(sch: TVMSchedule, block: Any) -> list[tuple[Any, int]]:
+    """Index and divisor of each condition ``floormod(index, divisor) == constant`` of a block."""
+    found: list[tuple[Any, int]] = []
+
+    def note_all(condition: Any) -> None:
+        if isinstance(condition, tirx.And):
+            note_all(condition.a)
+            note_all(condition.b)
+        elif isinstance(condition, tirx.EQ):
+            for side, other in ((condition.a, condition.b), (condition.b, condition.a)):
+                if isinstance(side, tirx.FloorMod) and isinstance(other, tirx.IntImm):
+                    divisor = int(getattr(side.b, "value", 0))
+                    if divisor > 1:
+                        found.append((side.a, divisor))
+
+    for condition, otherwise in _branches(sch, block):
+        if _is_zero(otherwise):
+            note_all(condition)
+    return found
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, (tirx.IntImm, tirx.FloatImm)) and float(value.value) == 0.0
+
+
+def _branches(sch: TVMSchedule, block: Any) -> list[tuple[Any, Any]]:
+    """Each condition in a block's body, and what is there if it does not hold."""
+    found: list[tuple[Any, Any]] = []
+
+    def note_call(call: Any) -> None:
+        if str(getattr(call.op, "name", call.op)) == _IF_THEN_ELSE:
+            found.append((call.args[0], call.args[2]))
+
+    def note_select(select: Any) -> None:
+        found.append((select.condition, select.false_value))
+
+    def note_statement(branch: Any) -> None:
+        found.append((branch.condition, branch.else_case))
+
+    structural_walk(
+        get_statement(sch, block).body,
+        [(Call, note_call), (tirx.Select, note_select), (tirx.IfThenElse, note_statement)],
+    )
+    return found

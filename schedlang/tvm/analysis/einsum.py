@@ -1,0 +1,110 @@
+"""Recognising einsums, and what may be added to their extents without changing the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from schedlang.tvm.analysis.accesses import position_of
+from schedlang.tvm.schedule import TVMSchedule, get_statement
+
+
+@dataclass(frozen=True, slots=True)
+class Einsum:
+    """A block that adds up products of elements, each index one of its variables (or 0).
+
+    Attributes
+    ----------
+    extents: iterations of each variable.
+    reduced: positions of the variables that are summed over.
+    paddable: positions of the variables that may run further, with zeros for what is outside the
+        operands: all dimensions that they index have their extent, and outside a reduced one every
+        factor of a term is 0.
+    result: for each dimension of the result the position of its variable; None for the index 0.
+    """
+
+    extents: tuple[int, ...]
+    reduced: frozenset[int]
+    paddable: frozenset[int]
+    result: tuple[int | None, ...]
+
+
+def einsum_of(sch: TVMSchedule, block: Any) -> Einsum | None:
+    """The einsum that a block computes; None when it computes something else."""
+    stmt = get_statement(sch, block)
+    variables = [axis.var for axis in stmt.iter_vars]
+    extents = tuple(int(getattr(axis.dom.extent, "value", -1)) for axis in stmt.iter_vars)
+    starts = [int(getattr(axis.dom.min, "value", -1)) for axis in stmt.iter_vars]
+    store, init = stmt.body, stmt.init
+    if (
+        -1 in extents
+        or any(starts)
+        or not _is_zero(init)
+        or not isinstance(store, tirx.BufferStore)
+    ):
+        return None
+    term = _added_term(store)
+    loads: list[Any] = []
+    if term is None or not _is_product_of_loads(term, loads):
+        return None
+    buffers = [load.source for load in loads] + [store.buffer]
+    if any(a.same_as(b) for k, a in enumerate(buffers) for b in buffers[:k]):
+        return None
+    dims = [_dims(access.indices, variables) for access in (*loads, store)]
+    if any(-1 in dim for dim in dims):
+        return None
+    reduced = frozenset(
+        k for k, axis in enumerate(stmt.iter_vars) if int(axis.iter_type) == tirx.IterVar.CommReduce
+    )
+    paddable = set(range(len(extents)))
+    for buffer, dim in zip(buffers, dims, strict=True):
+        shape = [int(getattr(extent, "value", -1)) for extent in buffer.ty.shape]
+        paddable -= {
+            k for k, size in zip(dim, shape, strict=True) if k is not None and size != extents[k]
+        }
+    # Every factor of a term outside must be 0: an infinite one times 0 would not be.
+    paddable -= {k for k in reduced if any(k not in dim for dim in dims[:-1])}
+    return Einsum(extents, reduced, frozenset(paddable), dims[-1])
+
+
+def _is_zero(init: Any) -> bool:
+    value = init.value if isinstance(init, tirx.BufferStore) else None
+    return float(getattr(value, "value", 1)) == 0.0
+
+
+def _added_term(store: Any) -> Any | None:
+    """``x`` of ``C[i] = C[i] + x``."""
+    value = store.value
+    if not isinstance(value, tirx.Add):
+        return None
+    for own, other in ((value.a, value.b), (value.b, value.a)):
+        if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
+            same = all(a.same_as(b) for a, b in zip(own.indices, store.indices, strict=True))
+            return other if same else None
+    return None
+
+
+def _is_product_of_loads(expr: Any, loads: list[Any]) -> bool:
+    """Whether it is a product of (converted) elements, which are added to ``loads``."""
+    if isinstance(expr, tirx.Mul):
+        return _is_product_of_loads(expr.a, loads) and _is_product_of_loads(expr.b, loads)
+    if isinstance(expr, tirx.Cast):
+        return _is_product_of_loads(expr.value, loads)
+    if isinstance(expr, TensorLoad):
+        loads.append(expr)
+        return True
+    return False
+
+
+def _dims(indices: Any, variables: list[Any]) -> tuple[int | None, ...]:
+    """Positions of the variables that are the indices; None for 0, -1 for all else."""
+    dims: list[int | None] = []
+    for index in indices:
+        if isinstance(index, tirx.Var):
+            dims.append(position_of(index, variables))
+        else:
+            dims.append(None if int(getattr(index, "value", -1)) == 0 else -1)
+    return tuple(dims)

@@ -1,0 +1,147 @@
+"""How a block's reads run beside what it writes, what its body costs, and what binds its loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Call
+from tvm.s_tir import SBlock
+from tvm.s_tir.schedule import _ffi_api
+
+from schedlang.tvm.analysis.program import is_single_child, shared_depth
+from schedlang.tvm.schedule import (
+    TVMSchedule,
+    get_consumers,
+    get_loops,
+    get_module,
+    get_statement,
+)
+
+_is_spatial_program = _ffi_api.IsSpatialPrimFunc
+_get_sref = _ffi_api.ScheduleGetSRef
+_block_realize = _ffi_api.GetSBlockRealize
+_BINARY = (
+    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min,
+    tirx.Max, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or,
+)  # fmt: skip
+
+
+def read_pattern(sch: TVMSchedule, block: Any) -> tuple[bool, bool]:
+    """Whether the block's reads are all injective, and all ordered, in what it writes.
+
+    A read is either only if each of its indices is a constant, or one index of the write plus or
+    minus a constant (MetaSchedule's AnalyzeReadWritePattern; Ansor's conditions of a strictly
+    inlinable node). Injective: no index of the write occurs twice. Ordered: they occur in their
+    order. A block with several written buffers has neither.
+    """
+    stmt = get_statement(sch, block)
+    if len(stmt.writes) != 1:
+        return False, False
+    written = [dom.min for dom in stmt.writes[0].region]
+    if not all(isinstance(index, tirx.Var) for index in written):
+        return False, False
+    injective = ordered = True
+    for region in stmt.reads:
+        places: list[int] = []
+        for dom in region.region:
+            if isinstance(dom.min, tirx.IntImm):
+                continue
+            place = _place_of(dom, written)
+            if place is None:
+                return False, False
+            places.append(place)
+        injective &= len(set(places)) == len(places)
+        ordered &= places == sorted(places)
+    return injective, ordered
+
+
+def _place_of(dom: Any, written: list[Any]) -> int | None:
+    """Which of the written indices a read index is, shifted or not."""
+    if not isinstance(dom.extent, tirx.IntImm):
+        return None
+    index = dom.min
+    if isinstance(index, (tirx.Add, tirx.Sub)) and isinstance(index.b, tirx.IntImm):
+        index = index.a
+    return next((k for k, other in enumerate(written) if index.same_as(other)), None)
+
+
+def count_operations(sch: TVMSchedule, block: Any) -> int:
+    """Arithmetic operations, comparisons, casts and calls in one iteration of a block's body.
+
+    Those that compute an index do not count, nor does what a block of several statements does
+    beyond its stores.
+    """
+    return _operations_of(get_statement(sch, block).body)
+
+
+def _operations_of(node: Any) -> int:
+    if isinstance(node, tirx.BufferStore):
+        return _operations_of(node.value)
+    if isinstance(node, tirx.SeqStmt):
+        return sum(_operations_of(child) for child in node.seq)
+    if isinstance(node, _BINARY):
+        return 1 + _operations_of(node.a) + _operations_of(node.b)
+    if isinstance(node, tirx.Cast):
+        return 1 + _operations_of(node.value)
+    if isinstance(node, tirx.Not):
+        return 1 + _operations_of(node.a)
+    if isinstance(node, tirx.Select):
+        parts = (node.condition, node.true_value, node.false_value)
+        return 1 + sum(_operations_of(part) for part in parts)
+    if isinstance(node, Call):
+        return 1 + sum(_operations_of(arg) for arg in node.args)
+    return 0
+
+
+def is_spatial_program(sch: TVMSchedule, function: str = "main") -> bool:
+    """Whether no block of the function reduces."""
+    return bool(_is_spatial_program(get_module(sch)[function]))
+
+
+def written_rank(sch: TVMSchedule, block: Any) -> int:
+    """Number of dimensions of the first buffer that a block writes."""
+    return len(get_statement(sch, block).writes[0].source.ty.shape)
+
+
+def thread_axis(sch: TVMSchedule, loop: Any) -> str:
+    """What a loop is bound to, such as ``"threadIdx.x"``; ``""`` when it is not bound."""
+    binding = get_statement(sch, loop).thread_binding
+    return "" if binding is None else str(binding.thread_tag)
+
+
+def is_below_root(sch: TVMSchedule, block: Any) -> bool:
+    """Whether a block stands in the root block itself, not inside another block."""
+    parent = _get_sref(sch, block).parent
+    while parent is not None and not isinstance(parent.stmt, SBlock):
+        parent = parent.parent
+    return parent is not None and parent.parent is None
+
+
+def common_depth(sch: TVMSchedule, blocks: list[Any]) -> int:
+    """How many outer loops all of the blocks share."""
+    first, *others = blocks
+    return shared_depth(sch, list(get_loops(sch, first)), others)
+
+
+def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:
+    """Whether each variable of a block is a loop of its own, in any order, or a constant.
+
+    ``is_trivial_binding`` asks for the order of the loops too, which rfactor does not keep.
+    """
+    values = _block_realize(sch, block).iter_values
+    loops = [value for value in values if not isinstance(value, tirx.IntImm)]
+    if not all(isinstance(value, tirx.Var) for value in loops):
+        return False
+    return not any(value.same_as(other) for k, value in enumerate(loops) for other in loops[:k])
+
+
+def count_consumers(sch: TVMSchedule, block: Any) -> int:
+    """How many blocks read what a block writes."""
+    return len(get_consumers(sch, block))
+
+
+def has_own_loops(sch: TVMSchedule, block: Any) -> bool:
+    """Whether there are loops around a block, and nothing else in them."""
+    loops = list(get_loops(sch, block))
+    return bool(loops) and all(is_single_child(sch, loop) for loop in loops)

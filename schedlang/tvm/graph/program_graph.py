@@ -1,0 +1,271 @@
+"""A program as a graph in which names, unit loops and free orders do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir.expr import StringImm
+from tvm.s_tir import SBlockRealize
+from tvm.tirx.function import PrimFunc
+
+from schedlang.tvm.graph.canonical import Graph
+from schedlang.tvm.graph.expressions import Access, Expressions
+from schedlang.tvm.graph.indices import Unencodable, constant
+
+# What says how the function is called, not what it computes of distinct tensors.
+# `op_pattern` is what Relax notes for its fusion.
+_BOOKKEEPING = ("global_symbol", "s_tir", "tirx.noalias", "op_pattern")
+_LAYOUT_FREE = "layout_free_buffers"
+_SERIAL = int(tirx.ForKind.SERIAL)
+_SPATIAL, _REDUCTION = int(tirx.IterVar.DataPar), int(tirx.IterVar.CommReduce)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramGraph:
+    """A program as a graph.
+
+    Attributes
+    ----------
+    graph: the graph. Operands of ``Add``, ``Mul``, ``And``, ``Or``, ``EQ``, ``NE``, ``Min`` and
+        ``Max`` commute in it, as do the parameters and the free axes of a nest.
+    root: its root.
+    parameters: the node of each parameter, in the order of the signature.
+    """
+
+    graph: Graph
+    root: int
+    parameters: tuple[int, ...]
+
+
+def program_graph(func: PrimFunc) -> ProgramGraph | None:
+    """The graph of a function, or None where it has a construct that the graph has no terms for.
+
+    * Names do not show, nor does the order of the parameters.
+    * Loops of one iteration are dropped, and dimensions of extent 1.
+    * Index arithmetic and conditions on axes are simplified; values are not.
+    * The order of the free axes of a nest does not show: see ``_Walker.nest``.
+
+    Everything else that may matter to what is computed or to its schedules shows: attributes,
+    annotations, declared regions, memory scopes, the order of statements.
+    """
+    walker = _Walker()
+    try:
+        return walker.program(func)
+    except Unencodable:
+        return None
+
+
+class _Walker:
+    """Encodes statements."""
+
+    def __init__(self) -> None:
+        self._graph = Graph()
+        self._expressions = Expressions(self._graph)
+        self._axes = self._expressions.axes
+
+    def program(self, func: PrimFunc) -> ProgramGraph:
+        define = self._expressions.define_buffer
+        parameters = tuple(define(var, "parameter") for var in func.params)
+        attributes = [
+            self._graph.term(f"attribute {key}", (self._attribute(key, value, parameters),))
+            for key, value in func.attrs.items()
+            if key not in _BOOKKEEPING
+        ]
+        root = self._graph.term(
+            "program",
+            (self._graph.term("attributes", (), attributes), self.statement(func.body)),
+            parameters,
+        )
+        return ProgramGraph(self._graph, root, parameters)
+
+    def _attribute(self, key: str, value: Any, parameters: tuple[int, ...]) -> int:
+        if key == _LAYOUT_FREE:
+            positions = [int(position) for position in value]
+            return self._graph.term(_LAYOUT_FREE, (), [parameters[k] for k in positions])
+        return self._literal(value)
+
+    def _literal(self, value: Any) -> int:
+        """The node of what an attribute or annotation holds."""
+        term = self._graph.term
+        if isinstance(value, bool | int | float | str):
+            return term(f"literal {type(value).__name__} {value!r}")
+        if isinstance(value, StringImm):
+            return term(f"literal str {str(value.value)!r}")
+        if isinstance(value, tirx.IntImm | tirx.FloatImm):
+            return self._expressions.value(value)
+        if isinstance(value, tvm_ffi.Array | list | tuple):
+            return term("list", [self._literal(item) for item in value])
+        if isinstance(value, tvm_ffi.Map | dict):
+            entries = [term(f"entry {k!s}", (self._literal(item),)) for k, item in value.items()]
+            return term("map", (), entries)
+        if isinstance(value, tirx.Var):
+            return self._expressions.buffer(value)
+        raise Unencodable(f"an attribute of type {type(value).__name__}")
+
+    def statement(self, stmt: Any) -> int:
+        """The node of a statement."""
+        if isinstance(stmt, tirx.For):
+            return self.nest(stmt)
+        if isinstance(stmt, SBlockRealize):
+            with self._axes.scope():
+                return self._block(stmt, _plain_axes([], stmt))
+        if isinstance(stmt, tirx.BufferStore):
+            return self._expressions.store(stmt)
+        if isinstance(stmt, tirx.SeqStmt):
+            return self._graph.term("sequence", [self.statement(child) for child in stmt.seq])
+        if isinstance(stmt, tirx.IfThenElse):
+            cases = [stmt.then_case, *([] if stmt.else_case is None else [stmt.else_case])]
+            condition = self._expressions.value(stmt.condition)
+            return self._graph.term("if", (condition, *map(self.statement, cases)))
+        raise Unencodable(f"a statement of type {type(stmt).__name__}")
+
+    def nest(self, loop: Any) -> int:
+        """Loops down to the first that is not plain, or to a block or sequence.
+
+        A nest is *plain* if its loops are serial and surround one block, and each axis of the block
+        is a loop of its own: then loop and axis are one node. In a plain nest the spatial axes are
+        *free* if every buffer that the block writes has, for each of them, a dimension that all
+        its accesses in the block index with just this axis. Then no two iterations that differ in
+        a free axis touch the same written element, so only the order of the reduction axes counts.
+        """
+        loops, stmt = [], loop
+        while isinstance(stmt, tirx.For) and _is_simple(stmt):
+            loops.append(stmt)
+            stmt = stmt.body
+        with self._axes.scope():
+            axes = _plain_axes(loops, stmt) if isinstance(stmt, SBlockRealize) else None
+            if axes is None:
+                return self._loop(loop)
+            for single in loops:
+                if constant(single.extent) == 1:
+                    self._axes.substitute(single.loop_var, single.min)
+            return self._block(stmt, axes)
+
+    def _loop(self, loop: Any) -> int:
+        """A loop that stays one by itself."""
+        if constant(loop.extent) == 1 and _is_simple(loop):
+            self._axes.substitute(loop.loop_var, loop.min)
+            return self.statement(loop.body)
+        index = self._expressions.index
+        bounds = [index(loop.min), index(loop.extent)]
+        if loop.step is not None:
+            bounds.append(index(loop.step))
+        variable = self._axes.define_axis(
+            [loop.loop_var], f"loop variable {loop.loop_var.ty}", loop.min, loop.extent
+        )
+        binding = loop.thread_binding
+        thread = "" if binding is None else f"{binding.thread_tag} {int(binding.iter_type)}"
+        annotations = self._literal(loop.annotations)
+        body = self.statement(loop.body)
+        return self._graph.term(
+            f"for {int(loop.kind)} {thread}", (variable, annotations, body, *bounds)
+        )
+
+    def _block(self, realize: Any, axes: list[tuple[Any, Any]] | None) -> int:
+        """A block; ``axes`` are its loops and axes if it stands in a plain nest."""
+        block, term = realize.block, self._graph.term
+        if block.match_buffers:
+            raise Unencodable("a block with match_buffers")
+        outer, self._expressions.accesses = self._expressions.accesses, []
+        spatial: list[int] = []
+        reduction: list[int] = []
+        bindings: list[int] = []
+        if axes is None:
+            bindings = [
+                node
+                for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)
+                for node in self._binding(axis, value)
+            ]
+        else:
+            self._drop_single_axes(block)
+            for loop, axis in axes:
+                kind, dtypes = int(axis.iter_type), f"{loop.loop_var.ty} {axis.var.ty}"
+                label = f"axis {kind} {dtypes} {constant(loop.extent)}"
+                variables = (loop.loop_var, axis.var)
+                node = self._axes.define_axis(variables, label, loop.min, loop.extent)
+                (spatial if kind == _SPATIAL else reduction).append(node)
+                bindings.append(node)
+        buffers = [
+            self._expressions.define_buffer(buffer, "buffer") for buffer in block.alloc_buffers
+        ]
+        parts = [
+            self._expressions.value(realize.predicate),
+            self._expressions.regions(block),
+            term("buffers", (), buffers),
+            self._literal(block.annotations),
+            *([] if block.init is None else [term("init", (self.statement(block.init),))]),
+            self.statement(block.body),
+        ]
+        accesses = self._expressions.accesses
+        self._expressions.accesses = outer + accesses
+        if axes is None:
+            nest = term("bindings", bindings)
+        elif _are_free(spatial, accesses):
+            nest = term("nest", reduction, spatial)
+        else:
+            nest = term("nest in order", bindings)
+        return term("block", (nest, *parts))
+
+    def _drop_single_axes(self, block: Any) -> None:
+        for axis in block.iter_vars:
+            if constant(axis.dom.extent) == 1:
+                self._axes.substitute(axis.var, axis.dom.min)
+
+    def _binding(self, axis: Any, value: Any) -> list[int]:
+        """An axis of a block that is not in a plain nest, and the value it is bound to."""
+        index, dom = self._expressions.index, axis.dom
+        nodes = [index(dom.min), index(dom.extent), index(value)]
+        if constant(dom.extent) == 1 and nodes[0] == nodes[2]:
+            self._axes.substitute(axis.var, dom.min)
+            return []
+        label = f"block axis {int(axis.iter_type)} {axis.var.ty} {axis.thread_tag}"
+        variable = self._axes.define_axis([axis.var], label, dom.min, dom.extent)
+        return [self._graph.term("binding", (variable, *nodes))]
+
+
+def _is_simple(loop: Any) -> bool:
+    """Whether it is a serial loop without annotations or a step."""
+    plain = loop.thread_binding is None and not loop.annotations and loop.step is None
+    return plain and int(loop.kind) == _SERIAL
+
+
+def _are_free(axes: Sequence[int], accesses: Sequence[Access]) -> bool:
+    """Whether each written buffer has a dimension for each axis that only this axis indexes."""
+    for buffer in {access.buffer for access in accesses if access.written}:
+        places = [access.indices for access in accesses if access.buffer == buffer]
+        for axis in axes:
+            if not any(all(index == axis for index in dim) for dim in zip(*places, strict=True)):
+                return False
+    return True
+
+
+def _plain_axes(loops: Sequence[Any], realize: Any) -> list[tuple[Any, Any]] | None:
+    """Loop and block axis in the order of the loops; None if the nest is not plain.
+
+    Loops and axes of one iteration are left out.
+    """
+    longer = {loop.loop_var: loop for loop in loops if constant(loop.extent) != 1}
+    ones = {loop.loop_var: loop.min for loop in loops if constant(loop.extent) == 1}
+    axes: dict[Any, Any] = {}
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        low, extent = constant(axis.dom.min), constant(axis.dom.extent)
+        if extent == 1:
+            if low is None or constant(ones.get(value, value)) != low:
+                return None
+            continue
+        if value not in longer or value in axes or axis.thread_tag:
+            return None
+        loop = longer[value]
+        bounds = (low, constant(loop.min), extent)
+        if bounds != (0, 0, constant(loop.extent)) or extent is None:
+            return None
+        if int(axis.iter_type) not in (_SPATIAL, _REDUCTION):
+            return None
+        axes[value] = axis
+    if len(axes) != len(longer):
+        return None
+    return [(loop, axes[var]) for var, loop in longer.items()]

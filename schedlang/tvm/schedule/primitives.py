@@ -1,0 +1,199 @@
+"""Primitives whose arguments are not TVM's own one to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir.schedule import _ffi_api as _ffi
+from tvm.tirx.function import IndexMap as TVMIndexMap
+from tvm_ffi import structural_walk
+
+from schedlang.expressions import IndexMap
+from schedlang.tvm.analysis import INLINE, ROOT, block_names, buffer_of, index_dtype
+from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index_map_to_tvm
+from schedlang.tvm.schedule import ffi as _schedule
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_loops, get_module, get_statement
+from schedlang.tvm.schedule.intrinsics import require_intrinsic
+
+_ROLES = {"read": 0, "write": 1}
+_MAX_NAMES = 20
+_THREAD_AXES = {f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"}
+_THREAD_AXES |= {"vthread", "cthread"}
+
+
+def get_block(sch: TVMSchedule, name: str, func_name: str | None) -> Any:
+    try:
+        return _schedule.get_block(sch, name, func_name)
+    except Exception:
+        mod = get_module(sch)
+        function = func_name or "main"
+        known = block_names(mod, function) if function in mod else [name]
+        if name in known:  # TVM says more: it is ambiguous, or the function is unknown
+            raise
+        listed = ", ".join(known[:_MAX_NAMES]) + (", ..." if len(known) > _MAX_NAMES else "")
+        raise ValueError(f"there is no block {name!r}; the program has {listed}") from None
+
+
+def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
+    if thread_axis not in _THREAD_AXES:  # TVM takes any letter, and code generation fails
+        raise ValueError(
+            f"thread_axis is blockIdx, threadIdx or vthread with .x, .y or .z, not {thread_axis!r}"
+        )
+    _ffi.ScheduleBind(sch, loop, thread_axis)
+
+
+def tensorize(sch: TVMSchedule, target: Any, tensor_intrin: str, preserve_unit_iters: bool) -> None:
+    require_intrinsic(tensor_intrin)
+    _ffi.ScheduleTensorize(sch, target, tensor_intrin, preserve_unit_iters)
+
+
+def cache_inplace(sch: TVMSchedule, block: Any, index: int, scope: str) -> Any:
+    _require_fixed_region(get_statement(sch, block), index)
+    return _ffi.ScheduleCacheInplace(sch, block, index, scope)
+
+
+def _require_fixed_region(stmt: Any, index: int) -> None:
+    # TVM 0.27 would copy the region where the block's variables are not defined.
+    if not 0 <= index < len(stmt.reads):
+        return
+    buffer = stmt.reads[index].source
+    if not any(buffer.same_as(written.source) for written in stmt.writes):
+        return
+    for dom in stmt.reads[index].region:
+        used: list[Any] = []
+        structural_walk(dom.min, (tirx.Var, used.append))
+        for iter_var in stmt.iter_vars:
+            if any(iter_var.var.same_as(var) for var in used):
+                raise ValueError(
+                    f"block {stmt.name_hint} reads a region of {buffer.name} "
+                    f"that depends on {iter_var.var.name}; only a fixed region can be cached"
+                )
+
+
+def read_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:
+    _require_below(sch, loop, block)
+    return _ffi.ScheduleReadAt(sch, loop, block, index, scope)
+
+
+def write_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) -> Any:
+    _require_below(sch, loop, block)
+    return _ffi.ScheduleWriteAt(sch, loop, block, index, scope)
+
+
+def _require_below(sch: TVMSchedule, loop: Any, block: Any) -> None:
+    wanted = _ffi.ScheduleGetSRef(sch, loop)
+    if not any(wanted.same_as(_ffi.ScheduleGetSRef(sch, other)) for other in get_loops(sch, block)):
+        name = get_statement(sch, block).name_hint
+        variable = get_statement(sch, loop).loop_var.name
+        raise ValueError(f"block {name} is not below loop {variable}")
+
+
+class Location:
+    """A place for compute-at that is no loop: inlined, or where the block is."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+
+INLINED = Location(INLINE)
+AT_ROOT = Location(ROOT)
+
+
+def _at(move: Callable[..., None], inline: Callable[..., None]) -> Callable[..., None]:
+    def apply(
+        sch: TVMSchedule, block: Any, loop: Any, preserve_unit_loops: bool, index: int
+    ) -> None:
+        if loop is INLINED:
+            inline(sch, block)
+        elif loop is not AT_ROOT:
+            move(sch, block, loop, preserve_unit_loops, index)
+
+    return apply
+
+
+compute_at = _at(_ffi.ScheduleComputeAt, _ffi.ScheduleComputeInline)
+reverse_compute_at = _at(_ffi.ScheduleReverseComputeAt, _ffi.ScheduleReverseComputeInline)
+
+
+def _lowered_over_block(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TVMIndexMap:
+    stmt = get_statement(sch, block)
+    if len(index_map.inputs) != len(stmt.iter_vars):
+        names = ", ".join(str(iter_var.var.name) for iter_var in stmt.iter_vars)
+        raise ValueError(
+            f"index_map takes {len(index_map.inputs)} indices, but block {stmt.name_hint} has "
+            f"{len(stmt.iter_vars)} variables: {names}"
+        )
+    return _lowered(sch, block, index_map)
+
+
+def _lowered(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TVMIndexMap:
+    return index_map_to_tvm(index_map, lambda v: v.value, index_dtype(sch, block))
+
+
+def reindex(sch: TVMSchedule, block: Any, buffer: list[Any]) -> Any:
+    role, index = buffer
+    return _ffi.ScheduleReIndex(sch, block, index, _ROLES[role])
+
+
+def reindex_cache_read(
+    sch: TVMSchedule, block: Any, index: int, scope: str, index_map: IndexMap
+) -> Any:
+    return _ffi.ScheduleReindexCacheRead(
+        sch, block, index, scope, _lowered_over_block(sch, block, index_map)
+    )
+
+
+def reindex_cache_write(
+    sch: TVMSchedule, block: Any, index: int, scope: str, index_map: IndexMap
+) -> Any:
+    return _ffi.ScheduleReindexCacheWrite(
+        sch, block, index, scope, _lowered_over_block(sch, block, index_map)
+    )
+
+
+def transform_layout(
+    sch: TVMSchedule,
+    block: Any,
+    buffer: list[Any],
+    index_map: IndexMap,
+    pad_value: Any,
+    assume_injective_transform: bool,
+) -> None:
+    role, index = buffer
+    padding = pad_value
+    target = buffer_of(sch, block, role, index)
+    if len(index_map.inputs) != len(target.ty.shape):
+        raise ValueError(
+            f"index_map takes {len(index_map.inputs)} indices, but buffer {target.name} has "
+            f"{len(target.ty.shape)} dimensions"
+        )
+    if isinstance(pad_value, IndexMap):
+        padding = _lowered(sch, block, pad_value)
+    elif pad_value is not None:
+        dtype = str(target.ty.dtype)
+        ndim = len(index_map.outputs)
+        padding = constant_map_to_tvm(pad_value, ndim, dtype, index_dtype(sch, block))
+    lowered = _lowered(sch, block, index_map)
+    _ffi.ScheduleTransformLayout(
+        sch, block, index, _ROLES[role], lowered, padding, assume_injective_transform
+    )
+
+
+def transform_block_layout(sch: TVMSchedule, block: Any, index_map: IndexMap) -> None:
+    _ffi.ScheduleTransformBlockLayout(sch, block, _lowered_over_block(sch, block, index_map))
+
+
+def annotate_buffer_access(
+    sch: TVMSchedule, block: Any, buffer_index: int, buffer_type: str, ranges: IndexMap
+) -> None:
+    if buffer_type not in _ROLES:
+        raise ValueError(f'buffer_type is "read" or "write", not {buffer_type!r}')
+    variables = [iter_var.var for iter_var in get_statement(sch, block).iter_vars]
+    if len(ranges.inputs) != len(variables):
+        raise ValueError(
+            f"the function takes {len(ranges.inputs)} variables, the block has {len(variables)}"
+        )
+    lowered = index_map_over(ranges, lambda v: v.value, variables)
+    _ffi.ScheduleAnnotateBufferAccess(sch, block, buffer_index, _ROLES[buffer_type], lowered)

@@ -1,0 +1,208 @@
+"""Putting arithmetic in place of mathematical functions in a block, through TVM's own replacement.
+
+TVM's LLVM code generation gives exp and log of a vector to LLVM's intrinsics, which call libm once
+for each lane, and scalarises a whole loop for erf. What is written here as plain arithmetic becomes
+vector instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Call, IRModule, PrimType
+from tvm.s_tir import SBlock
+from tvm.s_tir.schedule import _ffi_api
+from tvm_ffi import structural_map, structural_walk
+
+from schedlang.tvm.program import MAIN
+from schedlang.tvm.schedule import elementary
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_statement
+
+_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
+
+DIVISION = "division"
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": elementary.exp,
+    "exp2": elementary.exp2,
+    "exp10": elementary.exp10,
+    "log": elementary.log,
+    "log2": elementary.log2,
+    "log10": elementary.log10,
+    "tanh": elementary.tanh,
+    "sigmoid": elementary.sigmoid,
+    "erf": elementary.erf,
+}
+NAMES = (*_FUNCTIONS, DIVISION)
+# TVM has them in two dialects.
+_BY_OPERATOR = {f"{dialect}.{name}": name for name in _FUNCTIONS for dialect in ("tirx", "prim")}
+# Computed in float32 and rounded; bfloat16 is left, see _below_casts.
+_NARROW = frozenset({"float16"})
+# TVM's simplifier puts the value of a Let in place of its variable: the time to compile grows with
+# the power of the depth. Two functions inside each other take 10 ms more, five take seconds.
+_MOST_BOUND = 14
+_FLOATS = frozenset({"float16", "float32", "float64"})
+
+
+def check_names(names: Sequence[str]) -> None:
+    """ValueError for a name that is none of ``NAMES``."""
+    for name in names:
+        if name not in NAMES:
+            raise ValueError(f"there is no vector form of {name!r}; there is {', '.join(NAMES)}")
+
+
+def blocks_with_calls(mod: IRModule, names: Sequence[str]) -> list[str]:
+    """The innermost blocks that hold something to replace, in post-order."""
+    chosen = frozenset(names)
+    found: list[str] = []
+    calls: list[Any] = []
+    divisions: list[Any] = []
+
+    def end_block(block: Any) -> None:
+        if calls or divisions:
+            left = _below_casts(block)
+            wanted = not all(_holds(left, call) for call in calls)
+            if (wanted or _any_shared(divisions, block)) and not _inner_blocks(block):
+                found.append(str(block.name_hint))
+        calls.clear()
+        divisions.clear()
+
+    def note_call(call: Any) -> None:
+        if _function(call, chosen) is not None:
+            calls.append(call)
+
+    entries: list[Any] = [(Call, note_call), (SBlock, end_block)]
+    if DIVISION in chosen:
+        entries.append((tirx.Div, divisions.append))
+    structural_walk(mod[MAIN].body, entries)
+    return found
+
+
+def replace_calls(sch: TVMSchedule, block: Any, names: Sequence[str]) -> None:
+    """Replace the functions called ``names`` in the body and in the initial value of a block."""
+    check_names(names)
+    old = get_statement(sch, block)
+    inner = _inner_blocks(old)
+    if inner:
+        raise ValueError(f"it has blocks inside ({', '.join(inner)}): give those")
+    chosen = frozenset(names)
+    row = _row(old) if DIVISION in chosen else None
+
+    left = _below_casts(old)
+
+    def replace_call(call: Any) -> Any:
+        function = _function(call, chosen)
+        if function is None or _holds(left, call):
+            return call
+        dtype = str(call.ty.dtype)
+        (argument,) = call.args
+        bound: list[Any] = []
+        structural_walk(argument, (tirx.Let, bound.append))
+        if len(bound) > _MOST_BOUND:
+            return call
+        if dtype in _NARROW:
+            return tirx.Cast(dtype, function(tirx.Cast("float32", argument)))
+        return function(argument)
+
+    def replace_division(division: Any) -> Any:
+        return _by_reciprocal(division) if _is_shared(division, row) else division
+
+    entries: list[Any] = [(Call, replace_call)]
+    if row is not None:
+        entries.append((tirx.Div, replace_division))
+    body = structural_map(old.body, entries)
+    init = None if old.init is None else structural_map(old.init, entries)
+    if body.same_as(old.body) and (init is None or init.same_as(old.init)):
+        return
+    new = SBlock(
+        old.iter_vars,
+        old.reads,
+        old.writes,
+        old.name_hint,
+        body,
+        init,
+        old.alloc_buffers,
+        old.match_buffers,
+        old.annotations,
+        old.span,
+    )
+    state = _ffi_api.ScheduleGetState(sch)
+    _ffi_api.ScheduleStateReplace(state, _ffi_api.ScheduleGetSRef(sch, block), new, {old: new})
+
+
+def _inner_blocks(block: Any) -> list[str]:
+    names: list[str] = []
+
+    def note(other: Any) -> None:
+        names.append(str(other.name_hint))
+
+    structural_walk(block.body, (SBlock, note))
+    return names
+
+
+def _below_casts(block: Any) -> list[Any]:
+    """Calls whose result is converted to a type that TVM 0.27 cannot lower a Let for.
+
+    It repeats the operand of a cast to bfloat16, and a vector Let may not occur twice; below a cast
+    to an integer its analysis of bounds contradicts itself.
+    """
+    found: list[Any] = []
+
+    def note_cast(cast: Any) -> None:
+        if str(cast.ty.dtype) not in _FLOATS:
+            structural_walk(cast.value, (Call, found.append))
+
+    for part in (block.body, block.init):
+        if part is not None:
+            structural_walk(part, (tirx.Cast, note_cast))
+    return found
+
+
+def _function(call: Any, chosen: frozenset[str]) -> Callable[[Any], Any] | None:
+    name = _BY_OPERATOR.get(str(getattr(call.op, "name", "")))
+    if name not in chosen or name is None:
+        return None
+    dtype = str(call.ty.dtype)
+    return _FUNCTIONS[name] if dtype == "float32" or dtype in _NARROW else None
+
+
+def _row(block: Any) -> tuple[list[Any], list[Any]]:
+    """The block's variables, and those of them that move along what it stores."""
+    variables = [iter_var.var for iter_var in block.iter_vars]
+    along: list[Any] = []
+    for region in block.writes:
+        if region.region:
+            along += _undefined_vars(region.region[-1].min, [])[:]
+    return variables, along
+
+
+def _any_shared(divisions: Sequence[Any], block: Any) -> bool:
+    return bool(divisions) and any(_is_shared(d, _row(block)) for d in divisions)
+
+
+def _is_shared(division: Any, row: Any) -> bool:
+    """Whether neighbours in the stored row have the same divisor: its reciprocal is worth it."""
+    variables, along = row
+    if str(division.ty.dtype) != "float32" or not along:
+        return False
+    if isinstance(division.a, tirx.FloatImm) and division.a.value == 1.0:
+        return False
+    if isinstance(division.b, tirx.FloatImm):
+        return bool(2.0**-126 <= abs(division.b.value) <= 2.0**126)
+    for var in _undefined_vars(division.b, [])[:]:
+        if not isinstance(var.ty, PrimType):
+            continue  # a buffer
+        if _holds(along, var) or not _holds(variables, var):
+            return False
+    return True
+
+
+def _by_reciprocal(division: Any) -> Any:
+    if isinstance(division.b, tirx.FloatImm):
+        return tirx.Mul(division.a, tirx.FloatImm("float32", 1.0 / division.b.value))
+    return tirx.Mul(division.a, tirx.Div(tirx.FloatImm("float32", 1.0), division.b))
+
+
+def _holds(nodes: Sequence[Any], node: Any) -> bool:
+    return any(node.same_as(other) for other in nodes)

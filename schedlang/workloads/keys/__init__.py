@@ -1,0 +1,1 @@
+"""Structural keys: which programs compute the same, and which are alike."""

@@ -1,0 +1,117 @@
+"""Structural keys: what a program computes, without what it is called or how it is written.
+
+After the five rules of deplodock, part 3, "Structural Keys".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedlang.errors import WorkloadError
+from schedlang.tvm import program
+from schedlang.tvm.graph.canonical import CanonicalForm, Graph, canonical_form
+from schedlang.tvm.graph.program_graph import program_graph
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.tirx.function import PrimFunc
+
+# Part of what is hashed: raise it when the rules change, so that old and new keys never meet.
+RULES = "schedlang structure 1"
+# deplodock, rule 5: operators of one execution unit, and whether the operands then commute. The
+# label of a value's operator begins with its name; operators in indices have other labels.
+_CLUSTERS = {
+    "add": ("add or sub", True),
+    "sub": ("add or sub", True),
+    "div": ("div or mod", False),
+    "mod": ("div or mod", False),
+    "floordiv": ("div or mod", False),
+    "floormod": ("div or mod", False),
+    "eq": ("compare", True),
+    "ne": ("compare", True),
+    "lt": ("compare", True),
+    "le": ("compare", True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What two programs are compared by.
+
+    Attributes
+    ----------
+    exact: 32 hex digits. Names, the order of parameters, loops and dimensions of extent 1, the
+        order of the operands of commutative operators, the order of the free axes of a nest and
+        how indices are written do not count; all else does. Two programs with equal keys compute
+        the same function of distinct tensors: parameter ``one.parameters[k]`` of one is parameter
+        ``other.parameters[k]`` of the other, reshaped where they differ by dimensions of extent 1.
+        Equal means every bit, except for what ``min`` and ``max`` return for NaN and for zeros of
+        both signs, and where the compiler contracts one product of ``a * b + c * d``.
+    family: as ``exact``, but operators of values that run on one execution unit count as one: add
+        and sub; div and mod; comparisons. Programs of one family have the same loops, so they may
+        share schedules, but compute different functions.
+    parameters: positions in the signature, in canonical order.
+    blocks: names of the blocks below the root, in program order.
+
+    A program with a construct that is not analysed (``match_buffer``, ``while``, calls with
+    effects, strided buffers, ...) has for both keys ``"tvm:"`` and TVM's structural hash, which
+    disregards names only, and its parameters in the order of the signature.
+    """
+
+    exact: str
+    family: str
+    parameters: tuple[int, ...]
+    blocks: tuple[str, ...]
+
+
+def structure_of(func_or_mod: PrimFunc | IRModule) -> Structure:
+    """The structure of a PrimFunc, or of the only one of a module."""
+    func = _only_function(func_or_mod)
+    blocks = tuple(str(realize.block.name_hint) for realize in program.block_realizes(func))
+    found = program_graph(func)
+    if found is None:
+        key = f"tvm:{program.structural_key(program.as_main(func))}"
+        return Structure(key, key, tuple(range(len(func.params))), blocks)
+    form = canonical_form(found.graph, found.root)
+    family = canonical_form(*_clustered(found.graph, found.root))
+    positions = range(len(found.parameters))
+    order = sorted(positions, key=lambda position: form.ranks[found.parameters[position]])
+    return Structure(_key("exact", form), _key("family", family), tuple(order), blocks)
+
+
+def _only_function(func_or_mod: PrimFunc | IRModule) -> PrimFunc:
+    if program.is_function(func_or_mod):
+        return func_or_mod
+    functions = program.named_functions(func_or_mod)
+    if len(functions) != 1:
+        raise WorkloadError(
+            f"structure_of takes a PrimFunc or a module with one, not with {len(functions)}: "
+            'give it mod["name"]'
+        )
+    return next(iter(functions.values()))
+
+
+def _key(kind: str, form: CanonicalForm) -> str:
+    return hashlib.sha256(f"{RULES}\n{kind}\n{form.text}".encode()).hexdigest()[:32]
+
+
+def _clustered(graph: Graph, root: int) -> tuple[Graph, int]:
+    """The graph with the operators of each cluster as one, and the number of its root."""
+    folded = Graph()
+    numbers: list[int] = []
+    for node in graph.nodes:
+        ordered = [numbers[child] for child in node.ordered]
+        unordered = [numbers[child] for child in node.unordered]
+        name, _, dtype = node.label.partition(" ")
+        if node.leaf:
+            numbers.append(folded.leaf(node.label))
+        elif name in _CLUSTERS:
+            cluster, commutes = _CLUSTERS[name]
+            if commutes:
+                ordered, unordered = [], ordered + unordered
+            numbers.append(folded.term(f"{cluster} {dtype}", ordered, unordered))
+        else:
+            numbers.append(folded.term(node.label, ordered, unordered))
+    return folded, numbers[root]

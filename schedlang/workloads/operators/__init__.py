@@ -1,0 +1,1 @@
+"""Operators by name, from matrix products to fused blocks."""

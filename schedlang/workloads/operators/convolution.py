@@ -1,0 +1,253 @@
+"""Convolutions of MetaSchedule's appendix A.2, channels last.
+
+Every default is the configuration of the paper. An operator first copies its input into a tensor
+padded with zeros (also when ``padding`` is 0: inlining that copy is the schedule's business). With
+``dtype="int8"`` products are summed in int32, unless ``out_dtype`` says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te
+
+from schedlang.errors import WorkloadError
+from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
+
+
+@operator("C1D", "conv1d", CONTRACTION_DTYPES)
+def C1D(
+    length: int = 256,
+    in_channels: int = 64,
+    out_channels: int = 128,
+    kernel_size: int = 3,
+    stride: int = 2,
+    padding: int = 1,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """1-D convolution: in (n, l, ci), weight (kl, ci, co), out (n, ol, co)."""
+    return convolve(
+        "C1D", (length,), in_channels, out_channels, kernel_size, stride, padding,
+        batch=batch, dtype=dtype, out_dtype=out_dtype,
+    )  # fmt: skip
+
+
+@operator("C2D", "conv2d", CONTRACTION_DTYPES)
+def C2D(
+    height: int = 224,
+    width: int = 224,
+    in_channels: int = 3,
+    out_channels: int = 64,
+    kernel_size: int = 7,
+    stride: int = 2,
+    padding: int = 3,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """2-D convolution: in (n, h, w, ci), weight (kh, kw, ci, co), out (n, oh, ow, co)."""
+    return convolve(
+        "C2D", (height, width), in_channels, out_channels, kernel_size, stride, padding,
+        batch=batch, dtype=dtype, out_dtype=out_dtype,
+    )  # fmt: skip
+
+
+@operator("C3D", "conv3d", CONTRACTION_DTYPES)
+def C3D(
+    depth: int = 16,
+    height: int = 224,
+    width: int = 224,
+    in_channels: int = 3,
+    out_channels: int = 64,
+    kernel_size: int = 7,
+    stride: int = 2,
+    padding: int = 3,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """3-D convolution: in (n, d, h, w, ci), weight (kd, kh, kw, ci, co), out as ``in`` with co."""
+    return convolve(
+        "C3D", (depth, height, width), in_channels, out_channels, kernel_size, stride, padding,
+        batch=batch, dtype=dtype, out_dtype=out_dtype,
+    )  # fmt: skip
+
+
+@operator("DEP", "depthwise_conv2d", CONTRACTION_DTYPES)
+def DEP(
+    height: int = 112,
+    width: int = 112,
+    channels: int = 32,
+    kernel_size: int = 3,
+    stride: int = 1,
+    padding: int = 1,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """Depthwise 2-D convolution: in (n, h, w, c), weight (1, kh, kw, c), out (n, oh, ow, c)."""
+    out_dtype = accumulator(dtype, out_dtype)
+    inputs = te.placeholder((batch, height, width, channels), dtype, "inputs")
+    weight = te.placeholder((1, kernel_size, kernel_size, channels), dtype, "weight")
+    padded = pad(inputs, (0, padding, padding, 0))
+    out_h, out_w = (
+        output_extent("DEP", extent, kernel_size, stride, padding) for extent in (height, width)
+    )
+    rh = te.reduce_axis((0, kernel_size), "rh")
+    rw = te.reduce_axis((0, kernel_size), "rw")
+    output = te.compute(
+        (batch, out_h, out_w, channels),
+        lambda n, h, w, c: te.sum(
+            padded[n, h * stride + rh, w * stride + rw, c].astype(out_dtype)
+            * weight[0, rh, rw, c].astype(out_dtype),
+            axis=[rh, rw],
+        ),
+        name="depthwise_conv2d",
+    )
+    return [inputs, weight, output]
+
+
+@operator("DIL", "dilated_conv2d", CONTRACTION_DTYPES)
+def DIL(
+    height: int = 224,
+    width: int = 224,
+    in_channels: int = 3,
+    out_channels: int = 64,
+    kernel_size: int = 7,
+    stride: int = 2,
+    padding: int = 3,
+    dilation: int = 2,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """2-D convolution that reads every ``dilation``-th element; shapes as in ``C2D``."""
+    return convolve(
+        "DIL", (height, width), in_channels, out_channels, kernel_size, stride, padding,
+        dilation=dilation, batch=batch, dtype=dtype, out_dtype=out_dtype,
+    )  # fmt: skip
+
+
+@operator("GRP", "group_conv2d", CONTRACTION_DTYPES)
+def GRP(
+    height: int = 56,
+    width: int = 56,
+    in_channels: int = 64,
+    out_channels: int = 128,
+    kernel_size: int = 3,
+    stride: int = 2,
+    padding: int = 1,
+    groups: int = 4,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """2-D convolution in ``groups`` separate groups of channels: weight (kh, kw, ci/groups, co)."""
+    return convolve(
+        "GRP", (height, width), in_channels, out_channels, kernel_size, stride, padding,
+        groups=groups, batch=batch, dtype=dtype, out_dtype=out_dtype,
+    )  # fmt: skip
+
+
+def convolve(
+    name: str,
+    extents: Sequence[int],
+    in_channels: int,
+    out_channels: int,
+    kernel_size: int,
+    stride: int,
+    padding: int,
+    *,
+    dilation: int = 1,
+    groups: int | None = 1,
+    batch: int,
+    dtype: str,
+    out_dtype: str | None,
+) -> list[te.Tensor]:
+    """A channels-last convolution over ``len(extents)`` dimensions: [inputs, weight, output].
+
+    With one group the index of the channel read is still written with ``co``, which adds 0; with
+    ``groups=None`` it is not. So each program is the one that TVM's own test-suite measures, and
+    records of either carry over.
+    """
+    for what, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+        if channels % (groups or 1):
+            raise WorkloadError(f"{name}: groups={groups} does not divide {what}={channels}")
+    out_dtype = accumulator(dtype, out_dtype)
+    rank = len(extents)
+    group_in, group_out = in_channels // (groups or 1), out_channels // (groups or 1)
+    inputs = te.placeholder((batch, *extents, in_channels), dtype, "inputs")
+    weight = te.placeholder((*[kernel_size] * rank, group_in, out_channels), dtype, "weight")
+    padded = pad(inputs, (0, *[padding] * rank, 0))
+    outs = [output_extent(name, e, kernel_size, stride, padding, dilation) for e in extents]
+    spatial_names = "dhw"[-rank:] if rank > 1 else "l"
+    window = [te.reduce_axis((0, kernel_size), f"r{letter}") for letter in spatial_names]
+    rc = te.reduce_axis((0, group_in), "rc")
+
+    def multiply_and_sum(*position: Any) -> Any:
+        n, *spatial, co = position
+        read = [x * stride + r * dilation for x, r in zip(spatial, window, strict=True)]
+        channel = rc if groups is None else co // group_out * group_in + rc
+        value = padded[(n, *read, channel)]
+        factor = weight[(*window, rc, co)]
+        return te.sum(value.astype(out_dtype) * factor.astype(out_dtype), axis=[*window, rc])
+
+    output = te.compute(
+        (batch, *outs, out_channels),
+        multiply_and_sum,
+        name=f"conv{rank}d",
+        varargs_names=["n", *spatial_names, "co"],
+    )
+    return [inputs, weight, output]
+
+
+def pad(inputs: te.Tensor, before_and_after: Sequence[int]) -> te.Tensor:
+    """A copy of ``inputs`` with this many zeros on both sides of each dimension."""
+    shape = [int(extent) for extent in inputs.shape]
+
+    def value(*position: Any) -> Any:
+        read = [x - p if p else x for x, p in zip(position, before_and_after, strict=True)]
+        inside = [
+            condition
+            for x, p, extent in zip(position, before_and_after, shape, strict=True)
+            if p
+            for condition in (x >= p, x < extent + p)
+        ]
+        if not inside:
+            return inputs[tuple(read)]
+        return te.if_then_else(te.all(*inside), inputs[tuple(read)], te.const(0, inputs.dtype))
+
+    padded_shape = [e + 2 * p for e, p in zip(shape, before_and_after, strict=True)]
+    return te.compute(padded_shape, value, name="padded")
+
+
+def output_extent(
+    name: str, extent: int, kernel_size: int, stride: int, padding: int, dilation: int = 1
+) -> int:
+    """Extent of a convolution's output; WorkloadError when the window is wider than the input."""
+    room = extent + 2 * padding - dilation * (kernel_size - 1) - 1
+    if room < 0:
+        raise WorkloadError(
+            f"{name}: a window of kernel_size={kernel_size} (dilation {dilation}) does not fit in "
+            f"an input of {extent} with padding={padding}; the output would be empty"
+        )
+    return room // stride + 1
+
+
+def accumulator(dtype: str, out_dtype: str | None) -> str:
+    """The dtype to sum products in: ``out_dtype``, or int32 for integers, else ``dtype``."""
+    chosen = out_dtype or ("int32" if dtype.startswith("int") else dtype)
+    if chosen.startswith("int") != dtype.startswith("int"):
+        raise WorkloadError(
+            f"dtype={dtype!r} with out_dtype={chosen!r}: sum integers in integers, floats in floats"
+        )
+    return chosen

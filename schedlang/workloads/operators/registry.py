@@ -1,0 +1,131 @@
+"""Operators by name: ``operator`` turns a TE definition into a checked workload factory."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import operator as operators
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+from schedlang.errors import WorkloadError
+from schedlang.workloads.construct import from_te
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm import te
+
+P = ParamSpec("P")
+
+FLOAT_DTYPES = ("float16", "float32", "float64")
+CONTRACTION_DTYPES = (*FLOAT_DTYPES, "int8")
+
+_factories: dict[str, Callable[..., Workload]] = {}
+_long_names: dict[str, str] = {}
+
+
+def operator(
+    name: str, long_name: str, dtypes: Sequence[str] = FLOAT_DTYPES
+) -> Callable[[Callable[P, list[te.Tensor]]], Callable[P, Workload]]:
+    """Register a function that returns the tensors of an operator; it becomes a workload factory.
+
+    The factory checks every parameter before it defines anything: dtypes against ``dtypes``,
+    ``padding`` as an integer of at least 0 and all others as integers of at least 1. Positional
+    parameters are the shape and always show in ``Workload.source``; keyword-only parameters show
+    when they are not the default.
+    """
+
+    def register(define: Callable[P, list[te.Tensor]]) -> Callable[P, Workload]:
+        signature = inspect.signature(define)
+
+        @functools.wraps(define)
+        def build(*args: P.args, **kwargs: P.kwargs) -> Workload:
+            values = _bind(name, signature, args, kwargs)
+            for parameter, value in values.items():
+                values[parameter] = _check(name, parameter, value, dtypes)
+            return from_te(
+                define(**values),  # type: ignore[call-arg]
+                name=name,
+                source=_source(name, signature, values),
+            )
+
+        build.__annotations__ = {**define.__annotations__, "return": "Workload"}
+        _factories[name] = build
+        _long_names[long_name] = name
+        return build
+
+    return register
+
+
+def get(name: str, **parameters: Any) -> Workload:
+    """The operator ``name`` (``"GMM"``, ``"conv2d"``, ...) with these parameters.
+
+    Raises ``WorkloadError`` for an unknown name, listing the known ones, and for bad parameters.
+    """
+    return factory(name)(**parameters)
+
+
+def factory(name: str) -> Callable[..., Workload]:
+    """The function that makes the operator ``name``; either of its names will do."""
+    found = _factories.get(_long_names.get(name, name))
+    if found is None:
+        known = [*_factories, *_long_names]
+        close = difflib.get_close_matches(str(name), known, n=1) or [
+            other for other in known if other.lower() == str(name).lower()
+        ]
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        pairs = ", ".join(
+            short if short == long else f"{short} ({long})" for long, short in _long_names.items()
+        )
+        raise WorkloadError(f"no operator {name!r}{hint} Known: {pairs}")
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """The short names of all operators in alphabetical order, the paper's (A.2) first."""
+    return tuple(sorted(_factories))
+
+
+def _bind(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise WorkloadError(
+            f"{name}: {error}; it takes {', '.join(signature.parameters)}"
+        ) from None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _check(name: str, parameter: str, value: Any, dtypes: Sequence[str]) -> Any:
+    if parameter.endswith("dtype"):
+        allowed = dtypes if parameter == "dtype" else (*dtypes, "int32")
+        if value not in allowed and not (parameter == "out_dtype" and value is None):
+            raise WorkloadError(
+                f"{name}: {parameter} must be one of {', '.join(allowed)}, not {value!r}"
+            )
+        return value
+    least = 0 if parameter == "padding" else 1
+    try:
+        number = None if isinstance(value, bool) else operators.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise WorkloadError(
+            f"{name}: {parameter} must be an integer, not {value!r} ({type(value).__name__})"
+        )
+    if number < least:
+        raise WorkloadError(f"{name}: {parameter} must be at least {least}, not {number}")
+    return number
+
+
+def _source(name: str, signature: inspect.Signature, values: dict[str, Any]) -> str:
+    shown = [
+        f"{parameter}={values[parameter]!r}"
+        for parameter, declared in signature.parameters.items()
+        if declared.kind is not declared.KEYWORD_ONLY or values[parameter] != declared.default
+    ]
+    return f"sl.workloads.{name}({', '.join(shown)})"

@@ -1,0 +1,111 @@
+"""Transposed and capsule convolutions, channels last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te
+
+from schedlang.errors import WorkloadError
+from schedlang.workloads.operators.convolution import accumulator, output_extent, pad
+from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
+
+
+@operator("T2D", "conv2d_transpose", CONTRACTION_DTYPES)
+def T2D(
+    height: int = 4,
+    width: int = 4,
+    in_channels: int = 512,
+    out_channels: int = 256,
+    kernel_size: int = 4,
+    stride: int = 2,
+    padding: int = 1,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """Transposed 2-D convolution: in (n, h, w, ci), weight (kh, kw, ci, co), out (n, oh, ow, co).
+
+    The zeros between input elements stay inside the sum, so that unrolling can drop their products.
+    """
+    border = kernel_size - 1 - padding
+    outs = [(extent - 1) * stride - 2 * padding + kernel_size for extent in (height, width)]
+    if border < 0 or min(outs) < 1:
+        raise WorkloadError(
+            f"T2D: padding={padding} is too wide for kernel_size={kernel_size}; "
+            "it must be less than kernel_size and leave a non-empty output"
+        )
+    out_dtype = accumulator(dtype, out_dtype)
+    inputs = te.placeholder((batch, height, width, in_channels), dtype, "inputs")
+    weight = te.placeholder((kernel_size, kernel_size, in_channels, out_channels), dtype, "weight")
+    around = (border + stride - 1) // stride
+    skipped = (stride - border % stride) % stride  # zeros that rounding `around` up has added
+    padded = pad(inputs, (0, around, around, 0))
+    rh = te.reduce_axis((0, kernel_size), "rh")
+    rw = te.reduce_axis((0, kernel_size), "rw")
+    rc = te.reduce_axis((0, in_channels), "rc")
+
+    def spread(n: Any, h: Any, w: Any, c: Any) -> Any:
+        if stride == 1:
+            return padded[n, h, w, c]
+        on_grid = te.all(te.indexmod(h, stride).equal(0), te.indexmod(w, stride).equal(0))
+        value = padded[n, te.indexdiv(h, stride), te.indexdiv(w, stride), c]
+        return te.if_then_else(on_grid, value, te.const(0, dtype))
+
+    output = te.compute(
+        (batch, *outs, out_channels),
+        lambda n, h, w, co: te.sum(
+            spread(n, h + rh + skipped, w + rw + skipped, rc).astype(out_dtype)
+            * weight[kernel_size - 1 - rh, kernel_size - 1 - rw, rc, co].astype(out_dtype),
+            axis=[rh, rw, rc],
+        ),
+        name="conv2d_transpose",
+    )
+    return [inputs, weight, output]
+
+
+@operator("CAP", "capsule_conv2d", CONTRACTION_DTYPES)
+def CAP(
+    height: int = 16,
+    width: int = 16,
+    in_channels: int = 32,
+    out_channels: int = 32,
+    kernel_size: int = 3,
+    stride: int = 2,
+    padding: int = 1,
+    capsule_size: int = 4,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """2-D convolution whose elements are ``capsule_size`` square matrices, multiplied as such.
+
+    in (n, h, w, i, k, ci), weight (kh, kw, k, j, ci, co), out (n, oh, ow, i, j, co). A.2 does not
+    list this operator; the default shape is the first of TVM's test-suite.
+    """
+    out_dtype = accumulator(dtype, out_dtype)
+    size = capsule_size
+    inputs = te.placeholder((batch, height, width, size, size, in_channels), dtype, "inputs")
+    weight = te.placeholder(
+        (kernel_size, kernel_size, size, size, in_channels, out_channels), dtype, "weight"
+    )
+    padded = pad(inputs, (0, padding, padding, 0, 0, 0))
+    out_h, out_w = (
+        output_extent("CAP", extent, kernel_size, stride, padding) for extent in (height, width)
+    )
+    rh = te.reduce_axis((0, kernel_size), "rh")
+    rw = te.reduce_axis((0, kernel_size), "rw")
+    rk = te.reduce_axis((0, size), "rk")
+    rc = te.reduce_axis((0, in_channels), "rc")
+    output = te.compute(
+        (batch, out_h, out_w, size, size, out_channels),
+        lambda n, h, w, i, j, co: te.sum(
+            padded[n, h * stride + rh, w * stride + rw, i, rk, rc].astype(out_dtype)
+            * weight[rh, rw, rk, j, rc, co].astype(out_dtype),
+            axis=[rh, rw, rk, rc],
+        ),
+        name="capsule_conv2d",
+    )
+    return [inputs, weight, output]

@@ -1,0 +1,201 @@
+"""Workloads: tensor programs before scheduling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from schedlang.errors import WorkloadError
+from schedlang.tvm import program
+from schedlang.workloads.keys.structure import Structure, structure_of
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.tirx.function import PrimFunc
+
+Role = Literal["input", "output", "inout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One tensor that the caller passes.
+
+    Attributes
+    ----------
+    name: its name in the program.
+    shape: extents in elements; ``()`` for a 0-d tensor.
+    dtype: element type as TVM writes it, such as ``"float32"``.
+    role: ``"output"`` when the program writes it, ``"inout"`` when it may also read what the caller
+        put there, else ``"input"``. Elements of an output that no block writes stay as they were.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """A tensor program before scheduling: one function with static shapes, and what identifies it.
+
+    Two workloads are equal when their programs are structurally equal; names of variables, buffers
+    and blocks, ``name`` and ``source`` do not count. Make one with ``schedlang.workloads``.
+
+    Attributes
+    ----------
+    mod: an IRModule whose only function is a schedulable PrimFunc named ``main``. The function that
+        is given is renamed; its attributes are kept, those of its module are not.
+    name: a short name for people.
+    source: a Python expression that makes it again, or ``""`` when it was made from a program.
+    key: 16 hex digits, equal for equal workloads, the same in every process.
+    args: the tensors of one call, in order.
+    flops: arithmetic operations of one call; a multiply-add is two, moving data is none.
+
+    Raises ``WorkloadError`` when ``mod`` cannot be scheduled and measured; the message says why.
+    """
+
+    mod: IRModule = field(repr=False)
+    name: str
+    source: str = ""
+    key: str = field(init=False, repr=False)
+    args: tuple[Argument, ...] = field(init=False, repr=False)
+    flops: float = field(init=False, repr=False)
+    _structure: Structure | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        functions = program.named_functions(self.mod)
+        if len(functions) != 1:
+            raise WorkloadError(
+                f"workload {self.name!r}: a workload is one PrimFunc, and this module has "
+                f"{len(functions)}; choose one with from_module(mod, function=...)"
+            )
+        func = next(iter(functions.values()))
+        mod = program.as_main(func)
+        args = _check(self.name, func)
+        object.__setattr__(self, "mod", mod)
+        object.__setattr__(self, "key", program.structural_key(mod))
+        object.__setattr__(self, "args", args)
+        object.__setattr__(self, "flops", program.estimate_flops(mod))
+
+    @property
+    def structure(self) -> Structure:
+        """Its structural keys, and the canonical order of its arguments; computed once."""
+        if self._structure is None:
+            object.__setattr__(self, "_structure", structure_of(self.mod))
+        assert self._structure is not None
+        return self._structure
+
+    @property
+    def exact_key(self) -> str:
+        """Equal for programs that compute the same function: see ``workloads.keys``.
+
+        Names, the order of arguments and of free axes, unit loops and dimensions, and the order of
+        the operands of commutative operators do not count. The arguments are in canonical order
+        (``structure.parameters``), and the functions equal up to what ``min`` and ``max`` return
+        for NaN and for zeros of both signs.
+        """
+        return self.structure.exact
+
+    @property
+    def family_key(self) -> str:
+        """Equal for programs with the same loops, whose operators run on the same units: they may
+        share schedules, and compute different functions.
+        """
+        return self.structure.family
+
+    @property
+    def function_name(self) -> str:
+        """The name of the function in ``mod``: always ``"main"``."""
+        return program.MAIN
+
+    @property
+    def func(self) -> PrimFunc:
+        """The program itself."""
+        return self.mod[program.MAIN]
+
+    def script(self) -> str:
+        """The program as TVMScript; ``from_script`` reads it back."""
+        return str(self.mod.script())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Workload):
+            return NotImplemented
+        return self.key == other.key and program.structurally_equal(self.mod, other.mod)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __str__(self) -> str:
+        return self.source or self.script()
+
+
+def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:
+    """The arguments of ``func``; raises WorkloadError unless it is schedulable and all static."""
+    where = f"workload {name!r}"
+    if not program.block_realizes(func):
+        raise WorkloadError(
+            f"{where}: it has no blocks below its root, so there is nothing to schedule; write it "
+            "with @T.prim_func(s_tir=True) and put each computation in a `with T.sblock(...)`, "
+            "or make it from te.compute with from_te"
+        )
+    parameters = program.parameters(func)
+    roles = program.parameter_roles(func)
+    arguments = tuple(
+        Argument(p.name, _static_shape(where, p), p.dtype, role)  # type: ignore[arg-type]
+        for p, role in zip(parameters, roles, strict=True)
+    )
+    if not any(argument.role != "input" for argument in arguments):
+        raise WorkloadError(
+            f"{where}: it writes none of its arguments, so it computes nothing a caller can see; "
+            "add the result to the parameters"
+        )
+    for buffer, shape in program.intermediate_shapes(func):
+        for axis, extent in enumerate(shape):
+            _check_extent(f"{where}: intermediate buffer {buffer!r}", axis, extent)
+    for loop, extent in program.loop_extents(func):
+        if isinstance(extent, int) and extent <= 0:
+            raise WorkloadError(
+                f"{where}: loop {loop!r} runs {extent} times, so there is nothing to tile; "
+                "leave out programs on empty tensors"
+            )
+    return arguments
+
+
+def _static_shape(where: str, parameter: program.Parameter) -> tuple[int, ...]:
+    what = f"{where}: argument {parameter.name!r}"
+    if parameter.kind == "pointer":
+        raise WorkloadError(
+            f"{what} is a bare handle without a shape; give it one with "
+            "T.match_buffer(handle, shape, dtype) or T.Buffer(shape, dtype)"
+        )
+    if parameter.kind == "scalar":
+        raise WorkloadError(
+            f"{what} is a scalar ({parameter.dtype}); fix its value with "
+            "func.specialize({param: value}), or pass it as a tensor of shape (1,)"
+        )
+    shape = tuple(_check_extent(what, axis, extent) for axis, extent in enumerate(parameter.shape))
+    if not parameter.compact:
+        raise WorkloadError(
+            f"{what} has strides or an offset; only compact row-major tensors can be measured: "
+            "copy it to a compact tensor before the call"
+        )
+    if parameter.scope != "global":
+        raise WorkloadError(
+            f"{what} lives in scope {parameter.scope!r}; a caller can pass only 'global' tensors: "
+            "allocate it inside the function with T.sblock_alloc_buffer"
+        )
+    return shape
+
+
+def _check_extent(what: str, axis: int, extent: int | str) -> int:
+    if isinstance(extent, str):
+        raise WorkloadError(
+            f"{what} has the symbolic extent {extent} in dimension {axis}; a workload is static: "
+            "fix it with func.specialize(...), and make one workload for each size"
+        )
+    if extent <= 0:
+        raise WorkloadError(
+            f"{what} has extent {extent} in dimension {axis}; every extent must be at least 1"
+        )
+    return extent

@@ -1,0 +1,1 @@
+"""Cost models, and how they are taught."""

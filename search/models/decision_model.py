@@ -1,0 +1,127 @@
+"""A model on the decisions themselves: it ranks candidates before their programs are built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import mul
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedlang.distributions.base import Decision
+from schedlang.language.trace import Trace
+from schedlang.search.models.cost_model import Scores
+from schedlang.search.models.lightgbm_trees import grow_trees
+
+if TYPE_CHECKING:
+    import lightgbm
+
+ROUNDS = 120
+LEAST_WEIGHT = 0.2
+"""Weight of a candidate that failed or is very slow; the best has weight 1."""
+
+_SETTINGS = {"num_leaves": 6, "learning_rate": 0.08, "feature_fraction": 0.5}
+_MISSING = float("nan")
+
+
+def site_values(trace: Trace) -> dict[str, Decision]:
+    """What was drawn at each site of a trace, and the number of the option at each choice."""
+    return {i.site: i.decision for i in trace.instructions if i.site}
+
+
+class DecisionModel:
+    """LightGBM trees on the decisions of candidates of one space and one workload.
+
+    A candidate is a mapping as ``site_values`` gives it. It becomes a row with a column for each
+    int of each site, and for a tuple the products of its last two, three, ... ints: of tile sizes
+    these are the extents of the inner tiles, and with them it ranks better. Sites are those met in
+    training. Where a candidate lacks one, because it takes another sketch, its columns are missing
+    values.
+
+    The loss is that of ``GradientBoosting``: weighted squared error of the throughput over that of
+    the best. Every update trains afresh on all that it was told, and depends on nothing but that,
+    its order and the seed.
+
+    Parameters
+    ----------
+    seed: of the choice of columns for each tree.
+    rounds: number of trees.
+    """
+
+    name = "decisions"
+
+    def __init__(self, seed: int = 0, rounds: int = ROUNDS) -> None:
+        self._settings = {**_SETTINGS, "seed": seed}
+        self._rounds = rounds
+        self._candidates: list[Mapping[str, Decision]] = []
+        self._latencies: list[float | None] = []
+        self._columns: dict[str, tuple[int, int]] = {}
+        self._width = 0
+        self._trees: lightgbm.Booster | None = None
+        self._start = 0.0
+
+    @property
+    def trained(self) -> bool:
+        """Whether its predictions rest on measurements."""
+        return self._trees is not None
+
+    def update(
+        self, candidates: Sequence[Mapping[str, Decision]], latencies: Sequence[float | None]
+    ) -> None:
+        """Learn from measured candidates, besides all those before.
+
+        ``latencies`` are in seconds, None for one that failed; ValueError unless they are as many.
+        """
+        if len(candidates) != len(latencies):
+            raise ValueError(f"{len(latencies)} latencies for {len(candidates)} candidates")
+        for candidate in candidates:
+            for site, decision in candidate.items():
+                self._give_columns(site, decision)
+        self._candidates += candidates
+        self._latencies += latencies
+        if candidates and any(latency is not None for latency in self._latencies):
+            self._train()
+
+    def _give_columns(self, site: str, decision: Decision) -> None:
+        length = len(decision) if isinstance(decision, tuple) else 1
+        if length > self._columns.get(site, (0, 0))[1]:
+            # A site whose tuples get longer leaves its old columns: they have no values any more.
+            self._columns[site] = (self._width, length)
+            self._width += max(2 * length - 1, 1)
+
+    def _train(self) -> None:
+        times = np.array([np.inf if t is None else t for t in self._latencies])
+        target = times.min() / times
+        weight = np.maximum(target, LEAST_WEIGHT)
+        self._start = float(np.average(target, weights=weight))
+
+        def derivatives(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+            return 2 * weight * (scores + self._start - target), 2 * weight
+
+        rows = self._encode(self._candidates)
+        self._trees = grow_trees(rows, self._rounds, self._settings, derivatives)
+
+    def predict(self, candidates: Sequence[Mapping[str, Decision]]) -> Scores:
+        """One score a candidate, (candidates,), higher is faster, as a ``CostModel`` gives it."""
+        if self._trees is None or not candidates:
+            return np.zeros(len(candidates))
+        scores = self._trees.predict(self._encode(candidates), num_threads=1)
+        return self._start + np.asarray(scores, dtype=np.float64)
+
+    def _encode(self, candidates: Sequence[Mapping[str, Decision]]) -> NDArray[np.float64]:
+        """One row a candidate, (candidates, columns)."""
+        columns, empty = self._columns, [_MISSING] * self._width
+        rows = []
+        for candidate in candidates:
+            row = empty.copy()
+            for site, decision in candidate.items():
+                start, length = columns.get(site, (0, 0))
+                known = decision[:length] if isinstance(decision, tuple) else (decision,)[:length]
+                row[start : start + len(known)] = known
+                if len(known) > 1:
+                    products = list(accumulate(reversed(known), mul))[1:]
+                    row[start + length : start + length + len(products)] = products
+            rows.append(row)
+        return np.array(rows)

@@ -1,0 +1,177 @@
+"""The learned cost model: gradient boosted trees on statements, summed up (Ansor, section 5.2)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedlang.search.models.cost_model import (
+    CostModelError,
+    Example,
+    Scores,
+    read_document,
+    throughputs,
+)
+from schedlang.search.models.lightgbm_trees import grow_trees, read_trees, write_trees
+from schedlang.tvm.analysis.features import COLUMNS, Features
+
+if TYPE_CHECKING:
+    import lightgbm
+
+ROUNDS = 120
+LEAST_WEIGHT = 0.2
+"""Weight of a program that failed or is very slow; the best of a workload has weight 1."""
+OTHERS_SHARE = 0.25
+"""All programs of other workloads together weigh at most this part of those of the present one."""
+
+# Random thresholds, few leaves: of what was tried these rank best after 32 to 128 programs.
+_SETTINGS = {
+    "num_leaves": 6,
+    "learning_rate": 0.08,
+    "feature_fraction": 0.3,
+    "extra_trees": True,
+}
+_STORED = "<f4"
+
+
+class GradientBoosting:
+    """LightGBM trees that score a statement; a program's score is the sum over its statements.
+
+    The loss of a program is w (score - y)^2 with y its throughput over that of the best program of
+    its workload, 0 if it failed, and weight w = max(y, ``LEAST_WEIGHT``): fast programs matter
+    most. Every update trains afresh on all examples, which takes some 20 ms for 200 programs, and
+    ranks better than going on with old trees: what they learned rests on an old best. The trees
+    depend on the updates and the seed alone.
+
+    The workload of the last update is taken for the present one. Programs of others help at the
+    start and would be in the way later: together they weigh at most ``OTHERS_SHARE`` of those of
+    the present one. After an update with several workloads, as in pre-training, all weigh the same.
+
+    Parameters
+    ----------
+    seed: of the choice of columns for each tree.
+    rounds: number of trees.
+    """
+
+    name = "gradient_boosting"
+
+    def __init__(self, seed: int = 0, rounds: int = ROUNDS) -> None:
+        self._settings = {**_SETTINGS, "seed": seed}
+        self._rounds = rounds
+        self._examples: list[Example] = []
+        self._trees: lightgbm.Booster | None = None
+        self._start = 0.0
+        self._present: str | None = None
+
+    @property
+    def trained(self) -> bool:
+        return self._trees is not None
+
+    def update(self, examples: Sequence[Example]) -> None:
+        """Learn from new examples, besides all those before; until one works nothing is learned."""
+        if not examples:
+            return
+        self._examples += examples
+        keys = {example.workload_key for example in examples}
+        self._present = keys.pop() if len(keys) == 1 else None
+        if any(example.latency is not None for example in self._examples):
+            self._train()
+
+    def _train(self) -> None:
+        target = throughputs(self._examples)
+        weight = self._weights(target)
+        counts, program, rows = _stacked([example.features for example in self._examples])
+        # Its weighted mean is the score of a program that nothing is known about.
+        self._start = float(np.average(target, weights=weight))
+        missing = target - self._start
+        # The rows of one program share its error, so the second derivatives are 2w for every pair
+        # of them. Trees know only the diagonal: with the sum of a row there no step is too long.
+        hessian = (2 * weight * counts)[program]
+
+        def derivatives(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+            error = np.bincount(program, scores, len(target)) - missing
+            return (2 * weight * error)[program], hessian
+
+        self._trees = grow_trees(rows, self._rounds, self._settings, derivatives)
+
+    def _weights(self, target: Scores) -> Scores:
+        weights = np.maximum(target, LEAST_WEIGHT)
+        present = np.array([e.workload_key == self._present for e in self._examples])
+        if present.any() and not present.all():
+            share = OTHERS_SHARE * weights[present].sum() / weights[~present].sum()
+            weights[~present] *= min(share, 1.0)
+        return weights
+
+    def predict(self, features: Sequence[Features]) -> Scores:
+        counts, program, rows = _stacked(features)
+        if self._trees is None:
+            return np.zeros(len(counts))
+        scores = self._trees.predict(rows, num_threads=1) if len(rows) else np.zeros(0)
+        return self._start + np.bincount(program, scores, len(counts)).astype(np.float64)
+
+    def save(self) -> str:
+        """The trees as LightGBM's text, and the examples that the next update needs; JSON."""
+        counts, _, rows = _stacked([example.features for example in self._examples])
+        packed = zlib.compress(rows.astype(_STORED).tobytes())
+        return json.dumps(
+            {
+                "model": self.name,
+                "trees": None if self._trees is None else write_trees(self._trees),
+                "start": self._start,
+                "present": self._present,
+                "statements": counts.tolist(),
+                "latencies": [example.latency for example in self._examples],
+                "workloads": [example.workload_key for example in self._examples],
+                "features": base64.b64encode(packed).decode("ascii"),
+            }
+        )
+
+    def load(self, text: str) -> None:
+        stored = read_document(
+            text,
+            self.name,
+            *("trees", "start", "present", "statements", "latencies", "workloads", "features"),
+        )
+        try:
+            counts = [int(count) for count in stored["statements"]]
+            tables = _unpack(stored["features"], counts)
+            examples = [
+                Example(table, None if latency is None else float(latency), str(key))
+                for table, latency, key in zip(
+                    tables, stored["latencies"], stored["workloads"], strict=True
+                )
+            ]
+            start = float(stored["start"])
+            present = None if stored["present"] is None else str(stored["present"])
+        except (TypeError, ValueError, binascii.Error, zlib.error) as error:
+            raise CostModelError(f"the examples of a stored model are broken: {error}") from None
+        self._trees = None if stored["trees"] is None else read_trees(stored["trees"], COLUMNS)
+        self._examples, self._start, self._present = examples, start, present
+
+
+def _stacked(
+    tables: Sequence[Features],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Features]:
+    """Rows of each program, the number of the program of each row, and all rows, (rows, 164)."""
+    counts = np.array([len(table) for table in tables], dtype=np.int64)
+    rows = np.concatenate([np.empty((0, COLUMNS), np.float32), *tables])
+    return counts, np.repeat(np.arange(len(counts)), counts), rows
+
+
+def _unpack(text: str, counts: Sequence[int]) -> list[Features]:
+    expected = sum(counts) * COLUMNS * np.dtype(_STORED).itemsize
+    reader = zlib.decompressobj()
+    content = reader.decompress(base64.b64decode(text, validate=True), expected + 1)
+    if len(content) != expected or min(counts, default=0) < 0:
+        raise ValueError(f"{len(content)} bytes of features, not {expected}")
+    rows = np.frombuffer(content, _STORED).astype(np.float32).reshape(-1, COLUMNS)
+    ends = list(accumulate(counts))
+    return [rows[end - count : end] for end, count in zip(ends, counts, strict=True)]

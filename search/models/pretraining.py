@@ -1,0 +1,134 @@
+"""Teaching a cost model what a database of records holds, before the first measurement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedlang.database import Database, Record
+from schedlang.database.programs import stored_workload
+from schedlang.errors import InvalidTrace, TraceFormatError
+from schedlang.language.trace import Trace
+from schedlang.search.models.cost_model import CostModel, Example
+from schedlang.tvm.analysis.features import statement_features
+from schedlang.workloads.workload import Workload
+
+# So many times the limit are read at once; of more, some are looked up.
+_FEW = 8
+# Programs that are held at a time.
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """What a model was taught.
+
+    Attributes
+    ----------
+    learned: how many records.
+    skipped: how many were left out, by reason.
+    """
+
+    learned: int
+    skipped: Mapping[str, int]
+
+    def __str__(self) -> str:
+        left_out = "".join(f", {count} skipped: {why}" for why, count in self.skipped.items())
+        return f"{self.learned} records learned{left_out}"
+
+
+def pretrain(
+    model: CostModel,
+    database: Database,
+    *,
+    target_key: str | None = None,
+    workloads: Collection[str] | None = None,
+    limit: int | None = None,
+    newest: int | None = None,
+    threads: int = 1,
+) -> Pretraining:
+    """Update ``model`` once with the records of a database, oldest first.
+
+    Every record's trace is applied again, to the workload that the database keeps, for the features
+    of its program: some 5 to 20 ms a record. What cannot be applied is left out and counted: its
+    workload is missing, its trace cannot be read, or no longer fits modules that have changed.
+
+    Parameters
+    ----------
+    target_key: of the machine whose records are wanted. By default those of all machines: for each
+        workload the one with the newest record is taken for the present machine, and the records of
+        others are learned as if they were of other workloads.
+    workloads: keys of those wanted; by default all.
+    limit: of the records of a workload at most so many, evenly spread over their age.
+    newest: records with a larger id are left out.
+    threads: how many programs to extract features from at a time.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}")
+    skipped: Counter[str] = Counter()
+    examples: list[Example] = []
+    for key, name in database.workloads():
+        if workloads is not None and key not in workloads:
+            continue
+        records = _chosen(database, key, target_key, limit, newest)
+        workload = stored_workload(database, key, name) if records else None
+        if workload is None:
+            skipped["unreadable workload"] += len(records)
+            continue
+        for start in range(0, len(records), _BATCH):
+            some = records[start : start + _BATCH]
+            examples += _examples(workload, some, records[-1].target_key, threads, skipped)
+    model.update(examples)
+    return Pretraining(len(examples), {why: n for why, n in sorted(skipped.items()) if n})
+
+
+def _chosen(
+    database: Database, key: str, target_key: str | None, limit: int | None, newest: int | None
+) -> Sequence[Record]:
+    """Records of a workload, oldest first: all, or some that are spread over their age."""
+    if limit is None or newest is None or database.count(key, target_key) <= _FEW * limit:
+        records = database.query(workload_key=key, target_key=target_key)
+        if newest is not None:
+            records = [one for one in records if (one.id or 0) <= newest]
+        return _spread(records, limit)
+    # One at a time, so that a large file is not read as a whole.
+    chosen: dict[int | None, Record] = {}
+    for number in range(limit):
+        found = database.query(key, target_key, limit=1, after=number * newest // limit)
+        chosen |= {one.id: one for one in found if (one.id or 0) <= newest}
+    return list(chosen.values())
+
+
+def _spread(records: Sequence[Record], limit: int | None) -> Sequence[Record]:
+    if limit is None or len(records) <= limit:
+        return records
+    return [records[number * len(records) // limit] for number in range(limit)]
+
+
+def _examples(
+    workload: Workload,
+    records: Sequence[Record],
+    target_key: str,
+    threads: int,
+    skipped: Counter[str],
+) -> Iterator[Example]:
+    """The records whose programs have features."""
+    kept, schedules = [], []
+    for record in records:
+        try:
+            schedules.append(Trace.from_json(record.trace_json, workload).replay())
+            kept.append(record)
+        except TraceFormatError:
+            skipped["unreadable trace"] += 1
+        except InvalidTrace:
+            skipped["no longer applicable"] += 1
+    found = statement_features([schedule.raw for schedule in schedules], threads)
+    for record, features in zip(kept, found, strict=True):
+        if features is None:
+            skipped["no features"] += 1
+            continue
+        key = workload.key
+        if record.target_key != target_key:
+            key += f"@{record.target_key}"
+        yield Example(features, record.latency if record.ok else None, key)

@@ -1,0 +1,57 @@
+"""The searches by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from schedlang.search.coordinate_descent import CoordinateDescent
+from schedlang.search.evolutionary import Evolutionary
+from schedlang.search.explore_exploit import SETTINGS, ExploreExploit
+from schedlang.search.grid import Grid
+from schedlang.search.random import Random
+from schedlang.search.strategy import Strategy
+from schedlang.search.tree.tree_search import TreeSearch
+from schedlang.spaces.space import Space
+from schedlang.workloads.workload import Workload
+
+MakeStrategy = Callable[[Space, Workload, int], Strategy]
+
+AUTO_FEW = 48
+"""With so many trials or fewer, ``search="auto"`` descends at once."""
+
+AUTO_EXPLORES = 32
+"""With more, or with none given, it explores so many before it descends."""
+
+SEARCHES: Mapping[str, MakeStrategy] = {
+    make.name: make
+    for make in (Random, Grid, Evolutionary, CoordinateDescent, ExploreExploit, TreeSearch)
+}
+
+
+def make_search(
+    name: str, space: Space, workload: Workload, seed: int, trials: int | None = None
+) -> Strategy:
+    """The search called ``name``, for so many trials if that is known; ValueError for others.
+
+    Names are ``"auto"``, those of ``SEARCHES``, and the ``SETTINGS`` of ``ExploreExploit``.
+
+    ``"auto"`` is what measured best: coordinate descent with up to ``AUTO_FEW`` trials; with more,
+    evolutionary search for ``AUTO_EXPLORES`` and then descent from the best of its sketches.
+    ``"explore_exploit"`` explores for the largest of the paper's K = 25, 100 and 300 that leaves
+    half of the trials or more to the descent.
+    """
+    if name == "auto":
+        if trials is not None and trials <= AUTO_FEW:
+            return CoordinateDescent(space, workload, seed)
+        return ExploreExploit(space, workload, seed, switch_after=AUTO_EXPLORES)
+    if name in SETTINGS:
+        return ExploreExploit.setting(name)(space, workload, seed)
+    make = SEARCHES.get(name)
+    if make is None:
+        known = ", ".join(["auto", *SEARCHES, *SETTINGS])
+        raise ValueError(f"search={name!r}; known: {known}, or give a Strategy")
+    if make is ExploreExploit and trials is not None:
+        fitting = [k for k in SETTINGS.values() if 2 * k <= trials]
+        switch_after = max(fitting, default=max(1, trials // 2))
+        return ExploreExploit(space, workload, seed, switch_after=switch_after)
+    return make(space, workload, seed)

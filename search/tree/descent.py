@@ -1,0 +1,159 @@
+"""One descent of a tree search: answers a program's sites by the tree, and below it by rollout."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.distributions import Categorical, Distribution
+from schedlang.distributions.base import Decision
+from schedlang.instructions.choices import plain_decision
+from schedlang.search.tree.selection import Selection
+from schedlang.search.tree.tree import Node
+
+# Draws for a value that was not tried yet, before it is taken from the front of the support.
+_DRAWS = 20
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Draws what the tree does not say.
+
+    Attributes
+    ----------
+    rng: of the draws.
+    favourite: decisions of the best program so far, by site.
+    follow: probability that a site takes the favourite's decision, if it is possible there.
+    alone: the tree is asked only where all that is drawn was proposed before.
+    """
+
+    rng: random.Random
+    favourite: Mapping[str, Any]
+    follow: float
+    alone: bool = False
+
+    def draw(self, site: str, distribution: Distribution) -> Decision:
+        """The favourite's decision, or one drawn from the prior."""
+        followed = self.rng.random() < self.follow and site in self.favourite
+        if followed and distribution.permits(self.favourite[site]):
+            value: Decision = self.favourite[site]
+            return value
+        drawn: Decision = plain_decision(distribution.sample(self.rng))
+        return drawn
+
+    def draw_live(self, site: str, distribution: Distribution, node: Node) -> Decision | None:
+        """A value below which something is left to propose; None if no draw gives one."""
+        for _ in range(_DRAWS):
+            value = self.draw(site, distribution)
+            child = node.children.get(value)
+            if child is None or not child.used_up:
+                return value
+        return None
+
+    def draw_new(self, site: str, distribution: Distribution, tried: Mapping[Any, Node]) -> Any:
+        """A value that was not tried; there must be one."""
+        for _ in range(_DRAWS):
+            value = self.draw(site, distribution)
+            if value not in tried:
+                return value
+        return next(value for value in distribution.support() if value not in tried)
+
+
+class Walk:
+    """Decides one run of a space's program; the tree learns of it when it is committed.
+
+    Choices that are rolled back stay in the tree as dead ends, and the program goes on at the
+    ``rejoined`` node of the first of them.
+    """
+
+    def __init__(self, root: Node, selection: Selection, rollout: Rollout) -> None:
+        self._root = root
+        self._selection = selection
+        self._rollout = rollout
+        self._node: Node | None = root  # None below the tree
+        self._visited: list[Node | None] = []
+        self._taken: list[tuple[Decision, Distribution]] = []
+        self._rollbacks: list[tuple[int, int]] = []  # from which site on, after how many
+        self._standing: list[int] = []
+        self._forced: list[Decision] = []
+
+    # -- the decider -----------------------------------------------------------------------------
+
+    def decide(self, site: str, distribution: Distribution) -> Any:
+        return self._take(site, distribution)
+
+    def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
+        self._standing.append(len(self._taken))
+        number = self._take(site, distribution)
+        assert isinstance(number, int)
+        return number
+
+    def undone(self, count: int) -> None:
+        """Go on where all go on whose choices were rolled back here."""
+        if count:
+            first = self._standing[-count]
+            del self._standing[-count:]
+            self._rollbacks.append((first, len(self._taken)))
+            start = self._visited[first]
+            self._node = None if start is None else start.rejoined
+
+    def _take(self, site: str, distribution: Distribution) -> Decision:
+        node = self._node
+        if self._forced:
+            value = self._forced.pop(0)
+        elif node is None:
+            value = self._rollout.draw(site, distribution)
+        else:
+            value = self._select(node, site, distribution)
+        self._visited.append(node)
+        self._taken.append((value, distribution))
+        self._node = None if node is None else node.children.get(value)
+        return value
+
+    def _select(self, node: Node, site: str, distribution: Distribution) -> Decision:
+        # Before the first reward the tree says nothing, priors do.
+        if self._rollout.alone or self._root.best == 0:
+            live = self._rollout.draw_live(site, distribution, node)
+            if live is not None:
+                return live
+        way = self._selection.way(node, self._root.best)
+        if way is None:
+            if node.used_up:  # reached over a rollback only: whatever is taken was proposed before
+                return next(iter(node.children))
+            drawn: Decision = self._rollout.draw_new(site, distribution, node.children)
+            return drawn
+        if way.value is not None:
+            return way.value
+        self._forced = list(node.detour[1:])
+        return node.detour[0]
+
+    # -- the tree --------------------------------------------------------------------------------
+
+    def expect(self, score: float) -> None:
+        """Tell the nodes that it came by, and only those, what a cost model expects of it."""
+        for node in (*self._visited, self._node):
+            if node is not None:
+                node.expect(score)
+
+    def commit(self) -> Node:
+        """Add what was taken to the tree, as used up; the node where the run ended."""
+        node = self._root
+        visited: list[Node] = []
+        rollbacks = iter([*self._rollbacks, (0, -1)])
+        first, after = next(rollbacks)
+        for position, (value, distribution) in enumerate(self._taken):
+            node.meet(distribution)
+            visited.append(node)
+            node = node.child(value, math.exp(distribution.log_prob(value)))
+            while after == position + 1:
+                dead_end, start = node, visited[first]
+                node = start.rejoin([value for value, _ in self._taken[first:after]])
+                dead_end.visit(above=start)
+                dead_end.close()
+                first, after = next(rollbacks)
+        node.visit()
+        node.close()
+        return node

@@ -1,0 +1,84 @@
+"""Where a tree search goes on: UCB1 or PUCT over normalised max-Q, and progressive widening."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from schedlang.search.tree.tree import Node
+
+Prior = Literal["none", "distribution", "model"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Chooses between the ways on from a node.
+
+    Attributes
+    ----------
+    exploration: the weight c of the bonus of ways that were visited little.
+    widening: (k, a): a node that was visited n times has at most k * n**a children, as long as one
+        of them is not used up (Coulom 2007; Chaslot et al. 2008).
+    prior: with ``"none"`` the bonus is c * sqrt(ln N / n), for n of N visits (UCB1), and with the
+        others c * P * sqrt(N) / (1 + n), as in AlphaZero's PUCT, but with P the weight of the way
+        over the average of all ways that are left: 1 where all are alike, so that c means the same
+        for a few options and for hundreds. The weight is the probability of the way's value in the
+        space with ``"distribution"``, and with ``"model"`` what the cost model expects below
+        (``Node.expected``).
+    """
+
+    exploration: float
+    widening: tuple[float, float]
+    prior: Prior = "none"
+
+    def __post_init__(self) -> None:
+        factor, exponent = self.widening
+        if not self.exploration >= 0 or not factor > 0 or not 0 <= exponent <= 1:
+            raise ValueError(
+                f"exploration={self.exploration}, widening={self.widening}: give a weight of 0 or "
+                "more, a factor above 0 and an exponent of 0 to 1"
+            )
+        if self.prior not in get_args(Prior):
+            raise ValueError(f"prior={self.prior!r}: give one of {', '.join(get_args(Prior))}")
+
+    def way(self, node: Node, best: float) -> Node | None:
+        """The way on from a node; None for a value that was not tried, or where there is no way.
+
+        ``best`` is the highest reward in the whole tree.
+        """
+        ways = node.ways()
+        if not ways or (node.untried and len(node.children) < self.allowed(node.visits)):
+            return None
+        weights = self._weights(ways)
+        usual = math.fsum(weights) / len(weights)
+        found, _ = max(
+            zip(ways, weights, strict=True),
+            key=lambda one: self.score(one[0], node.visits, best, one[1] / usual),
+        )
+        return found
+
+    def _weights(self, ways: Sequence[Node]) -> list[float]:
+        """What speaks for each way before its rewards do; an average where nothing is expected."""
+        if self.prior != "model":
+            return [way.prior for way in ways]
+        known = [way.expected for way in ways if way.expected is not None]
+        usual = math.fsum(known) / len(known) if known else 1.0
+        return [usual if way.expected is None else way.expected for way in ways]
+
+    def allowed(self, visits: int) -> float:
+        """How many children a node may have after so many visits."""
+        factor, exponent = self.widening
+        return float(factor * max(visits, 1) ** exponent)
+
+    def score(self, way: Node, visits: int, best: float, odds: float) -> float:
+        """What speaks for a way on from a node with so many visits (deplodock part 3).
+
+        The best reward seen on it over the best of all, which is in [0, 1], and the bonus.
+        ``odds`` is its weight over that of an average way.
+        """
+        value = way.best / best if best > 0 else 0.0
+        if self.prior != "none":
+            return value + self.exploration * odds * math.sqrt(visits) / (1 + way.visits)
+        return value + self.exploration * math.sqrt(math.log(visits) / way.visits)

@@ -1,0 +1,1 @@
+"""The CPU of this machine: its space, building and measuring."""

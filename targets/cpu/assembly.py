@@ -1,0 +1,26 @@
+"""Looking at the machine code of a program, also for machines that are not here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from schedlang.targets.cpu.build import BuildError
+from schedlang.targets.measure.fault import describe
+from schedlang.targets.target import Target, as_target
+from schedlang.tvm import codegen
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+
+
+def generate_assembly(mod: IRModule, target: Target | str | Any = "cpu") -> str:
+    """The assembly of ``mod`` compiled for ``target``; nothing of it has to run here.
+
+    Raises ``BuildError``.
+    """
+    tvm_target = as_target(target).tvm_target()
+    try:
+        executable = codegen.compile_program(mod, tvm_target, check_arguments=False)
+        return codegen.assembly(executable)
+    except Exception as error:
+        raise BuildError(describe(error)) from error

@@ -1,0 +1,311 @@
+"""Measuring on the CPU of this machine."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from schedlang.errors import TargetError
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.targets import host
+from schedlang.targets.measure.interleaved import Turns
+from schedlang.targets.measure.reference_timing import time_reference
+from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.measure.verify_policy import Verify, check_verify, verify_factor
+from schedlang.targets.measure.work import Requests, Work
+from schedlang.targets.target import Target, as_target
+from schedlang.targets.worker.build_timeout import Patience
+from schedlang.targets.worker.pool import Reply, Request, Slot, WorkerPool, idle_slots
+from schedlang.targets.worker.start import start_request
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from schedlang.workloads.workload import Workload
+
+_CANDIDATES_A_WORKER = 8
+_MEMORY_PART = 0.8
+_LEAST_MEMORY = 2 << 30
+
+
+class LocalCPU:
+    """Builds and runs candidates in worker processes on this machine.
+
+    Programs are built on all workers at once; then they run one after another in the worker that
+    built them, with every other worker idle, so that builds and measurements never share the
+    machine. A candidate that hangs, crashes or eats memory loses its worker, gets its status, and a
+    new worker takes the place.
+
+    Parameters
+    ----------
+    workload: the program before scheduling; candidates must compute what it computes.
+    target: a Target, its name, or one of TVM's of kind llvm; it must be this machine.
+    workers: number of worker processes; by default the number of cores.
+    build_timeout, run_timeout: seconds; ``run_timeout`` holds for all runs of a candidate together.
+    slow_build: a build is given up when it takes so many times as long as half of those before, and
+        5 seconds: what takes long to compile is too large to be fast. ``math.inf`` for never.
+    memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
+        the memory that is free now, but at least 2 GiB; None for no limit.
+    verify: True compares the results of the first few candidates and of those whose latency is at
+        most 1.2 times the best so far, ``"all"`` of every one, False of none.
+    timing: how often to run a candidate.
+    seed: of the random inputs.
+    recycle_after: a worker is replaced after this many requests, whatever code generation leaks.
+
+    Attributes
+    ----------
+    best_so_far: lowest latency measured, in seconds: what surely is slower is given up early.
+    deadline: of ``time.monotonic``; when it comes ``measure`` stops, whatever runs, and what was
+        not measured gets no measurement. ``reference_latency`` keeps it too.
+    seconds: wall time of ``measure``, by what it did: ``start`` (waiting for workers), ``build``,
+        ``run``.
+
+    Raises ``TargetError`` for a target that this machine is not. ``measure`` raises ``TargetError``
+    when no worker starts and ``WorkloadError`` when the unscheduled program itself fails, and never
+    because of a candidate.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        target: Target | str | Any = "cpu",
+        *,
+        workers: int | None = None,
+        build_timeout: float = 30.0,
+        run_timeout: float = 10.0,
+        slow_build: float = 20.0,
+        memory_bytes: int | Literal["share"] | None = "share",
+        verify: Verify = True,
+        timing: TimingPolicy | None = None,
+        seed: int = 0,
+        recycle_after: int = 2000,
+    ) -> None:
+        check_verify(verify)
+        if workers is not None and workers < 1:
+            raise TargetError(f"workers={workers}; give 1 or more")
+        self.workload = workload
+        self.target = as_target(target)
+        self.target.check_present()
+        self.best_so_far: float | None = None
+        self.deadline = math.inf
+        self.seconds = {"start": 0.0, "build": 0.0, "run": 0.0}
+        self._verify: Verify = verify
+        self._requests = Requests(timing or TimingPolicy(), build_timeout, run_timeout)
+        self._patience = Patience(build_timeout, slow_build)
+        self._recycle_after = recycle_after
+        self._measured = 0
+        self._serials = itertools.count()
+        self._reference_latency = math.nan
+        size = workers or self.target.cores
+        if memory_bytes == "share":
+            memory_bytes = _share_of_memory(size)
+        start = start_request(
+            workload,
+            self.target,
+            seed,
+            reference=verify is not False,
+            memory_bytes=memory_bytes,
+            cpus=list(self.target.cpus),
+        )
+        self._pool = WorkerPool(size, self.target.cores, start, self._check_start)
+
+    @property
+    def key(self) -> str:
+        """Equal for measurers whose latencies compare."""
+        return f"verify={self._verify} {self._requests.timing}"
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        """Yield one measurement for each candidate, in the order in which they finish.
+
+        Nothing runs while the consumer has control, and an abandoned iteration leaves none behind.
+        """
+        pending = deque(Work(candidate, next(self._serials)) for candidate in candidates)
+        try:
+            while pending and not self._late():
+                failed, built = self._build_some(pending)
+                yield from failed
+                yield from self._run_built(built, pending)
+        finally:
+            self._abandon()
+
+    def remeasure(
+        self,
+        candidates: Sequence[Candidate],
+        rounds: int = 30,
+        budget_seconds: float = 5.0,
+    ) -> list[Measurement]:
+        """Time a few candidates against each other, with one sample of each in turn.
+
+        Returns one measurement for each, in the same order. Those that are ok have equally many
+        samples: ``rounds``, up to four times as many while the medians of the two fastest are not
+        known well enough, or what was done in ``budget_seconds``. They were verified once more,
+        unless ``verify`` is False.
+        """
+        turns = Turns(self._pool, self._requests, verify=self._verify is not False)
+        works = [Work(candidate, next(self._serials)) for candidate in candidates]
+        try:
+            return turns.measure(works, rounds, budget_seconds)
+        finally:
+            self._abandon()
+
+    @property
+    def reference_latency(self) -> float:
+        """Median latency of the unscheduled program in seconds; measured when first asked for.
+
+        Where ``deadline`` leaves too little time it is that of a single call, and NaN where no
+        worker is ready by then.
+        """
+        if math.isnan(self._reference_latency):
+            self._reference_latency = time_reference(self._pool, self.deadline)
+        return self._reference_latency
+
+    def close(self) -> None:
+        """Kill all workers; safe to call twice."""
+        self._pool.close()
+
+    def __enter__(self) -> LocalCPU:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check_start(self, reply: dict[str, Any]) -> None:
+        if reply["threads"] != self.target.cores:
+            self.close()
+            raise TargetError(
+                f"a worker's parallel loops use {reply['threads']} threads, and the target has "
+                f"{self.target.cores} cores"
+            )
+
+    def _build_some(
+        self, pending: deque[Work]
+    ) -> tuple[list[Measurement], list[tuple[Slot, Work]]]:
+        """Build as many as one round takes; returns the failures and what now waits to run."""
+        pool = self._pool
+        for slot in pool.slots:
+            if slot.requests >= self._recycle_after:
+                pool.drop(slot)
+        queue = deque[Work]()
+        while pending and len(queue) < _CANDIDATES_A_WORKER * pool.size:
+            queue.append(pending.popleft())
+        failed: list[Measurement] = []
+        built: list[tuple[Slot, Work]] = []
+        building: dict[int, Work] = {}
+        # What an earlier, abandoned call left in a worker goes with its first build.
+        emptied: set[int] = set()
+        while (queue or building or pool.starting) and not self._late():
+            suspects = any(work.suspect for work in queue)
+            pool.populate(pool.size if suspects else len(queue) + len(building))
+            for slot in idle_slots(pool.slots):
+                work = _next_for(slot, queue)
+                if work is None:
+                    continue
+                request = self._requests.build(work, discard=slot.serial not in emptied)
+                if isinstance(request, Measurement):
+                    failed.append(request)
+                    continue
+                emptied.add(slot.serial)
+                building[slot.serial] = work
+                pool.submit(slot, request)
+            started = time.perf_counter()
+            part = "build" if building else "start"
+            limit = self._patience.limit
+            for slot in pool.slots:
+                if slot.serial in building:
+                    pool.shorten(slot, limit)
+            ended = pool.wait(self.deadline)
+            self.seconds[part] += time.perf_counter() - started
+            for slot, reply in ended:
+                work = building.pop(slot.serial)
+                work.build_seconds = reply.seconds
+                if reply.ok:
+                    self._patience.note(reply.seconds)
+                    built.append((slot, work))
+                    continue
+                if reply.lost:
+                    queue.extendleft(other for holder, other in built if holder is slot)
+                    built = [entry for entry in built if entry[0] is not slot]
+                if reply.retry and not work.suspect:
+                    work.suspect = True
+                    queue.appendleft(work)
+                else:
+                    late = self._patience.describe() if reply.timed_out else None
+                    failed.append(self._requests.failure(work, reply, building=True, late=late))
+        return failed, built
+
+    def _run_built(
+        self, built: list[tuple[Slot, Work]], pending: deque[Work]
+    ) -> Iterator[Measurement]:
+        # Suspects first: nothing else has run in their worker.
+        left = deque(sorted(built, key=lambda entry: (entry[0].serial, not entry[1].suspect)))
+        previous: Slot | None = None
+        while left and not self._late():
+            started = time.perf_counter()
+            slot, work = left.popleft()
+            if not slot.idle:
+                # Its worker was lost with the code: build it again in the next round.
+                pending.appendleft(work)
+                continue
+            if previous is not None and previous is not slot and previous.idle:
+                self._pool.settle(previous)
+            previous = slot
+            reply = self._pool.ask_until(slot, self._run_request(work), self.deadline)
+            self.seconds["run"] += time.perf_counter() - started
+            if reply is None:
+                return
+            if reply.retry and not work.suspect:
+                work.suspect = True
+                pending.appendleft(work)
+                continue
+            yield self._result(work, reply)
+
+    def _run_request(self, work: Work) -> Request:
+        factor = verify_factor(self._verify, self._measured)
+        return self._requests.run(work, self.best_so_far, factor)
+
+    def _result(self, work: Work, reply: Reply) -> Measurement:
+        if not reply.ok:
+            return self._requests.failure(work, reply, building=False)
+        measurement = Measurement(
+            work.candidate.id,
+            Status.OK,
+            tuple(reply.header["samples"]),
+            verified=reply.header["verified"],
+            build_seconds=work.build_seconds,
+            run_seconds=reply.seconds,
+        )
+        self._measured += 1
+        if self.best_so_far is None or measurement.latency < self.best_so_far:
+            self.best_so_far = measurement.latency
+        return measurement
+
+    def _late(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def _abandon(self) -> None:
+        for slot in self._pool.slots:
+            if slot.request is not None and not slot.starting:
+                self._pool.drop(slot)
+
+
+def _share_of_memory(workers: int) -> int | None:
+    free = host.available_memory()
+    return None if free is None else max(int(_MEMORY_PART * free / workers), _LEAST_MEMORY)
+
+
+def _next_for(slot: Slot, queue: deque[Work]) -> Work | None:
+    """Take the first of ``queue`` that this worker may build: suspects want one that is fresh."""
+    for work in queue:
+        if not work.suspect or not slot.used:
+            queue.remove(work)
+            return work
+    return None

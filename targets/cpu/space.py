@@ -1,0 +1,61 @@
+"""The default space of CPUs."""
+
+from __future__ import annotations
+
+from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
+from schedlang.modules.cpu.register_tile import register_tile
+from schedlang.modules.cpu.vector_math import vector_math
+from schedlang.modules.shared.add_rfactor import add_rfactor
+from schedlang.modules.shared.auto_inline import auto_inline
+from schedlang.modules.shared.compute_location import random_compute_location
+from schedlang.modules.shared.inline_constants import inline_constants
+from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
+from schedlang.modules.shared.pad_einsum import pad_einsum
+from schedlang.modules.shared.place_padded_result import place_padded_result
+from schedlang.spaces.space import Space
+from schedlang.targets.target import Target
+
+# How often a block that both can tile is tiled for registers, not in levels; and how often what
+# nearly always pays is done: inlining transposes, vector mathematics, finishing along what is
+# stored. The others are in the space because some program may need them.
+_REGISTER_TILES = 0.9
+_USUAL = 0.95
+# How much less likely than a loop the one inside it is as a producer's place.
+_OUTER_LOCATIONS = 0.75
+
+
+def cpu_space(target: Target, *, element_bits: int = 32, priors: bool = True) -> Space:
+    """Inline, tile, place what is left, then parallelise, vectorise and unroll.
+
+    The prior knows the machine: vectors of ``element_bits`` elements, vector registers and cores.
+    It makes what wastes them rare and forbids nothing. Without ``priors`` every draw is uniform.
+    """
+    lanes = target.lanes(element_bits)
+    usual = _USUAL if priors else 0.5
+    # One module of both: what comes before or instead of it meets blocks that neither has tiled.
+    tiling = Space(
+        [
+            register_tile(
+                lanes=lanes,
+                registers=target.vector_registers,
+                cache_bytes=target.l2_bytes // 2,
+                prob=_REGISTER_TILES if priors else 0.5,
+                prior=priors,
+            ),
+            multi_level_tiling(structure=("SSRSRS", "SSRS"), vector_lanes=lanes if priors else 0),
+        ]
+    )
+    return Space(
+        [
+            inline_constants,
+            auto_inline(always_in_spatial_programs=True, unordered_prob=usual),
+            pad_einsum(lanes=lanes),
+            add_rfactor(cores=target.cores, vector_lanes=lanes if priors else 0),
+            tiling.as_module("multi_level_tiling"),
+            place_padded_result,
+            random_compute_location(decay=_OUTER_LOCATIONS if priors else 1.0),
+            vector_math(prob=usual),
+            parallel_vectorize_unroll(cores=target.cores, max_lanes=4 * lanes, prob=usual),
+        ],
+        name="cpu",
+    )

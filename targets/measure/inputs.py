@@ -1,0 +1,85 @@
+"""Random inputs for a program, and what its outputs hold before it has run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
+import numpy as np
+
+from schedlang.targets.measure.verify import Array, is_floating
+
+_POISON = 0xA5
+_LARGEST_INDEX = 128
+
+
+class TensorSpec(Protocol):
+    """The part of ``schedlang.workloads.workload.Argument`` that is needed here."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def role(self) -> str: ...
+
+
+def random_inputs(
+    args: Sequence[TensorSpec], seed: int, *, positive: bool = False
+) -> list[Array | None]:
+    """Values for each argument, None for one that is only written.
+
+    Floating-point values are uniform in [-1, 1), with ``positive`` in [0.1, 1). Small integers fill
+    their type's range, without the one value that has no negation. Integers of 32 bits and more may
+    be indices: they stay below every extent above one.
+    """
+    rng = np.random.default_rng(seed)
+    extents = [extent for arg in args for extent in arg.shape if extent > 1]
+    index_bound = min([*extents, _LARGEST_INDEX])
+    return [
+        None
+        if arg.role == "output"
+        else _random(arg.shape, arg.dtype, rng, index_bound=index_bound, positive=positive)
+        for arg in args
+    ]
+
+
+def _random(
+    shape: tuple[int, ...],
+    dtype: str,
+    rng: np.random.Generator,
+    *,
+    index_bound: int,
+    positive: bool,
+) -> Array:
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if is_floating(dtype):
+        low = 0.1 if positive else -1.0
+        return np.asarray(rng.uniform(low, 1.0, shape)).astype(np.dtype(dtype))
+    limits = np.iinfo(np.dtype(dtype))
+    if limits.bits > 16:
+        return np.asarray(rng.integers(0, index_bound, shape)).astype(np.dtype(dtype))
+    low_int = 0 if limits.min == 0 else -limits.max
+    return np.asarray(rng.integers(low_int, limits.max, shape, endpoint=True)).astype(limits.dtype)
+
+
+def poison(shape: tuple[int, ...], dtype: str) -> Array:
+    """What an output holds before the run: NaN, or an odd pattern where the type has no NaN."""
+    if is_floating(dtype):
+        return np.full(shape, np.nan, np.dtype(dtype))
+    return _pattern(shape, dtype)
+
+
+def other_poison(shape: tuple[int, ...], dtype: str) -> Array:
+    """A second content, which differs from ``poison`` in every element."""
+    return np.full(shape, 0.5, np.dtype(dtype)) if is_floating(dtype) else _pattern(shape, dtype)
+
+
+def _pattern(shape: tuple[int, ...], dtype: str) -> Array:
+    kind: np.dtype[Any] = np.dtype(dtype)
+    size = int(np.prod(shape)) * kind.itemsize
+    return np.full(size, _POISON, np.uint8).view(kind).reshape(shape)

@@ -1,0 +1,1 @@
+"""Measuring on other machines through TVM's RPC."""

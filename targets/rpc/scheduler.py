@@ -1,0 +1,291 @@
+"""Workers that take programs to servers: building, reserving, connecting, running, trying again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.errors import TargetError, WorkloadError
+from schedlang.measurement import Status
+from schedlang.targets.measure.fault import describe
+from schedlang.targets.rpc.work import (
+    SERVED,
+    Stage,
+    Work,
+    explain,
+    lost_twice,
+    never_built,
+    prefer_other,
+)
+from schedlang.targets.rpc.worker import LOST, STALE
+from schedlang.targets.worker.build_timeout import Patience
+from schedlang.targets.worker.pool import (
+    START_TIMEOUT,
+    Reply,
+    Request,
+    Slot,
+    WorkerPool,
+    idle_slots,
+)
+from schedlang.tvm.program import to_json
+
+_CONNECT_SECONDS = 10.0
+# A server says itself that a session is over; one that has not by now hangs.
+_GRACE_SECONDS = 5.0
+_LIBRARIES_A_WORKER = 4
+_REFERENCE_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a crew may do at once, and how long it waits.
+
+    Attributes
+    ----------
+    builders: programs that are built at once.
+    servers: sessions at once.
+    overlap: builds and sessions at the same time.
+    threads: that a server's parallel loops must use.
+    server_timeout: seconds without any server.
+    recycle_after: a worker is replaced after this many requests.
+    """
+
+    builders: int
+    servers: int
+    overlap: bool
+    threads: int
+    server_timeout: float
+    recycle_after: int
+
+    @property
+    def workers(self) -> int:
+        """Processes that this needs."""
+        both = (self.builders, self.servers)
+        return sum(both) if self.overlap else max(both)
+
+
+class Crew:
+    """Takes every program through its stages until it has a last reply.
+
+    A program whose server dies or hangs is tried once more, on the next server that the tracker
+    gives. Without overlap, nothing is built while a program runs.
+
+    Parameters
+    ----------
+    pool: the workers, as many as ``limits`` needs.
+    key: what the tracker calls the servers.
+    program: the unscheduled program as JSON; servers compute the expected results with it.
+    patience: how long to wait for a build.
+    how_to_run: the timing policy, the best latency and the factor of verification for a program,
+        as ``rpc_worker`` wants them, when it is about to run.
+
+    Attributes
+    ----------
+    pool: the workers.
+    jobs: what each works on, by its serial number.
+    runs: how many programs were run on each server.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        key: str,
+        program: bytes,
+        limits: Limits,
+        patience: Patience,
+        how_to_run: Callable[[Work], dict[str, Any]],
+    ) -> None:
+        self.pool = pool
+        self.jobs: dict[int, tuple[Work, Stage]] = {}
+        self.runs: Counter[str] = Counter()
+        self._key = key
+        self._program = program
+        self._limits = limits
+        self._how_to_run = how_to_run
+        self._patience = patience
+        self._building = True
+        self._contact = time.monotonic()
+        self._reference = ""
+        self._reference_faults: list[str] = []
+
+    def build_reference(self) -> str:
+        """The library of the unscheduled program, built once; WorkloadError if it cannot be."""
+        if not self._reference:
+            header = {"request": Stage.BUILD, "name": "reference"}
+            request = Request(header, (self._program,), START_TIMEOUT)
+            reply = self.pool.ask(self.pool.ready(), request)
+            if not reply.ok:
+                raise WorkloadError(f"the unscheduled program cannot be built: {explain(reply)}")
+            self._reference = reply.header["library"]
+        return self._reference
+
+    def drive(self, queue: deque[Work], built: deque[Work]) -> Iterator[tuple[Work, Reply]]:
+        """Build and run until all have a last reply; ``built`` need no building."""
+        self._contact = time.monotonic()
+        try:
+            while queue or built or self.jobs:
+                done = self._submit(queue, built)
+                self._lose_patience()
+                for slot, reply in self.pool.wait():
+                    last = self._advance(slot, reply, built)
+                    if last is not None:
+                        done.append(last)
+                yield from done
+        finally:
+            for slot in self.pool.slots:
+                if slot.serial in self.jobs:
+                    self.pool.drop(slot)
+            self.jobs.clear()
+
+    # -- what to do next -------------------------------------------------------------------------
+
+    def _submit(self, queue: deque[Work], built: deque[Work]) -> list[tuple[Work, Reply]]:
+        """Give idle workers something to do; returns what cannot be built at all."""
+        pool, limits, refused = self.pool, self._limits, []
+        for slot in idle_slots(pool.slots):
+            if slot.requests >= limits.recycle_after and slot.serial not in self.jobs:
+                pool.drop(slot)
+        pool.populate(len(queue) + len(built) + len(self.jobs))
+        for slot in idle_slots(pool.slots):
+            builds, runs = self._in_flight()
+            self._turn(builds, runs, queue, built)
+            if built and runs < limits.servers and (limits.overlap or not self._building):
+                self._ask(slot, built.popleft(), Stage.RESERVE)
+            elif queue and builds < limits.builders and self._may_build(built):
+                work = queue.popleft()
+                try:
+                    program = to_json(work.module).encode()
+                except Exception as error:
+                    message = f"it cannot be written as JSON: {describe(error)}"
+                    header = {"ok": False, "status": Status.BUILD_ERROR, "message": message}
+                    refused.append((work, Reply(header)))
+                    continue
+                self._ask(slot, work, Stage.BUILD, program)
+        return refused
+
+    def _in_flight(self) -> tuple[int, int]:
+        builds = sum(stage is Stage.BUILD for _, stage in self.jobs.values())
+        return builds, len(self.jobs) - builds
+
+    def _may_build(self, built: deque[Work]) -> bool:
+        room = len(built) < _LIBRARIES_A_WORKER * self.pool.size
+        return room and (self._limits.overlap or self._building)
+
+    def _turn(self, builds: int, runs: int, queue: deque[Work], built: deque[Work]) -> None:
+        """Without overlap: change from building to running, or back, when all have finished."""
+        if self._building:
+            self._building = builds > 0 or (bool(queue) and self._may_build(built))
+        else:
+            self._building = not runs and not built
+
+    def _lose_patience(self) -> None:
+        for slot in self.pool.slots:
+            if slot.serial in self.jobs and self.jobs[slot.serial][1] is Stage.BUILD:
+                self.pool.shorten(slot, self._patience.limit)
+
+    def _ask(self, slot: Slot, work: Work, stage: Stage, program: bytes = b"") -> None:
+        header: dict[str, Any] = {"request": stage}
+        blobs: tuple[bytes, ...] = ()
+        if stage is Stage.BUILD:
+            header["name"] = f"candidate{work.serial}"
+            blobs, timeout = (program,), self._patience.limit
+        elif stage is Stage.RESERVE:
+            header["wait"] = self._limits.server_timeout
+            timeout = self._limits.server_timeout + _GRACE_SECONDS
+        elif stage is Stage.CONNECT:
+            header["timeouts"] = {"run": work.timeout, "reference": START_TIMEOUT}
+            timeout = _CONNECT_SECONDS
+        elif stage is Stage.REFERENCE:
+            header["library"] = self._reference
+            timeout = START_TIMEOUT + _GRACE_SECONDS
+        else:
+            header |= {"id": work.serial, "library": work.library, **self._how_to_run(work)}
+            timeout = work.timeout + _GRACE_SECONDS
+        self.jobs[slot.serial] = (work, stage)
+        self.pool.submit(slot, Request(header, blobs, timeout))
+
+    # -- what came of it -------------------------------------------------------------------------
+
+    def _advance(self, slot: Slot, reply: Reply, built: deque[Work]) -> tuple[Work, Reply] | None:
+        """The next stage of what the slot works on; returns it with its last reply."""
+        work, stage = self.jobs.pop(slot.serial)
+        if stage is Stage.BUILD:
+            work.build_seconds = reply.seconds
+            if reply.timed_out:
+                return work, never_built(reply, self._patience.describe())
+            if not reply.ok:
+                return work, reply
+            self._patience.note(reply.seconds)
+            work.library = reply.header["library"]
+            built.append(work)
+        elif stage is Stage.RUN:
+            work.run_seconds += reply.seconds
+            return self._after_run(work, reply, built)
+        elif stage is Stage.REFERENCE:
+            built.appendleft(work)
+            self._check_reference(work, reply)
+        elif not reply.ok:
+            built.appendleft(work)
+            self._check_servers(reply)
+        elif stage is Stage.RESERVE:
+            server = reply.header["server"]
+            work = prefer_other(work, server, built)
+            work.server = server
+            self._ask(slot, work, Stage.CONNECT)
+        else:
+            work.run_seconds += reply.seconds
+            self._contact = time.monotonic()
+            self._check_threads(work, reply)
+            self._ask(slot, work, Stage.RUN if reply.header["known"] else Stage.REFERENCE)
+        return None
+
+    def _after_run(self, work: Work, reply: Reply, built: deque[Work]) -> tuple[Work, Reply] | None:
+        status = reply.header["status"] if not reply.ok else ""
+        if reply.ok or status not in (STALE, LOST) and not reply.lost:
+            self._contact = time.monotonic()
+            self.runs[work.server] += 1
+            work.lost_on.clear()
+            return work, reply
+        if status == STALE:
+            built.appendleft(work)
+            return None
+        work.lost_on.append(work.server)
+        if len(work.lost_on) < 2:
+            built.append(work)
+            return None
+        return work, lost_twice(work, reply)
+
+    def _check_reference(self, work: Work, reply: Reply) -> None:
+        if reply.ok:
+            self._contact = time.monotonic()
+            return
+        if not reply.lost and reply.header["status"] not in (LOST, STALE):
+            raise WorkloadError(
+                f"the unscheduled program cannot be the reference: {explain(reply)}"
+            )
+        self._reference_faults.append(f"{work.server}: {explain(reply)}")
+        if len(self._reference_faults) >= _REFERENCE_TRIES:
+            raise TargetError(
+                "no server survives the unscheduled program: " + "; ".join(self._reference_faults)
+            )
+
+    def _check_servers(self, reply: Reply) -> None:
+        silence = time.monotonic() - self._contact
+        served = any(stage in SERVED for _, stage in self.jobs.values())
+        if silence >= self._limits.server_timeout and not served:
+            raise TargetError(
+                f"no server {self._key!r} for {silence:.0f} s: {explain(reply)}; "
+                "are the servers running?"
+            )
+
+    def _check_threads(self, work: Work, reply: Reply) -> None:
+        threads, wanted = reply.header["threads"], self._limits.threads
+        if threads != wanted:
+            raise TargetError(
+                f"parallel loops on {work.server} use {threads} threads, and the target has "
+                f"{wanted} cores: start the server with TVM_NUM_THREADS={wanted}, or measure for "
+                f"Target('cpu', cores={threads})"
+            )

@@ -1,0 +1,301 @@
+"""A pool of workers: one job a worker, a deadline a job, and a new worker where one was lost."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from schedlang.errors import TargetError, WorkloadError
+from schedlang.measurement import Status
+from schedlang.targets.worker.process import LOCAL_PROGRAM, WorkerProcess, wait_any
+
+START_TIMEOUT = 300.0
+"""Seconds for what is done once with the unscheduled program, which may be very slow."""
+
+_SETTLE_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask a worker, and after how many seconds to give up and kill it.
+
+    ``executes``: it runs a candidate's code, which may damage the worker for the next one.
+    """
+
+    header: dict[str, Any]
+    blobs: tuple[bytes, ...] = ()
+    timeout: float = 60.0
+    executes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a request.
+
+    Attributes
+    ----------
+    header: the worker's reply; ``status`` and ``message`` in it say what failed.
+    lost: the worker is gone, with everything that it held.
+    retry: the worker may have been damaged before this request: a fresh one should be asked too.
+    stderr: the tail of its standard error.
+    seconds: wall time.
+    """
+
+    header: dict[str, Any]
+    lost: bool = False
+    retry: bool = False
+    stderr: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the request was done."""
+        return bool(self.header["ok"])
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether there was no answer within the request's time."""
+        return not self.ok and not self.header["status"]
+
+    @property
+    def status(self) -> Status:
+        """How it failed, unless it timed out."""
+        return Status(self.header["status"])
+
+    def message(self, timeout: float) -> str:
+        """Why it failed, in one line; ``timeout`` is what the request was given, in seconds."""
+        return f"not done within {timeout:g} s" if self.timed_out else str(self.header["message"])
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """The place of one worker.
+
+    ``requests`` counts what the present one has been asked to do; it is ``used`` once it has run a
+    candidate.
+    """
+
+    serial: int
+    process: WorkerProcess | None = None
+    request: Request | None = None
+    began: float = 0.0
+    starting: bool = False
+    requests: int = 0
+    used: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Ready for a request."""
+        return self.process is not None and self.request is None
+
+
+@dataclass(slots=True)
+class WorkerPool:
+    """Workers that were all started with the same request.
+
+    Parameters
+    ----------
+    size: number of workers.
+    threads: threads of a parallel loop in each.
+    start: the first request to every worker; its timeout includes starting Python.
+    check: called with the reply to it; raises if that will not do.
+    program, scratch: of each ``WorkerProcess``.
+
+    ``greeting`` is what the worker that started last replied.
+    """
+
+    size: int
+    threads: int
+    start: Request
+    check: Callable[[dict[str, Any]], None]
+    program: str = LOCAL_PROGRAM
+    scratch: Path | None = None
+    slots: list[Slot] = field(init=False)
+    greeting: dict[str, Any] = field(init=False, default_factory=dict)
+    closed: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.slots = [Slot(serial) for serial in range(self.size)]
+
+    def populate(self, count: int) -> None:
+        """Start workers, all at once, until ``count`` exist; does not wait for them."""
+        if self.closed:
+            raise TargetError("this measurer is closed; make a new one")
+        alive = sum(slot.process is not None for slot in self.slots)
+        for slot in self.slots:
+            if alive < min(count, self.size) and slot.process is None:
+                slot.process = WorkerProcess(self.threads, self.program, self.scratch)
+                slot.requests, slot.used = 0, False
+                slot.starting = True
+                self._send(slot, self.start)
+                alive += 1
+
+    def submit(self, slot: Slot, request: Request) -> None:
+        """Send a request to an idle worker."""
+        slot.requests += 1
+        self._send(slot, request)
+
+    def shorten(self, slot: Slot, timeout: float) -> None:
+        """Give up on the request of a busy worker after so many seconds, if that is sooner."""
+        if slot.request is not None and timeout < slot.request.timeout:
+            slot.request = replace(slot.request, timeout=timeout)
+
+    def wait(self, until: float = math.inf) -> list[tuple[Slot, Reply]]:
+        """Wait until a request ends or a worker is ready; returns the requests that ended.
+
+        None have ended when it gives up waiting at ``until`` (of ``time.monotonic``).
+
+        Raises TargetError when a worker does not start, WorkloadError when the unscheduled program
+        is what fails.
+        """
+        busy = [
+            slot for slot in self.slots if slot.process is not None and slot.request is not None
+        ]
+        if not busy:
+            return []
+        wait_any([_process(slot) for slot in busy], min(until, *map(_deadline, busy)))
+        ended = []
+        for slot in busy:
+            starting = slot.starting  # collecting the reply of a lost worker empties its slot
+            reply = self._collect(slot)
+            if reply is None:
+                continue
+            slot.starting, slot.request = False, None
+            if starting:
+                self._check_start(slot, reply)
+            else:
+                ended.append((slot, reply))
+        return ended
+
+    def ask(self, slot: Slot, request: Request) -> Reply:
+        """Send one request and wait for its reply; other workers must be idle."""
+        reply = self.ask_until(slot, request, math.inf)
+        assert reply is not None
+        return reply
+
+    def ask_until(self, slot: Slot, request: Request, until: float) -> Reply | None:
+        """``ask``, but None when there is no reply at ``until``: the worker is still at it."""
+        self.submit(slot, request)
+        while True:
+            for found, reply in self.wait(until):
+                if found is slot:
+                    return reply
+            if time.monotonic() >= until:
+                return None
+
+    def ready(self) -> Slot:
+        """An idle worker, after waiting for one to start if need be; none may be at work."""
+        self.populate(1)
+        while not idle_slots(self.slots):
+            self.wait()
+        return idle_slots(self.slots)[0]
+
+    def start_all(self, until: float) -> bool:
+        """Start all workers that are not there, and wait for them; whether it was done in time."""
+        self.populate(self.size)
+        while self.starting and time.monotonic() < until:
+            self.wait(until)
+        return not self.starting
+
+    def settle(self, slot: Slot) -> None:
+        """Wait until the threads of an idle worker sleep."""
+        self.ask(slot, Request({"request": "settle"}, timeout=_SETTLE_TIMEOUT))
+
+    @property
+    def starting(self) -> bool:
+        """Whether a worker is not ready yet."""
+        return any(slot.starting for slot in self.slots)
+
+    def drop(self, slot: Slot) -> None:
+        """Kill a worker; the place can be filled again."""
+        if slot.process is not None:
+            slot.process.kill()
+        slot.process, slot.request, slot.starting = None, None, False
+
+    def close(self) -> None:
+        """Kill all workers; safe to call twice."""
+        self.closed = True
+        for slot in self.slots:
+            self.drop(slot)
+
+    def _send(self, slot: Slot, request: Request) -> None:
+        slot.request, slot.began = request, time.monotonic()
+        _process(slot).send(request.header, request.blobs)
+
+    def _collect(self, slot: Slot) -> Reply | None:
+        """The reply of a busy worker; None if it may still come."""
+        process = _process(slot)
+        message = process.take_reply()
+        seconds = time.monotonic() - slot.began
+        used = slot.used
+        if message is not None:
+            if not message.header.get("corrupt"):
+                assert slot.request is not None
+                slot.used |= slot.request.executes
+                return Reply(message.header, stderr=process.stderr, seconds=seconds)
+            reply = Reply(message.header, True, used, process.stderr, seconds)
+        elif process.exited:
+            code = process.ended()
+            reply = Reply(explain_exit(code, process.stderr), True, used, process.stderr, seconds)
+        elif time.monotonic() >= _deadline(slot):
+            reply = Reply({"ok": False, "status": ""}, True, False, process.stderr, seconds)
+        else:
+            return None
+        self.drop(slot)
+        return reply
+
+    def _check_start(self, slot: Slot, reply: Reply) -> None:
+        if reply.ok:
+            self.check(reply.header)
+            self.greeting = reply.header
+            return
+        self.close()
+        tail = f"\nworker's standard error:\n{reply.stderr}" if reply.stderr.strip() else ""
+        message = reply.message(self.start.timeout)
+        if reply.timed_out:
+            raise TargetError(f"a worker was not ready: {message}{tail}")
+        if reply.lost:
+            raise TargetError(f"a worker did not start: {message}{tail}")
+        raise WorkloadError(f"the unscheduled program cannot be the reference: {message}{tail}")
+
+
+def explain_exit(code: int | None, stderr: str) -> dict[str, Any]:
+    """A refusal that says how a worker ended; ``code`` is None if it stopped talking before."""
+    if code is None:
+        message = "the program closed the worker's pipes or wrote to them"
+        return {"ok": False, "status": str(Status.CRASHED), "message": message}
+    try:
+        ended = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+    except ValueError:
+        ended = f"signal {-code}"
+    out_of_memory = any(
+        sign in stderr for sign in ("bad_alloc", "out of memory", "Out of memory", "MemoryError")
+    )
+    status, message = Status.CRASHED, f"the worker ended with {ended}"
+    if out_of_memory:
+        status = Status.OUT_OF_MEMORY
+        message += " when it ran out of memory"
+    elif code == -signal.SIGKILL:
+        status = Status.OUT_OF_MEMORY
+        message += ": the system kills so when memory runs out"
+    return {"ok": False, "status": str(status), "message": message}
+
+
+def _process(slot: Slot) -> WorkerProcess:
+    assert slot.process is not None
+    return slot.process
+
+
+def _deadline(slot: Slot) -> float:
+    assert slot.request is not None
+    return slot.began + slot.request.timeout
+
+
+def idle_slots(slots: Sequence[Slot]) -> list[Slot]:
+    """Those that wait for a request."""
+    return [slot for slot in slots if slot.idle]

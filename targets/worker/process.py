@@ -1,0 +1,256 @@
+"""The parent's side of one worker: start it, talk to it without ever blocking, kill it."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import site
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from schedlang import errors
+from schedlang.errors import TargetError
+from schedlang.targets.worker.protocol import Decoder, Message, ProtocolError, encode
+
+TAIL_BYTES = 4096
+_CHUNK = 1 << 16
+_REAP_SECONDS = 5.0
+# Between the end of a process's pipes and its own, while the system takes its memory apart.
+_ENDING_SECONDS = 2.0
+# TVM's threads spin this often before they sleep; its own default of 300000 (about 0.2 s) would
+# take a core from whatever another worker runs next. This still spans the pause between two calls.
+_SPIN_COUNT = "10000"
+
+LOCAL_PROGRAM = "schedlang.targets.worker.dispatcher"
+
+
+class WorkerProcess:
+    """A running worker in its own session. One request at a time; every wait has a deadline.
+
+    ``exited`` becomes true when it ended or broke the protocol; ``stderr`` is the tail, as text, of
+    what it wrote since the last request.
+
+    Parameters
+    ----------
+    threads: threads of a parallel loop in it.
+    program: the module that it runs, which answers requests as ``worker.dispatcher`` does.
+    scratch: a folder for its temporary files; by default the system's.
+    """
+
+    def __init__(
+        self, threads: int, program: str = LOCAL_PROGRAM, scratch: Path | None = None
+    ) -> None:
+        if not sys.executable:
+            raise TargetError("sys.executable is empty: no Python to start workers with")
+        self.exited = False
+        self._garbled = False
+        environment = worker_environment(threads)
+        if scratch is not None:
+            environment["TMPDIR"] = str(scratch)
+        self._process = _spawner().submit(_spawn, program, environment).result()
+        self._finalizer = weakref.finalize(self, kill_group, self._process)
+        self._decoder = Decoder()
+        self._outgoing = memoryview(b"")
+        self._replies: list[Message] = []
+        self._tail = b""
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is also its process group's."""
+        return self._process.pid
+
+    @property
+    def stderr(self) -> str:
+        """The last ``TAIL_BYTES`` of its standard error since the last request."""
+        return self._tail.decode(errors="replace")
+
+    def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+        """Queue one request; ``wait_any`` moves the bytes."""
+        self._tail = b""
+        self._outgoing = memoryview(encode(header, blobs))
+        self._write()
+
+    def take_reply(self) -> Message | None:
+        """The reply, once it is there."""
+        if self._replies:
+            self._drain_stderr()
+        return self._replies.pop(0) if self._replies else None
+
+    def kill(self) -> int:
+        """End it and its whole process group; returns its exit status, negative for a signal."""
+        self.exited = True
+        self._finalizer()
+        code = self._process.returncode
+        return 0 if code is None else code
+
+    def ended(self) -> int | None:
+        """After ``exited``: its exit status, negative for a signal, and None if it had not ended
+        but left the protocol, which a program that writes to its pipes can bring about.
+
+        Reaps it, with everything that it may have left in its group.
+        """
+        alone = not self._garbled and self._ends_by_itself()
+        self._drain_stderr()
+        code = self.kill()
+        return code if alone else None
+
+    def _ends_by_itself(self) -> bool:
+        end = time.monotonic() + _ENDING_SECONDS
+        while time.monotonic() < end:
+            # A full pipe would keep it from ending.
+            self._drain_stderr()
+            # Not reaped yet: its number must stay its own until its group has been killed.
+            try:
+                if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+                    return True
+            except ChildProcessError:  # the caller's program has all its children reaped
+                return True
+            time.sleep(0.002)
+        return False
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            while self._outgoing:
+                sent = os.write(self._process.stdin.fileno(), self._outgoing[:_CHUNK])
+                self._outgoing = self._outgoing[sent:]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            self._outgoing = memoryview(b"")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        data = _read_some(self._process.stdout.fileno())
+        if data is None:
+            return
+        try:
+            self._replies += self._decoder.feed(data)
+        except (ProtocolError, ValueError):
+            self.exited = self._garbled = True
+        self.exited |= not data
+
+    def _drain_stderr(self) -> bool:
+        """Keep the tail; False at the end of the stream."""
+        assert self._process.stderr is not None
+        if self._process.stderr.closed:
+            return False
+        # Bounded, so that a flood cannot hold up the other workers.
+        for _ in range(16):
+            data = _read_some(self._process.stderr.fileno())
+            if not data:
+                return data is None
+            self._tail = (self._tail + data)[-TAIL_BYTES:]
+        return True
+
+
+def wait_any(workers: Sequence[WorkerProcess], deadline: float) -> None:
+    """Move bytes until a worker has a reply or has exited, or until ``deadline`` (monotonic)."""
+    silent: set[int] = set()
+    while not any(worker.exited or worker._replies for worker in workers):
+        remaining = deadline - time.monotonic()
+        with selectors.DefaultSelector() as selector:
+            for worker in workers:
+                process = worker._process
+                assert process.stdin and process.stdout and process.stderr
+                selector.register(process.stdout, selectors.EVENT_READ, worker._read)
+                if worker.pid not in silent:
+                    selector.register(process.stderr, selectors.EVENT_READ, worker)
+                if worker._outgoing:
+                    selector.register(process.stdin, selectors.EVENT_WRITE, worker._write)
+            for key, _ in selector.select(max(remaining, 0)):
+                if isinstance(key.data, WorkerProcess):
+                    if not key.data._drain_stderr():
+                        silent.add(key.data.pid)
+                else:
+                    key.data()
+        if remaining <= 0:
+            return
+
+
+def _read_some(descriptor: int) -> bytes | None:
+    """What is there, ``b""`` at the end of the stream, None if nothing has come."""
+    try:
+        return os.read(descriptor, _CHUNK)
+    except BlockingIOError:
+        return None
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment["TVM_NUM_THREADS"] = str(threads)
+    environment.setdefault("TVM_THREAD_POOL_SPIN_COUNT", _SPIN_COUNT)
+    root = str(Path(errors.__file__).resolve().parent.parent)
+    if root not in site.getsitepackages():
+        before = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = root if not before else os.pathsep.join((root, before))
+    return environment
+
+
+def _spawn(program: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    # -P: a file called like a module in the user's working directory must not be imported.
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=environment,
+        start_new_session=True,
+    )
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        assert pipe is not None
+        os.set_blocking(pipe.fileno(), False)
+    return process
+
+
+@cache
+def _spawner() -> ThreadPoolExecutor:
+    """The thread that starts all workers. The kernel's death signal is sent when the *thread* that
+    started a child ends, and the caller's thread may well end before the process does."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="schedlang-spawn")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_spawner.cache_clear)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to everything that the worker started and to its process group, then reap."""
+    escaped = _descendants(process.pid)
+    for kill, number in ((os.killpg, process.pid), *((os.kill, child) for child in escaped)):
+        try:
+            kill(number, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    try:
+        process.wait(_REAP_SECONDS)
+    except subprocess.TimeoutExpired:
+        # Stuck in the kernel (swapping, a dead network file system): it ends when that does.
+        pass
+
+
+def _descendants(pid: int) -> list[int]:
+    """Processes below ``pid``: a program can put them into groups of their own."""
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        for children in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
+            try:
+                below = [int(child) for child in children.read_text().split()]
+            except OSError:
+                continue
+            found += below
+            pending += below
+    return found

@@ -1,0 +1,130 @@
+"""Programs that were printed, and databases that were written, before the files of the library
+moved.
+
+``assets/`` was made by version 0.1.0 in its flat layout: ``tune`` of two workloads on a target that
+is the same on every machine, with the measurer below, and ``trace.as_python()`` of four traces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import schedlang as sl
+from schedlang.tvm.program import structural_key
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSETS = Path(__file__).parent / "assets"
+PROGRAMS = sorted((ASSETS / "programs").glob("*.py.txt"))
+RUNS = [
+    (sl.workloads.matmul(64, 64, 64), "auto", "e2e3595f8af42c6a"),
+    (sl.workloads.softmax(32, 48), "evolutionary", "64b2d1c806c839a6"),
+]
+
+
+class Hashed:
+    """Latencies that depend on the program's text alone; keeps which programs it measured."""
+
+    key = "hashed"
+    seconds: dict[str, float] = {}
+    best_so_far = None
+    reference_latency = 1e-3
+
+    def __init__(self) -> None:
+        self.measured: set[str] = set()
+
+    def _latency(self, candidate: sl.Candidate) -> float:
+        digest = hashlib.sha256(candidate.module.script().encode()).digest()
+        return 1e-5 + int.from_bytes(digest[:4], "big") / 2**32 * 1e-4
+
+    def measure(self, candidates: Sequence[sl.Candidate]) -> Iterator[sl.Measurement]:
+        for candidate in candidates:
+            self.measured.add(structural_key(candidate.module))
+            latency = self._latency(candidate)
+            samples = (latency, latency * 1.01, latency * 1.02)
+            yield sl.Measurement(candidate.id, sl.Status.OK, samples, verified=True)
+
+    def remeasure(
+        self, candidates: Sequence[sl.Candidate], rounds: int = 30, budget_seconds: float = 10.0
+    ) -> list[sl.Measurement]:
+        found = []
+        for candidate in candidates:
+            samples = tuple(self._latency(candidate) * (1 + 0.001 * k) for k in range(8))
+            found.append(sl.Measurement(candidate.id, sl.Status.OK, samples, verified=True))
+        return found
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+@pytest.fixture
+def target() -> sl.Target:
+    return sl.Target("cpu", cores=2, mcpu="x86-64-v3", triple="x86_64-unknown-linux-gnu")
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    # Latencies compare between equal versions only, and the file is of this one.
+    monkeypatch.setattr("schedlang.targets.target.schedlang_version", lambda: "0.1.0")
+    return str(shutil.copy(ASSETS / "records.db", tmp_path))
+
+
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.name.partition(".")[0])
+def test_a_program_that_was_printed_runs(file: Path, tmp_path: Path) -> None:
+    script = tmp_path / "printed.py"
+    script.write_text(file.read_text() + "\nprint(sch.mod.script())\n")
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    made = file.with_name(file.name.replace(".py.", ".mod.")).read_text()
+    assert done.stdout.strip() == made.strip()
+
+
+@pytest.mark.parametrize(("workload", "search", "program_key"), RUNS, ids=["matmul", "softmax"])
+def test_the_best_record_is_the_one_that_it_was(
+    workload: sl.Workload, search: str, program_key: str, database: str, target: sl.Target
+) -> None:
+    found = sl.best(workload, target, database)
+    assert found is not None
+    assert (found.kind, found.record.program_key) == ("same", program_key)
+
+
+@pytest.mark.parametrize("transfer", [True, False])
+@pytest.mark.parametrize(("workload", "search", "program_key"), RUNS, ids=["matmul", "softmax"])
+def test_the_same_call_measures_no_program_again(
+    workload: sl.Workload,
+    search: str,
+    program_key: str,
+    transfer: bool,
+    database: str,
+    target: sl.Target,
+) -> None:
+    """A run that starts from the old records proposes other programs; without them, the same."""
+    with sl.open_database(database) as opened:
+        before = {record.program_key for record in opened.query(workload.key)}
+    measurer = Hashed()
+    result = sl.tune(
+        workload,
+        target,
+        trials=12,
+        seed=3,
+        search=search,
+        database=database,
+        measurer=measurer,
+        transfer=transfer,
+    )
+    assert not measurer.measured & before
+    assert len(measurer.measured) == 12 - result.earlier
+    if not transfer:
+        assert {record.program_key for record in result.records} == before

@@ -1,0 +1,60 @@
+"""One use of an instruction, right or wrong, as a row of a group's table."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schedlang.language.schedule import Schedule
+from schedlang.workloads.workload import Workload
+
+Apply = Callable[[Schedule], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A right use; the golden text of the same name shows the program before and after.
+
+    Attributes
+    ----------
+    workload: makes the program.
+    apply: uses the instructions on a schedule of it.
+    not_run: why its numbers are not compared on the CPU; empty when they are.
+    no_tvm_trace: what is said when a trace of TVM cannot hold it; empty when it can.
+    """
+
+    name: str
+    workload: Callable[[], Workload]
+    apply: Apply
+    not_run: str = ""
+    no_tvm_trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """A wrong use, and what its message must say.
+
+    Attributes
+    ----------
+    instruction: its name.
+    apply: the use; the call of the instruction stands on one line of the table's file.
+    argument: the offending argument and its value, as the message shows them.
+    reason: a regular expression for the one line that says why.
+    program: a line of the part of the program that TVM underlines; empty when it is not asked.
+    """
+
+    instruction: str
+    workload: Callable[[], Workload]
+    apply: Apply
+    argument: str
+    reason: str
+    program: str = ""
+
+
+@functools.cache
+def scheduled(case: Case) -> Schedule:
+    """The schedule that a case leads to; made once, so do not change it."""
+    sch = Schedule(case.workload(), seed=0)
+    case.apply(sch)
+    return sch

@@ -1,0 +1,216 @@
+"""The final choice: its statistics, and the candidates that take part."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_ind
+
+import schedlang as sl
+from schedlang.database import Record
+from schedlang.language.schedule import Schedule
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.finals import Finals, Interval, choose, median_interval
+from schedlang.tuning.leaderboard import Leaders
+from schedlang.tvm.program import structural_key
+
+RNG = np.random.default_rng(0)
+
+
+def times(median: float, count: int = 20, spread: float = 0.01) -> list[float]:
+    """Latencies as they come: right-skewed, never far below the median."""
+    return [float(t) for t in median * (1 + spread * (RNG.exponential(size=count) - math.log(2)))]
+
+
+# -- statistics ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [6, 7, 20, 31])
+def test_the_interval_covers_the_median_as_often_as_it_says(count: int) -> None:
+    """Each sample lies below the true median with probability 1/2, whatever the distribution."""
+    interval = median_interval([float(i) for i in range(count)])
+    below, above = int(interval.low), count - 1 - int(interval.high)
+    assert below == above
+    # It misses if at most ``below`` samples are on one side of the median.
+    missed = 2 * sum(math.comb(count, k) for k in range(below + 1)) / 2**count
+    assert interval.confidence == pytest.approx(1 - missed) and interval.confidence >= 0.95
+    one_narrower = 2 * sum(math.comb(count, k) for k in range(below + 2)) / 2**count
+    assert 1 - one_narrower < 0.95
+
+
+def test_few_samples_say_what_their_range_is_worth() -> None:
+    assert median_interval([3.0]) == Interval(3.0, 3.0, 0.0)
+    found = median_interval([3.0, 1.0, 2.0])
+    assert (found.low, found.high, found.confidence) == (1.0, 3.0, 0.75)
+    with pytest.raises(ValueError, match="at least one sample"):
+        median_interval([])
+
+
+def test_the_lowest_median_wins_and_the_difference_is_judged() -> None:
+    finals = choose({7: times(1.1e-3), 3: times(1e-3), 5: times(2e-3)})
+    assert [finalist.id for finalist in finals.ranking] == [3, 7, 5]
+    assert finals.winner.id == 3 and finals.runner_up is not None and finals.runner_up.id == 7
+    assert finals.p_value is not None and finals.p_value < 1e-4
+    assert finals.winner.interval.low <= finals.winner.latency <= finals.winner.interval.high
+
+
+def test_equal_programs_are_not_called_different() -> None:
+    """False-failure rate 0: the seed is fixed. 5% of p-values are below 0.05 if all is well."""
+    low = sum(
+        p < 0.05
+        for p in (choose({0: times(1e-3), 1: times(1e-3)}).p_value for _ in range(400))
+        if p is not None
+    )
+    assert 5 <= low <= 40
+
+
+def test_a_tie_goes_to_the_program_found_first() -> None:
+    tied = [1e-3 * (1 + 1e-4 * k) for k in range(20)]
+    nearly = [time * (1 - 2e-4) for time in tied]
+    assert choose({7: nearly, 3: tied}).winner.id == choose({3: nearly, 7: tied}).winner.id == 3
+
+
+def test_a_real_difference_is_no_tie() -> None:
+    slower = [1.005e-3 * (1 + 1e-4 * k) for k in range(20)]
+    faster = [1e-3 * (1 + 1e-4 * k) for k in range(20)]
+    assert choose({3: slower, 7: faster}).winner.id == 7
+
+
+def test_an_interruption_does_not_hide_a_difference() -> None:
+    slow, fast = times(1.03e-3), times(1e-3)
+    fast[4] = 50e-3
+    assert ttest_ind(fast, slow, equal_var=False).pvalue > 0.1
+    p_value = choose({0: fast, 1: slow}).p_value
+    assert p_value is not None and p_value < 1e-3
+
+
+def test_one_finalist_has_no_rival() -> None:
+    finals = choose({2: times(1e-3)})
+    assert finals.runner_up is None and finals.p_value is None
+    assert "second" not in str(finals) and "95%" in str(finals) or "96%" in str(finals)
+
+
+def test_nobody_to_choose_from() -> None:
+    with pytest.raises(ValueError, match="no program"):
+        choose({})
+
+
+def test_the_text_is_one_short_line() -> None:
+    text = str(choose({0: times(10e-3), 1: times(20e-3)}))
+    assert "\n" not in text and len(text) < 90
+    assert text.count(" ms") == 3 and "the second " in text and "p = " in text
+
+
+# -- leaders -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def schedules() -> list[Schedule]:
+    """Four programs that differ."""
+    space, workload = sl.default_space("cpu"), sl.workloads.matmul(16, 16, 16)
+    found = [space.sample(workload, seed=seed) for seed in range(4)]
+    assert len({structural_key(schedule.mod) for schedule in found}) == 4
+    return found
+
+
+def record(latency: float, *, verified: bool = True, status: Status = Status.OK) -> Record:
+    return Record("w", "w", "t", "c", "{}", status, (latency,), "", verified, "random", 0, 0.0)
+
+
+def latencies(leaders: Leaders) -> list[float]:
+    return [leader.record.latency for leader in leaders.fastest_first]
+
+
+def test_the_fastest_are_kept(schedules: list[Schedule]) -> None:
+    for order in itertools.permutations(range(4)):
+        leaders = Leaders(2, verified=True)
+        for number in order:
+            leaders.add(record(1.0 + number), schedules[number])
+        assert latencies(leaders) == [1.0, 2.0]
+        assert [leader.schedule for leader in leaders.fastest_first] == schedules[:2]
+
+
+def test_a_program_leads_once(schedules: list[Schedule]) -> None:
+    leaders = Leaders(3, verified=True)
+    for latency in (3.0, 2.0, 4.0):
+        leaders.add(record(latency), schedules[0])
+    leaders.add(record(5.0), schedules[1])
+    assert latencies(leaders) == [2.0, 5.0]
+
+
+def test_only_what_was_measured_and_verified_leads(schedules: list[Schedule]) -> None:
+    unverified, failed = record(1.0, verified=False), record(1.0, status=Status.SUSPICIOUS_TIME)
+    for strict in (True, False):
+        leaders = Leaders(3, verified=strict)
+        leaders.add(failed, schedules[0])
+        leaders.add(unverified, schedules[1])
+        assert len(leaders.fastest_first) == (0 if strict else 1)
+
+
+def finals_of(
+    leaders: Leaders, samples: dict[int, Sequence[float]]
+) -> tuple[Finals | None, dict[str, int]]:
+    """Hold them with these samples by rank; a rank that is missing fails."""
+
+    def remeasure(candidates: Sequence[Candidate]) -> list[Measurement]:
+        return [
+            Measurement(c.id, Status.OK, tuple(samples[c.id]))
+            if c.id in samples
+            else Measurement(c.id, Status.CRASHED, message="the worker ended")
+            for c in candidates
+        ]
+
+    finals, failed = leaders.hold_finals(remeasure)
+    return finals, dict(failed)
+
+
+def three(schedules: list[Schedule]) -> Leaders:
+    leaders = Leaders(3, verified=True)
+    for number in range(3):
+        leaders.add(record(1.0 + number), schedules[number])
+    return leaders
+
+
+def test_the_finals_decide_the_order(schedules: list[Schedule]) -> None:
+    leaders = three(schedules)
+    finals, failed = finals_of(leaders, {0: times(3.0), 1: times(1.0), 2: times(2.0)})
+    assert finals is not None and [f.id for f in finals.ranking] == [1, 2, 0]
+    assert latencies(leaders) == [2.0, 3.0, 1.0] and failed == {}
+
+
+def test_who_fails_in_the_finals_leads_no_more(schedules: list[Schedule]) -> None:
+    leaders = three(schedules)
+    finals, failed = finals_of(leaders, {2: times(2.0), 1: times(3.0)})
+    assert finals is not None and finals.winner.id == 2
+    assert latencies(leaders) == [3.0, 2.0] and failed == {"crashed": 1}
+    assert finals_of(leaders, {}) == (None, {"crashed": 2})
+    assert latencies(leaders) == []
+
+
+# -- the result of a run -------------------------------------------------------------------------
+
+
+def test_a_run_ends_with_finals() -> None:
+    result = sl.tune(sl.workloads.matmul(32, 32, 32), trials=6, finals=3, verify="all")
+    best = result.best
+    assert best.finals is not None and 1 <= len(best.finals.ranking) <= 3
+    assert best.latency == best.finals.winner.latency
+    assert best.confidence_interval == best.finals.winner.interval
+    assert best.p_value == best.finals.p_value
+    assert best.runner_up in result.records and best.runner_up != best.record
+    assert {len(finalist.samples) for finalist in best.finals.ranking} != {0}
+    assert str(result).splitlines()[-2] == f"  finals      {best.finals}"
+
+
+def test_finals_can_be_left_out() -> None:
+    result = sl.tune(sl.workloads.matmul(32, 32, 32), trials=3, finals=0)
+    best = result.best
+    assert best.finals is best.confidence_interval is best.p_value is best.runner_up is None
+    assert best.latency == best.record.latency == min(r.latency for r in result.records if r.ok)
+    assert "finals" not in str(result)
+    with pytest.raises(ValueError, match="finals=-1"):
+        sl.tune(sl.workloads.matmul(8, 8, 8), finals=-1)

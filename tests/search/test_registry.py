@@ -1,0 +1,83 @@
+"""Which search a name stands for."""
+
+from __future__ import annotations
+
+import pytest
+
+import schedlang as sl
+from schedlang.search import (
+    SEARCHES,
+    CoordinateDescent,
+    Evolutionary,
+    ExploreExploit,
+    Random,
+    make_search,
+)
+from schedlang.search.explore_exploit import SETTINGS
+from schedlang.search.registry import AUTO_EXPLORES, AUTO_FEW
+from schedlang.search.strategy import Strategy
+from schedlang.testing.spaces import ORDINARY, small_workload
+from schedlang.workloads.workload import Workload
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return small_workload()
+
+
+def made(name: str, workload: Workload, trials: int | None = None) -> Strategy:
+    return make_search(name, ORDINARY, workload, 0, trials)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_search_has_its_own_name(name: str, workload: Workload) -> None:
+    assert made(name, workload).name == name
+
+
+def test_auto_descends_at_once_with_few_trials(workload: Workload) -> None:
+    assert type(made("auto", workload, 1)) is CoordinateDescent
+    assert type(made("auto", workload, AUTO_FEW)) is CoordinateDescent
+
+
+@pytest.mark.parametrize("trials", [AUTO_FEW + 1, 64, 256, None])
+def test_auto_explores_first_with_more_or_with_seconds(
+    workload: Workload, trials: int | None
+) -> None:
+    auto = made("auto", workload, trials)
+    assert type(auto) is ExploreExploit
+    assert auto.settings["explore"] == "evolutionary"
+    assert auto.settings["switch_after"] == AUTO_EXPLORES < AUTO_FEW
+
+
+@pytest.mark.parametrize(
+    ("trials", "explored"),
+    [(1, 1), (40, 20), (50, 25), (199, 25), (200, 100), (256, 100), (600, 300), (None, 300)],
+)
+def test_exploring_leaves_half_of_the_trials_to_the_descent(
+    workload: Workload, trials: int | None, explored: int
+) -> None:
+    assert made("explore_exploit", workload, trials).settings["switch_after"] == explored
+
+
+@pytest.mark.parametrize(("name", "explored"), SETTINGS.items())
+def test_the_settings_of_the_paper_are_names_too(
+    workload: Workload, name: str, explored: int
+) -> None:
+    search = made(name, workload, 64)
+    assert type(search) is ExploreExploit
+    assert search.settings["switch_after"] == explored
+
+
+def test_an_unknown_name_is_told_with_the_known_ones(workload: Workload) -> None:
+    with pytest.raises(ValueError, match="search='annealing'; known: auto, random, .*dpansor-25"):
+        sl.tune(workload, space=ORDINARY, search="annealing")
+    with pytest.raises(ValueError, match="no setting 'dpansor-50'; known: dpansor-25, "):
+        ExploreExploit.setting("dpansor-50")
+
+
+@pytest.mark.parametrize("make", [Random, Evolutionary])
+def test_a_search_without_patience_is_refused(
+    make: type[Random] | type[Evolutionary], workload: Workload
+) -> None:
+    with pytest.raises(ValueError, match="patience=0"):
+        make(ORDINARY, workload, 0, patience=0)

@@ -1,0 +1,137 @@
+"""Timing in turns: with workers that a test plays, and with real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tvm.ir import IRModule
+
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.targets import LocalCPU, TimingPolicy
+from schedlang.targets.measure.interleaved import Turns
+from schedlang.targets.measure.work import Requests, Work
+from schedlang.targets.worker.pool import Reply, Request, Slot
+from schedlang.workloads.workload import Workload
+from tests.targets.programs import ABORT, from_body, matmul, matmul_variant, scheduled_matmul
+
+POLICY = TimingPolicy(min_sample_seconds=1e-3)
+
+
+class Pool:
+    """Workers that answer what ``latency(id, samples so far)`` says: seconds, or a failure."""
+
+    def __init__(self, latency: Callable[[int, int], float | Reply]) -> None:
+        self.slots = [Slot(0)]
+        self.asked: list[tuple[str, int]] = []
+        self.calls: set[int] = set()
+        self.workers = 0
+        self._latency = latency
+
+    def ready(self) -> Slot:
+        self.workers += 1
+        return self.slots[0]
+
+    def settle(self, slot: Slot) -> None:
+        raise AssertionError("there is one worker only")
+
+    def ask(self, slot: Slot, request: Request) -> Reply:
+        kind, identity = request.header["request"], request.header["id"]
+        self.asked.append((kind, identity))
+        if kind == "build":
+            return Reply({"ok": True}, seconds=0.5)
+        done = sum(1 for entry in self.asked if entry == ("sample", identity))
+        answer = self._latency(identity, done)
+        if isinstance(answer, Reply):
+            return answer
+        if kind == "run":
+            return Reply({"ok": True, "samples": [answer], "verified": True}, seconds=0.1)
+        self.calls.add(request.header["calls"])
+        return Reply({"ok": True, "seconds_per_call": answer}, seconds=0.01)
+
+
+def failure(*, lost: bool) -> Reply:
+    return Reply({"ok": False, "status": "crashed", "message": "it ended"}, lost=lost)
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return matmul()
+
+
+def take_turns(
+    pool: Pool, workload: Workload, count: int = 3, rounds: int = 4, budget: float = 1e9
+) -> list[Measurement]:
+    works = [Work(Candidate(100 + n, workload.mod), n) for n in range(count)]
+    turns = Turns(pool, Requests(POLICY, 1.0, 1.0), verify=True)  # type: ignore[arg-type]
+    return turns.measure(works, rounds, budget)
+
+
+def test_each_has_one_sample_a_round_there_and_back(workload: Workload) -> None:
+    pool = Pool(lambda identity, done: 1e-4 * (1 + identity) + 1e-9 * done)
+    found = take_turns(pool, workload)
+    order = [identity for kind, identity in pool.asked if kind == "sample"]
+    assert order == [0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0]
+    assert [m.id for m in found] == [100, 101, 102]
+    for number, measurement in enumerate(found):
+        assert measurement.ok and measurement.verified
+        # The samples of the first run, which had the machine to themselves, are not among them.
+        expected = [1e-4 * (1 + number) + 1e-9 * done for done in range(1, 5)]
+        assert measurement.samples == tuple(expected)
+        assert measurement.build_seconds == 0.5
+        assert measurement.run_seconds == pytest.approx(0.1 + 4 * 0.01)
+    assert pool.calls == {10, 5, 4} and pool.workers == 1
+
+
+def test_a_noisy_machine_gets_more_rounds_and_not_endlessly(workload: Workload) -> None:
+    found = take_turns(Pool(lambda _, done: 1e-3 * (1 + 0.5 * (done % 3))), workload, rounds=5)
+    assert [len(m.samples) for m in found] == [20, 20, 20]
+
+
+def test_the_budget_ends_it_after_two_rounds(workload: Workload) -> None:
+    found = take_turns(Pool(lambda _, __: 1e-3), workload, rounds=30, budget=0.0)
+    assert [len(m.samples) for m in found] == [2, 2, 2]
+
+
+def test_who_fails_is_left_out(workload: Workload) -> None:
+    pool = Pool(lambda i, done: failure(lost=False) if (i, done) == (1, 2) else 1e-3)
+    found = take_turns(pool, workload)
+    assert [m.status for m in found] == [Status.OK, Status.CRASHED, Status.OK]
+    assert found[1].samples == () and found[1].message == "it ended"
+    assert [len(m.samples) for m in found] == [4, 0, 4]
+    assert pool.workers == 1
+
+
+def test_a_lost_worker_is_replaced_and_the_others_start_again(workload: Workload) -> None:
+    pool = Pool(lambda i, done: failure(lost=True) if (i, done) == (1, 2) else 1e-3 + 1e-6 * done)
+    found = take_turns(pool, workload)
+    assert [m.status for m in found] == [Status.OK, Status.CRASHED, Status.OK]
+    assert [len(m.samples) for m in found] == [4, 0, 4]
+    assert pool.workers == 2
+    built = [identity for kind, identity in pool.asked if kind == "build"]
+    assert built == [0, 1, 2, 0, 2]
+
+
+def test_if_all_fail_it_ends(workload: Workload) -> None:
+    found = take_turns(Pool(lambda *_: failure(lost=True)), workload)
+    assert [m.status for m in found] == [Status.CRASHED] * 3
+
+
+def test_real_candidates(workload: Workload) -> None:
+    good: list[IRModule] = [scheduled_matmul(workload, tile) for tile in (8, 1)]
+    wrong = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]")
+    modules: list[Any] = [good[0], wrong, from_body(ABORT), good[1]]
+    candidates = [Candidate(10 + number, module) for number, module in enumerate(modules)]
+    with LocalCPU(workload, workers=2) as measurer:
+        found = measurer.remeasure(candidates, rounds=3)
+        assert [m.id for m in found] == [10, 11, 12, 13]
+        assert [m.status for m in found] == [
+            Status.OK,
+            Status.WRONG_RESULT,
+            Status.CRASHED,
+            Status.OK,
+        ]
+        assert found[0].verified and len(found[0].samples) == len(found[3].samples) >= 3
+        assert measurer.remeasure([]) == []
+        assert next(measurer.measure(candidates[:1])).ok

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+import pytest
+
+from schedlang.targets.measure.timing import (
+    Timing,
+    TimingPolicy,
+    collect,
+    relative_half_width,
+    shortest_call,
+)
+
+
+class Program:
+    """Takes the time it is told to, on its own clock."""
+
+    def __init__(self, latency: Callable[[int], float], cold: float = 0.0) -> None:
+        self.now = 0.0
+        self.calls: list[int] = []
+        self._latency = latency
+        self._cold = cold
+
+    def run(self, calls: int) -> float:
+        seconds = self._latency(len(self.calls)) + (self._cold if not self.calls else 0.0)
+        self.calls.append(calls)
+        self.now += seconds * calls
+        return seconds
+
+    def clock(self) -> float:
+        return self.now
+
+
+def timed(program: Program, best: float | None = None, **policy: float) -> Timing:
+    return collect(program.run, TimingPolicy(**policy), best, program.clock)  # type: ignore[arg-type]
+
+
+def test_a_short_program_runs_in_batches() -> None:
+    program = Program(lambda _: 5e-6)
+    timing = timed(program, min_sample_seconds=5e-4, min_seconds=0.0)
+    assert timing.samples == (5e-6,) * 5
+    assert set(program.calls[2:]) == {100}
+
+
+def test_a_long_program_runs_once_a_sample_and_is_not_run_in_vain() -> None:
+    program = Program(lambda _: 0.01)
+    assert timed(program).samples == (0.01,) * 5
+    assert program.calls == [1] * 6
+
+
+def test_the_first_call_is_no_sample() -> None:
+    assert max(timed(Program(lambda _: 0.002, cold=0.005)).samples) == 0.002
+
+
+def test_a_noisy_program_gets_more_samples() -> None:
+    quiet = timed(Program(lambda n: 0.005), max_repeats=30)
+    noisy = timed(Program(lambda n: 0.005 * (1 + 0.3 * (n % 3))), max_repeats=30)
+    assert len(quiet.samples) == 5
+    assert len(noisy.samples) == 30
+
+
+def test_a_program_that_stays_noisy_is_let_go_after_a_while() -> None:
+    program = Program(lambda n: 0.01 * (1 + n % 2))
+    timing = timed(program, max_seconds=0.1, budget_seconds=10.0)
+    assert len(timing.samples) >= 5 and program.now < 0.15
+
+
+def test_samples_are_taken_for_long_enough_to_outlast_a_short_disturbance() -> None:
+    timing = timed(Program(lambda n: 0.004 if n < 4 else 0.001), min_seconds=0.02)
+    assert sum(timing.samples) >= 0.02
+    assert statistics.median(timing.samples) == 0.001
+
+
+def test_the_budget_ends_it() -> None:
+    program = Program(lambda n: 0.2 * (1 + n % 2))
+    timing = timed(program, budget_seconds=1.0)
+    assert program.now < 1.5 and 1 <= len(timing.samples) < 5
+
+
+def test_one_call_beyond_the_budget_is_all() -> None:
+    program = Program(lambda _: 5.0)
+    assert timed(program, budget_seconds=1.0) == Timing((5.0,))
+    assert program.calls == [1]
+
+
+def test_a_program_far_slower_than_the_best_is_given_up_at_once() -> None:
+    program = Program(lambda _: 0.1)
+    assert timed(program, best=0.001) == Timing((0.1,), gave_up=True)
+    assert program.calls == [1]
+
+
+def test_a_program_slower_than_the_best_is_given_up_after_two_calls() -> None:
+    program = Program(lambda _: 0.004)
+    assert timed(program, best=0.001) == Timing((0.004,), gave_up=True)
+    assert program.calls == [1, 1]
+
+
+def test_a_short_program_far_slower_than_the_best_is_given_up_after_two_samples() -> None:
+    program = Program(lambda _: 4e-5)
+    assert timed(program, best=1e-5) == Timing((4e-5,) * 2, gave_up=True)
+
+
+def test_a_cold_start_alone_gives_nothing_up() -> None:
+    program = Program(lambda _: 1e-4, cold=0.008)
+    timing = timed(program, best=1e-4)
+    assert not timing.gave_up and len(timing.samples) >= 5
+
+
+def test_a_program_a_little_slower_is_given_up_after_three_samples() -> None:
+    timing = timed(Program(lambda _: 0.0014), best=0.001)
+    assert timing.gave_up and len(timing.samples) == 3
+
+
+def test_a_program_as_fast_as_the_best_is_not_given_up() -> None:
+    timing = timed(Program(lambda _: 0.0105), best=0.01)
+    assert not timing.gave_up and len(timing.samples) == 5
+
+
+def test_one_fast_sample_keeps_a_program_in() -> None:
+    timing = timed(Program(lambda n: 0.001 if n == 2 else 0.0014), best=0.001)
+    assert not timing.gave_up
+
+
+def test_an_interruption_does_not_widen_the_interval() -> None:
+    assert relative_half_width([1.0] * 9 + [50.0]) < 0.01
+    assert relative_half_width([1.0, 1.2, 0.8, 1.1, 0.9]) > 0.05
+
+
+def test_wrong_bounds_are_refused() -> None:
+    with pytest.raises(ValueError, match="min_repeats=9, max_repeats=3"):
+        TimingPolicy(min_repeats=9, max_repeats=3)
+
+
+def test_with_cold_caches_calls_are_timed_one_by_one() -> None:
+    program = Program(lambda _: 5e-6)
+    timing = collect(program.run, TimingPolicy(flush_cache=True), None, program.clock)
+    assert timing.samples == (5e-6,) * 5
+    assert set(program.calls) == {1}
+
+
+def test_the_shortest_call_follows_the_clock() -> None:
+    """A clock that is asked four times for each of its ticks."""
+    asked = iter(range(10**6))
+    assert shortest_call(lambda: (next(asked) // 4) * 1e-6) == pytest.approx(1e-4)
+    assert 0 < shortest_call() < 1e-3

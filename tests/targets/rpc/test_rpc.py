@@ -1,0 +1,476 @@
+"""TVM's RPC: a real tracker and real servers on 127.0.0.1."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tvm.ir import IRModule
+
+from schedlang.errors import TargetError, WorkloadError
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.targets import Target
+from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.rpc import launch as rpc_fleet
+from schedlang.targets.rpc import scheduler as rpc_crew
+from schedlang.targets.rpc.launch import Service, start_server, start_tracker
+from schedlang.targets.rpc.measurer import RPC
+from schedlang.tuning import tune
+from schedlang.tvm import rpc as tvm_rpc
+from schedlang.workloads import from_prim_func
+from schedlang.workloads.workload import Workload
+from tests.targets import programs
+from tests.targets.programs import from_body, matmul_variant, scheduled_matmul
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("tornado") is None, reason="TVM's tracker needs tornado"
+)
+
+KEY = "cpu"
+ONE_CORE = Target("cpu", cores=1)
+QUICK = TimingPolicy(min_repeats=2, max_repeats=3)
+WRONG = "C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"
+CHANGES_AN_INPUT = """
+for i, j in T.grid(64, 64):
+    with T.sblock("A"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        A[vi, vj] = T.float32(0)
+"""
+NAP = "T.evaluate(T.call_extern('int32', 'usleep', 100000))"
+
+
+@pytest.fixture(scope="module")
+def tracker() -> Iterator[Service]:
+    with start_tracker() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def servers(tracker: Service) -> Iterator[list[Service]]:
+    """Two of them, on a core each where there are two."""
+    cpus = Target("cpu").cpus
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(start_server(tracker.address, KEY, cpus=[cpu]))
+            for cpu in (cpus[0], cpus[-1])
+        ]
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return programs.matmul()
+
+
+@pytest.fixture(scope="module")
+def good(workload: Workload) -> IRModule:
+    return scheduled_matmul(workload)
+
+
+@pytest.fixture(scope="module")
+def strict(workload: Workload, tracker: Service, servers: list[Service]) -> Iterator[RPC]:
+    """Verifies everything, with a tight limit."""
+    with RPC(
+        workload,
+        ONE_CORE,
+        tracker=tracker.address,
+        key=KEY,
+        verify="all",
+        run_timeout=2.0,
+        timing=QUICK,
+    ) as measurer:
+        yield measurer
+
+
+def measured(measurer: RPC, *modules: IRModule) -> dict[int, Measurement]:
+    candidates = [Candidate(number, module) for number, module in enumerate(modules)]
+    found = list(measurer.measure(candidates))
+    assert sorted(measurement.id for measurement in found) == list(range(len(modules)))
+    return {measurement.id: measurement for measurement in found}
+
+
+def name(service: Service) -> str:
+    return f"{service.address[0]}:{service.address[1]}"
+
+
+def group(leader: int) -> set[int]:
+    """The living processes of a process group."""
+    found = set()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                state, _, pgid = (process / "stat").read_text().rpartition(")")[2].split()[:3]
+            except OSError:
+                continue
+            if int(pgid) == leader and state != "Z":
+                found.add(int(process.name))
+    return found
+
+
+def workers(measurer: RPC) -> set[int]:
+    return {slot.process.pid for slot in measurer._crew.pool.slots if slot.process is not None}
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_candidates_are_measured_on_both_servers(
+    strict: RPC, servers: list[Service], workload: Workload
+) -> None:
+    tiles = [scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8)]
+    before = strict.runs.copy()
+    found = measured(strict, *tiles * 2)
+    for measurement in found.values():
+        assert measurement.status is Status.OK, measurement.message
+        assert measurement.verified and measurement.latency > 0
+        assert len(measurement.samples) >= QUICK.min_repeats
+        assert measurement.build_seconds > 0 and measurement.run_seconds > 0
+        assert measurement.message == measurement.stderr == ""
+    after = strict.runs - before
+    assert set(after) == {name(service) for service in servers}
+    assert after.total() == 8
+    assert strict.best_so_far is not None
+    assert strict.best_so_far <= min(measurement.latency for measurement in found.values())
+
+
+def test_a_wrong_result(strict: RPC, good: IRModule) -> None:
+    found = measured(strict, good, matmul_variant(WRONG))
+    assert found[0].ok and found[0].verified
+    assert found[1].status is Status.WRONG_RESULT
+    assert "4096 of 4096 elements differ" in found[1].message
+
+
+def test_results_that_change_from_call_to_call(strict: RPC) -> None:
+    found = measured(strict, from_body(programs.RANDOM), matmul_variant(WRONG))
+    assert found[0].status is found[1].status is Status.WRONG_RESULT
+    assert "run again it gives other results" in found[0].message
+    assert "run again" not in found[1].message
+
+
+def test_a_changed_input(strict: RPC) -> None:
+    found = measured(strict, from_body(CHANGES_AN_INPUT))
+    assert found[0].status is Status.WRONG_RESULT
+    assert found[0].message == "argument 0 is an input, and the program changed it"
+
+
+def test_what_does_not_build(strict: RPC, good: IRModule) -> None:
+    found = measured(strict, from_body(programs.UNBUILDABLE), good)
+    assert found[0].status is Status.BUILD_ERROR
+    assert "reduce_combiner" in found[0].message and "\n" not in found[0].message
+    assert found[1].ok
+
+
+def test_a_huge_program_is_given_up_when_others_are_built(strict: RPC, workload: Workload) -> None:
+    """It is the first, and still waited for when the others are known."""
+    tiles = [scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8)] * 3
+    found = measured(strict, programs.from_body(programs.ENDLESS_UNROLL), *tiles)
+    assert found[0].status is Status.BUILD_TIMEOUT
+    assert found[0].message.startswith("not done within 5 s, where half of them take 0.")
+    assert 5 <= found[0].build_seconds < 20
+    assert all(found[number].ok for number in range(1, 1 + len(tiles)))
+
+
+def test_a_candidate_that_crashes_its_server(
+    strict: RPC, servers: list[Service], good: IRModule
+) -> None:
+    crashing = from_body(programs.ABORT)
+    found = measured(strict, good, *[crashing] * 6, good)
+    for number in range(1, 7):
+        assert found[number].status is Status.CRASHED
+        assert found[number].message.startswith("the connection broke while it ran, on 127.0.0.1:")
+        assert " and then on 127.0.0.1:" in found[number].message
+    assert found[0].ok and found[7].ok
+    assert all("exited unsuccessfully" in service.log for service in servers)
+
+
+def test_a_candidate_that_hangs(strict: RPC, good: IRModule) -> None:
+    found = measured(strict, from_body(programs.SLEEP), good)
+    assert found[0].status is Status.RUN_TIMEOUT
+    assert found[0].message == "not done within 2 s"
+    assert found[1].ok
+
+
+def test_a_server_that_hangs(
+    strict: RPC, servers: list[Service], good: IRModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc_crew, "_CONNECT_SECONDS", 1.0)
+    assert all(m.ok for m in measured(strict, good, good).values())
+    before = strict.runs.copy()
+    os.killpg(servers[0].pid, signal.SIGSTOP)
+    try:
+        assert all(m.ok for m in measured(strict, good, good, good).values())
+        assert set(strict.runs - before) == {name(servers[1])}
+    finally:
+        os.killpg(servers[0].pid, signal.SIGCONT)
+    assert until(lambda: servers[0].address in registered(strict))
+
+
+def registered(measurer: RPC) -> list[tuple[str, int]]:
+    return tvm_rpc.registered(measurer._tracker, 5.0).get(KEY, [])
+
+
+def test_a_killed_worker_here_is_a_status_and_replaced(strict: RPC, good: IRModule) -> None:
+    assert all(m.ok for m in measured(strict, good).values())
+    for slot in strict._crew.pool.slots:
+        if slot.process is not None:
+            os.kill(slot.process.pid, signal.SIGKILL)
+    lost = measured(strict, good, good)
+    assert len(lost) == 2
+    for measurement in lost.values():
+        assert measurement.ok or (
+            measurement.status is Status.OUT_OF_MEMORY and "SIGKILL" in measurement.message
+        )
+    assert all(m.ok for m in measured(strict, good, good).values())
+
+
+def test_a_server_that_is_killed_costs_no_candidate(workload: Workload, tracker: Service) -> None:
+    with ExitStack() as stack:
+        doomed, other = (
+            stack.enter_context(start_server(tracker.address, "fragile", cpus=ONE_CORE.cpus))
+            for _ in range(2)
+        )
+        measurer = stack.enter_context(
+            RPC(
+                workload,
+                ONE_CORE,
+                tracker=tracker.address,
+                key="fragile",
+                verify=False,
+                timing=QUICK,
+                server_timeout=1.0,
+            )
+        )
+        killed = threading.Event()
+
+        def kill_while_it_runs() -> None:
+            if until(lambda: running(measurer) == {name(doomed), name(other)}):
+                time.sleep(0.05)  # into the nap
+                doomed.stop()
+                killed.set()
+
+        killer = threading.Thread(target=kill_while_it_runs)
+        killer.start()
+        found = measured(measurer, *[from_body(NAP)] * 4)
+        killer.join()
+        assert killed.is_set()
+        assert [m.status for m in found.values()] == [Status.OK] * 4
+        assert measurer.runs == {name(other): 4}
+        other.stop()
+        with pytest.raises(TargetError, match="no server 'fragile' for"):
+            measured(measurer, workload.mod)
+
+
+def running(measurer: RPC) -> set[str]:
+    return {work.server for work, stage in list(measurer._crew.jobs.values()) if stage == "run"}
+
+
+def test_the_unscheduled_program_can_be_timed(strict: RPC) -> None:
+    best, runs = strict.best_so_far, strict._measured
+    assert strict.reference_latency == strict.reference_latency > 0
+    assert (strict.best_so_far, strict._measured) == (best, runs)
+
+
+def test_finals_have_equally_many_samples(strict: RPC, workload: Workload, good: IRModule) -> None:
+    modules = [
+        good,
+        from_body(programs.ABORT),
+        scheduled_matmul(workload, 1),
+        matmul_variant(WRONG),
+    ]
+    candidates = [Candidate(7 - number, module) for number, module in enumerate(modules)]
+    best, first, crash, second, wrong = strict.best_so_far, *strict.remeasure(candidates, 3)
+    assert [m.id for m in (first, crash, second, wrong)] == [7, 6, 5, 4]
+    assert first.verified and second.verified
+    assert len(first.samples) == len(second.samples) == 3
+    assert crash.status is Status.CRASHED and wrong.status is Status.WRONG_RESULT
+    assert strict.best_so_far == best
+    assert not list(Path(strict._folder.name).glob("candidate*"))
+
+
+def test_in_place_and_small_types(tracker: Service, servers: list[Service]) -> None:
+    signature = 'A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")'
+    body = """
+for i in range(8):
+    with T.sblock("B"):
+        vi = T.axis.spatial(8, i)
+        B[vi] = B[vi] + A[vi]{}
+"""
+    module = from_body(body.format(""), signature)
+    workload = from_prim_func(module["main"], name="add")
+    assert [arg.role for arg in workload.args] == ["input", "inout"]
+    twice = from_body(body.format(" + A[vi]"), signature)
+    with RPC(workload, ONE_CORE, tracker=name(tracker), key=KEY, timing=QUICK) as measurer:
+        found = measured(measurer, module, twice)
+    assert found[0].ok and found[0].verified
+    assert found[1].status is Status.WRONG_RESULT
+
+
+def test_a_program_that_cannot_be_the_reference(tracker: Service, servers: list[Service]) -> None:
+    signature = 'A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")'
+    body = """
+for i in range(8):
+    with T.sblock("B"):
+        vi = T.axis.spatial(8, i)
+        B[vi] = T.sqrt(T.float32(-1) - A[vi] * A[vi])
+"""
+    module = from_body(body, signature)
+    workload = from_prim_func(module["main"], name="never a number")
+    with RPC(workload, ONE_CORE, tracker=tracker.address, key=KEY) as measurer:
+        with pytest.raises(WorkloadError, match="gives NaN"):
+            measured(measurer, module)
+
+
+def test_an_abandoned_iteration_leaves_nothing_behind(strict: RPC, good: IRModule) -> None:
+    iteration = strict.measure([Candidate(number, good) for number in range(4)])
+    assert next(iteration).ok
+    iteration.close()  # type: ignore[attr-defined]
+    assert not strict._crew.jobs and all(slot.request is None for slot in strict._crew.pool.slots)
+    assert all(m.ok for m in measured(strict, good, good).values())
+
+
+def test_building_while_candidates_run(
+    workload: Workload, good: IRModule, tracker: Service, servers: list[Service]
+) -> None:
+    with RPC(
+        workload,
+        ONE_CORE,
+        tracker=tracker.address,
+        key=KEY,
+        builders=1,
+        overlap=True,
+        timing=TimingPolicy(min_repeats=2, max_repeats=3, flush_cache=True),
+    ) as measurer:
+        found = measured(measurer, good, good, good)
+        assert all(m.ok and m.verified for m in found.values())
+        assert len(workers(measurer)) == 3
+
+
+def test_another_number_of_threads_is_refused(
+    workload: Workload, good: IRModule, tracker: Service, servers: list[Service]
+) -> None:
+    target = Target("cpu", cores=3)
+    with RPC(workload, target, tracker=tracker.address, key=KEY) as measurer:
+        with pytest.raises(TargetError, match="use 1 threads, and the target has 3"):
+            measured(measurer, good)
+
+
+def test_no_process_is_left(workload: Workload, good: IRModule, tracker: Service) -> None:
+    with start_server(tracker.address, "brief", cpus=ONE_CORE.cpus) as server:
+        with RPC(
+            workload, ONE_CORE, tracker=tracker.address, key="brief", timing=QUICK
+        ) as measurer:
+            assert measured(measurer, good)[0].ok
+            mine, scratch = workers(measurer), Path(measurer._folder.name)
+            assert mine and all(group(pid) for pid in mine) and scratch.exists()
+        assert not any(group(pid) for pid in mine) and not scratch.exists()
+        measurer.close()
+        with pytest.raises(TargetError, match="closed"):
+            measured(measurer, good)
+        assert len(group(server.pid)) >= 2
+        folder = server._log.parent
+    assert not group(server.pid) and not folder.exists()
+
+
+def test_a_killed_parent_leaves_no_service(tmp_path: Path, environment: dict[str, str]) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(
+        "import time\n"
+        "from schedlang.targets.rpc.launch import start_tracker\n"
+        "with start_tracker() as service:\n"
+        "    print(service.pid, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env={**environment, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert parent.stdout is not None
+        leader = int(parent.stdout.readline())
+        assert group(leader)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.communicate()
+    assert until(lambda: not group(leader))
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("cloudpickle") is None, reason="TVM's own server needs cloudpickle"
+)
+def test_a_server_that_was_started_with_tvm(
+    workload: Workload, good: IRModule, tracker: Service, environment: dict[str, str]
+) -> None:
+    port = rpc_fleet._free_port()
+    command = [sys.executable, "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1", "--silent"]
+    command += ["--port", str(port), "--port-end", str(port + 1), "--key", "plain"]
+    server = subprocess.Popen(
+        [*command, "--tracker", name(tracker)],
+        env={**environment, "TVM_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    try:
+        assert until(lambda: bool(tvm_rpc.registered(tracker.address, 5.0).get("plain")))
+        with RPC(
+            workload, ONE_CORE, tracker=tracker.address, key="plain", timing=QUICK
+        ) as measurer:
+            assert all(m.ok and m.verified for m in measured(measurer, good, good).values())
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def test_who_is_not_there(workload: Workload, tracker: Service, servers: list[Service]) -> None:
+    with pytest.raises(TargetError, match="no server with the key 'gpu'; keys with .*'cpu'"):
+        RPC(workload, tracker=tracker.address, key="gpu")
+    with pytest.raises(TargetError, match="does not answer"):
+        RPC(workload, tracker=("127.0.0.1", rpc_fleet._free_port()), key=KEY)
+    with pytest.raises(TargetError, match="is not a TVM RPC tracker|no answer|does not answer"):
+        RPC(workload, tracker=servers[0].address, key=KEY)
+
+
+def test_a_slow_build_is_checked_before_a_tracker_is_asked(workload: Workload) -> None:
+    with pytest.raises(TargetError, match=r"slow_build=1; give more than 1, or math.inf"):
+        RPC(workload, tracker=("127.0.0.1", rpc_fleet._free_port()), key=KEY, slow_build=1)
+
+
+@pytest.mark.parametrize("wrong", ["localhost", "localhost:", ":9190", ("a", "b"), 9190])
+def test_a_tracker_is_an_address(workload: Workload, wrong: object) -> None:
+    with pytest.raises(TargetError, match="give .host, port. or 'host:port'"):
+        RPC(workload, tracker=wrong, key=KEY)  # type: ignore[arg-type]
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tvm_rpc, "missing_package", lambda: "tornado")
+    with pytest.raises(TargetError, match="pip install tornado"):
+        with start_tracker():
+            pass
+
+
+def test_a_server_that_cannot_start_says_why(tracker: Service) -> None:
+    with pytest.raises(TargetError, match="(?s)no service at .*cannot bind"):
+        with start_server(tracker.address, KEY, port=tracker.address[1]):
+            pass
+
+
+def test_tune_searches_through_the_fleet(workload: Workload, strict: RPC) -> None:
+    result = tune(workload, ONE_CORE, trials=4, seed=0, measurer=strict, progress=False)
+    assert len(result.records) == 4
+    assert result.best.record.verified
+    assert result.reference_latency == strict.reference_latency
+    assert sum(strict.runs.values()) >= 4

@@ -1,0 +1,67 @@
+"""Builds that take far longer than most are given up."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from schedlang.errors import TargetError
+from schedlang.measurement import Candidate, Status
+from schedlang.targets import LocalCPU
+from schedlang.targets.worker.build_timeout import Patience
+from schedlang.workloads.workload import Workload
+from tests.targets.programs import ENDLESS_UNROLL, from_body, matmul, scheduled_matmul
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return matmul()
+
+
+def test_it_waits_long_until_some_builds_are_known() -> None:
+    patience = Patience(30.0, 20.0)
+    for number in range(7):
+        patience.note(0.1)
+        assert patience.limit == 30.0 and patience.median is None, number
+    assert patience.describe() == "not done within 30 s"
+    patience.note(0.3)
+    assert (patience.median, patience.limit) == (0.1, 5.0)
+    assert patience.describe() == "not done within 5 s, where half of them take 0.1 s"
+
+
+def test_the_limit_follows_the_median() -> None:
+    patience = Patience(30.0, 20.0)
+    for seconds in (0.4, 9.0, 0.4, 0.5, 0.4, 0.6, 0.5, 9.0):
+        patience.note(seconds)
+    assert patience.limit == pytest.approx(20 * 0.5)
+    for _ in range(20):
+        patience.note(2.0)
+    assert patience.limit == 30.0
+    assert patience.describe() == "not done within 30 s"
+
+
+def test_it_may_be_endless() -> None:
+    patience = Patience(30.0, math.inf)
+    for _ in range(20):
+        patience.note(0.1)
+    assert patience.limit == 30.0
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.0, -1.0, math.nan])
+def test_a_factor_that_most_builds_exceed_is_refused(factor: float, workload: Workload) -> None:
+    with pytest.raises(TargetError, match=r"slow_build=.*; give more than 1, or math.inf"):
+        LocalCPU(workload, slow_build=factor)
+
+
+def test_a_huge_program_is_given_up_when_others_are_built(workload: Workload) -> None:
+    """It is the first, and still waited for when the others are known."""
+    modules = [from_body(ENDLESS_UNROLL)]
+    modules += [scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8)] * 3
+    with LocalCPU(workload, workers=2) as measurer:
+        candidates = [Candidate(number, module) for number, module in enumerate(modules)]
+        found = {measurement.id: measurement for measurement in measurer.measure(candidates)}
+    assert found[0].status is Status.BUILD_TIMEOUT
+    assert found[0].message.startswith("not done within 5 s, where half of them take 0.")
+    assert 5 <= found[0].build_seconds < 20
+    assert all(found[number].ok for number in range(1, len(modules)))

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from schedlang.targets.worker.protocol import Decoder, Message, ProtocolError, encode, read_message
+
+MESSAGES = [
+    Message({"request": "build", "id": 1, "text": "ünï"}, (b"", b"\x00\xff" * 300)),
+    Message({"samples": [1e-6, 2.5]}),
+]
+BYTES = b"".join(encode(message.header, message.blobs) for message in MESSAGES)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_pieces_of_any_size_make_the_messages(size: int) -> None:
+    decoder, found = Decoder(), []
+    for start in range(0, len(BYTES), size):
+        found += decoder.feed(BYTES[start : start + size])
+    assert found == MESSAGES
+
+
+def test_a_stream_is_read_to_its_end() -> None:
+    stream = io.BytesIO(BYTES)
+    assert [read_message(stream), read_message(stream), read_message(stream)] == [*MESSAGES, None]
+
+
+def test_a_torn_message_is_the_end() -> None:
+    assert read_message(io.BytesIO(BYTES[:-1][: len(encode(MESSAGES[0].header))])) is None
+
+
+@pytest.mark.parametrize("data", [b"hello, this is not a message", b"XXXX" + BYTES[4:]])
+def test_anything_else_is_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match=data[:4].decode()):
+        Decoder().feed(data)

@@ -1,0 +1,107 @@
+"""What makes two calls of ``tune`` the same."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.search import Evolutionary, Random
+from schedlang.tuning.resume.identity import identity
+
+TILES = (8, 16)
+
+
+def helper() -> tuple[int, ...]:
+    return TILES
+
+
+@sl.module
+def tiled(sch: sl.Schedule, block: sl.BlockRV, *, bound: int = 4) -> None:
+    helper()
+
+
+def adder(number: int) -> Callable[[int], int]:
+    return lambda other: number + other
+
+
+class Maker:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def make(self, *args: Any) -> None: ...
+
+
+def test_equal_parts_have_equal_identities() -> None:
+    parts: list[Callable[[], Any]] = [
+        lambda: sl.default_space("cpu"),
+        lambda: sl.Space([tiled(bound=8)]),
+        lambda: adder(1),
+        lambda: functools.partial(Evolutionary, sweeps=2),
+        lambda: Maker(1).make,
+        lambda: {"b": 1, "a": {3, 1, 2}},
+    ]
+    for make in parts:
+        assert identity(make()) == identity(make())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0),
+        ("a", b"a"),
+        ([1, 2], [2, 1]),
+        (adder(1), adder(2)),
+        (lambda x: x + 1, lambda x: x + 2),
+        (functools.partial(Evolutionary, sweeps=2), functools.partial(Evolutionary, sweeps=3)),
+        (Evolutionary, Random),
+        (Maker(1).make, Maker(2).make),
+        (Maker(1), Maker(2)),
+        (sl.Space([tiled]), sl.Space([tiled(bound=8)])),
+        (sl.default_space("cpu"), sl.default_space("cpu").without("auto_inline")),
+    ],
+)
+def test_different_parts_have_different_identities(one: Any, other: Any) -> None:
+    assert identity(one) != identity(other)
+
+
+def test_what_a_module_names_in_its_file_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity(sl.Space([tiled]))
+    monkeypatch.setitem(globals(), "TILES", (8, 32))
+    assert identity(sl.Space([tiled])) != before
+    monkeypatch.undo()
+    monkeypatch.setitem(globals(), "helper", lambda: None)
+    assert identity(sl.Space([tiled])) != before
+
+
+def test_functions_that_name_each_other_take_no_time() -> None:
+    table: list[Any] = []
+    for _ in range(8):
+        table.append(lambda: table)
+    started = time.monotonic()
+    assert identity(table[0]) == identity(table[0])
+    assert time.monotonic() - started < 1
+
+
+def test_another_process_finds_the_same() -> None:
+    code = (
+        "import schedlang as sl; from schedlang.tuning.resume.identity import identity; "
+        "print(identity(sl.default_space('cpu'), {'a', 'b', 'c'}, 3))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    assert found == {identity(sl.default_space("cpu"), {"a", "b", "c"}, 3)}

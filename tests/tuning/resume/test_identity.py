@@ -109,9 +109,10 @@ def test_a_docstring_of_the_library_does_not_count(monkeypatch: pytest.MonkeyPat
     before = identity(*of_the_library())
     for function in functions_of(sl.default_space("cpu")):
         code = function.__code__
-        assert isinstance(code.co_consts[0], str), "its docstring"
-        edited = code.replace(co_consts=("Another text.", *code.co_consts[1:]))
-        monkeypatch.setattr(function, "__code__", edited)
+        if function.__doc__ is not None:
+            assert code.co_consts[0].strip()[:9] == function.__doc__.strip()[:9]
+            edited = code.replace(co_consts=("Another text.", *code.co_consts[1:]))
+            monkeypatch.setattr(function, "__code__", edited)
     assert identity(*of_the_library()) == before
 
 

@@ -13,6 +13,7 @@ from schedlang.targets import description, features, host
 from schedlang.targets.named import GENERIC, HOST, NAMES, find_named
 from schedlang.targets.resolve import Given, resolve
 from schedlang.tvm import codegen
+from schedlang.tvm.codegen import CodeGenerator
 
 if TYPE_CHECKING:
     from tvm.target import Target as TVMTarget
@@ -158,6 +159,15 @@ class Target:
             "attributes": list(self.attributes),
             "sve_bits": self.vector_bits if sve else 0,
         }
+
+    def spec(self) -> dict[str, Any]:
+        """Describe its code generation as JSON values, for ``targets.kinds.code_generator``."""
+        return {"kind": self.kind, "tvm_target": codegen.target_json(self.tvm_target())}
+
+    @classmethod
+    def code_generator(cls, spec: Mapping[str, Any]) -> CodeGenerator:
+        """Make the code generator that the ``spec()`` of a target describes."""
+        return CodeGenerator.from_json(spec["tvm_target"])
 
     def tvm_target(self) -> TVMTarget:
         """TVM's target for this machine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from typing import Any
 
 from schedlang.database import Database, open_database
@@ -13,8 +13,7 @@ from schedlang.measurement import Measurer
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
-from schedlang.targets import LocalCPU, Target, as_target
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets import Target, as_target
 from schedlang.targets.measure.verify_policy import Verify, check_verify
 from schedlang.tuning.budget import Clock
 from schedlang.tuning.outcome import ending_of, result_of, stored_result
@@ -36,7 +35,7 @@ _MOST_REASONS = 4
 
 def default_space(target: Target | str = "cpu") -> Space:
     """The target's own space, to extend or override: ``default_space() + my_module``."""
-    return cpu_space(as_target(target))
+    return as_target(target).default_space()
 
 
 def tune(
@@ -189,7 +188,7 @@ def _opened(
 ) -> AbstractContextManager[Measurer]:
     if measurer is not None:
         return nullcontext(measurer)
-    return LocalCPU(workload, target, verify=verify, seed=seed)
+    return closing(target.measurer(workload, verify=verify, seed=seed))
 
 
 def _check_whole(name: str, value: int, *, least: int) -> None:

@@ -10,9 +10,10 @@ from tvm.target import Target as TVMTarget
 
 import schedlang as sl
 from schedlang.errors import TargetError
-from schedlang.targets import Target, as_target, features, host
+from schedlang.targets import Target, as_target, host
+from schedlang.targets.cpu import features
+from schedlang.targets.cpu.named import NAMED, NAMES
 from schedlang.targets.kinds import code_generator
-from schedlang.targets.named import NAMED, NAMES
 from schedlang.tvm import codegen
 
 LINUX_X86 = "x86_64-unknown-linux-gnu"

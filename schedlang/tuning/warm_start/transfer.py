@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 
 from schedlang.database import Database, Record
@@ -54,7 +53,7 @@ def transfer(
         return [], None
     attempts: list[Attempt] = []
     blank = blank_record(workload, target, "transfer", None)
-    with closing(target.measurer(workload, verify="all")) as measurer:
+    with target.measurer(workload, verify="all") as measurer:
         for measured in measurer.measure(
             [Candidate(number, schedule.mod) for number, (_, schedule) in enumerate(found)]
         ):

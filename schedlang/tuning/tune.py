@@ -13,8 +13,7 @@ from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
-from schedlang.targets import LocalCPU, Target, as_target
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets import Target, as_target
 from schedlang.targets.measure.verify_policy import Verify, check_verify
 from schedlang.tuning.budget import Clock
 from schedlang.tuning.outcome import ending_of, result_of, stored_result
@@ -36,7 +35,7 @@ _MOST_REASONS = 4
 
 def default_space(target: Target | str = "cpu") -> Space:
     """The target's own space, to extend or override: ``default_space() + my_module``."""
-    return cpu_space(as_target(target))
+    return as_target(target).default_space()
 
 
 def tune(
@@ -191,7 +190,7 @@ def _opened(
         given = as_measurer(measurer)
         given.bind(workload)
         return nullcontext(given)
-    return LocalCPU(workload, target, verify=verify, seed=seed)
+    return target.measurer(workload, verify=verify, seed=seed)
 
 
 def _check_whole(name: str, value: int, *, least: int) -> None:

@@ -42,8 +42,8 @@ ARGUMENTS = {
 HEAD = """\
 # Instructions
 
-Written by `docs/generate_reference.py` from the declarations in `schedlang/primitives/` and
-`modules/`; do not edit. [language.md](../language.md) says how instructions are used.
+Written by `docs/generate_reference.py` from the declarations in `schedlang/language/primitives/`
+and `modules/`; do not edit. [language.md](../language.md) says how instructions are used.
 
 Methods are written `sch.split(...)`, instructions in Python `vectorize_inner(sch, ...)`. *In TVM*
 is the method of TVM's `s_tir.Schedule` that it stands for; where there is none, a trace that goes
@@ -81,7 +81,10 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
     for file, kinds in by_file.items():
         title = (inspect.getdoc(importlib.import_module(file)) or file).splitlines()[0]
         yield title.rstrip("."), kinds
-    yield "Instructions of `schedlang.modules`, written in Python", macros
+    yield (
+        "Instructions of `schedlang.modules`, written in Python",
+        sorted(macros, key=lambda k: k.name),
+    )
 
 
 def row(kind: InstructionKind) -> str:

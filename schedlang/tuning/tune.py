@@ -9,7 +9,7 @@ from typing import Any
 from schedlang.database import Database, open_database
 from schedlang.database.programs import put_program
 from schedlang.errors import SchedlangError, SpaceError
-from schedlang.measurement import Measurer
+from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
@@ -54,7 +54,7 @@ def tune(
     transfer: bool = True,
     verify: Verify = True,
     finals: int = 5,
-    measurer: Measurer | None = None,
+    measurer: SupportsMeasure | None = None,
     progress: bool | None = None,
 ) -> TuneResult:
     """Find a fast schedule of a workload by measuring candidates of a space on this machine.
@@ -133,7 +133,7 @@ def tune(
             put_program(opened, workload)
             past = suggestions(opened, workload, target.key) if transfer else []
             call = identity(
-                *(run.like.workload_key, run.like.target_key, run.like.toolchain_key),
+                *(run.like.workload_key, run.like.target_key),
                 # Traces name blocks, which the key of a workload does not.
                 *(workload.structure.blocks, space, seed, str(verify), transfer),
                 *(_search_identity(search, strategy), _measurer_identity(measurer)),
@@ -145,14 +145,14 @@ def tune(
             if ending is not None and ending.covers(trials, seconds, finals=finals > 0):
                 return stored_result(workload, target, journal, ending, clock)
             resume(run, past)
-        measurer = stack.enter_context(_opened(measurer, workload, target, verify, seed))
+        opened_measurer = stack.enter_context(_opened(measurer, workload, target, verify, seed))
         with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
-            finished = run.search(measurer, trials, batch, bar, finals=finals > 0)
+            finished = run.search(opened_measurer, trials, batch, bar, finals=finals > 0)
         if run.strategy.finished is not None and len(run.records) == 1:
             finished += _why_nothing(space, workload)
         if finals:
-            run.hold_finals(measurer)
-        result = result_of(run, target, measurer, finished)
+            run.hold_finals(opened_measurer)
+        result = result_of(run, target, opened_measurer, finished)
         if run.journal is not None:
             run.journal.finish(ending_of(run, result))
         return result
@@ -179,16 +179,18 @@ def _search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) 
     return [given, type(strategy), strategy.name, dict(strategy.settings)]
 
 
-def _measurer_identity(measurer: Measurer | None) -> object:
+def _measurer_identity(measurer: SupportsMeasure | None) -> object:
     """Latencies of different measurers do not compare, unless they say that they do."""
     return None if measurer is None else [type(measurer), str(getattr(measurer, "key", ""))]
 
 
 def _opened(
-    measurer: Measurer | None, workload: Workload, target: Target, verify: Verify, seed: int
+    measurer: SupportsMeasure | None, workload: Workload, target: Target, verify: Verify, seed: int
 ) -> AbstractContextManager[Measurer]:
     if measurer is not None:
-        return nullcontext(measurer)
+        given = as_measurer(measurer)
+        given.bind(workload)
+        return nullcontext(given)
     return LocalCPU(workload, target, verify=verify, seed=seed)
 
 

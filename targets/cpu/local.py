@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.measurement.measurer import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
 from schedlang.targets.measure.interleaved import Turns
 from schedlang.targets.measure.reference_timing import time_reference
@@ -23,8 +24,6 @@ from schedlang.targets.worker.pool import Reply, Request, Slot, WorkerPool, idle
 from schedlang.targets.worker.start import start_request
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from schedlang.workloads.workload import Workload
 
 _CANDIDATES_A_WORKER = 8
@@ -32,7 +31,7 @@ _MEMORY_PART = 0.8
 _LEAST_MEMORY = 2 << 30
 
 
-class LocalCPU:
+class LocalCPU(Measurer):
     """Builds and runs candidates in worker processes on this machine.
 
     Programs are built on all workers at once; then they run one after another in the worker that
@@ -92,7 +91,7 @@ class LocalCPU:
         self.target.check_present()
         self.best_so_far: float | None = None
         self.deadline = math.inf
-        self.seconds = {"start": 0.0, "build": 0.0, "run": 0.0}
+        self.seconds: dict[str, float] = {"start": 0.0, "build": 0.0, "run": 0.0}
         self._verify: Verify = verify
         self._requests = Requests(timing or TimingPolicy(), build_timeout, run_timeout)
         self._patience = Patience(build_timeout, slow_build)
@@ -103,20 +102,25 @@ class LocalCPU:
         size = workers or self.target.cores
         if memory_bytes == "share":
             memory_bytes = _share_of_memory(size)
-        start = start_request(
-            workload,
-            self.target,
-            seed,
-            reference=verify is not False,
-            memory_bytes=memory_bytes,
-            cpus=list(self.target.cpus),
-        )
-        self._pool = WorkerPool(size, self.target.cores, start, self._check_start)
+        self._seed = seed
+        self._memory_bytes = memory_bytes
+        self._pool = WorkerPool(size, self.target.cores, self._start(), self._check_start)
 
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
         return f"verify={self._verify} {self._requests.timing}"
+
+    def bind(self, workload: Workload) -> None:
+        """Measure candidates of ``workload`` from now on; see ``Measurer.bind``."""
+        if workload == self.workload:
+            return
+        super().bind(workload)
+        self._measured = 0
+        self._reference_latency = math.nan
+        for slot in self._pool.slots:
+            self._pool.drop(slot)
+        self._pool.start = self._start()
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -135,8 +139,8 @@ class LocalCPU:
     def remeasure(
         self,
         candidates: Sequence[Candidate],
-        rounds: int = 30,
-        budget_seconds: float = 5.0,
+        rounds: int = ROUNDS,
+        budget_seconds: float = BUDGET_SECONDS,
     ) -> list[Measurement]:
         """Time a few candidates against each other, with one sample of each in turn.
 
@@ -167,16 +171,15 @@ class LocalCPU:
         """Kill all workers; safe to call twice."""
         self._pool.close()
 
-    def __enter__(self) -> LocalCPU:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _start(self) -> Request:
+        return start_request(
+            self.workload,
+            self.target,
+            self._seed,
+            reference=self._verify is not False,
+            memory_bytes=self._memory_bytes,
+            cpus=list(self.target.cpus),
+        )
 
     def _check_start(self, reply: dict[str, Any]) -> None:
         if reply["threads"] != self.target.cores:

@@ -13,12 +13,13 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.measurer import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
+from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.interleaved import Turns
 from schedlang.targets.measure.reference_timing import time_reference
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.verify_policy import Verify, check_verify, verify_factor
 from schedlang.targets.measure.work import Requests, Work
-from schedlang.targets.target import Target, as_target
+from schedlang.targets.target import Target
 from schedlang.targets.worker.build_timeout import Patience
 from schedlang.targets.worker.pool import Reply, Request, Slot, WorkerPool, idle_slots
 from schedlang.targets.worker.start import start_request
@@ -87,7 +88,7 @@ class LocalCPU(Measurer):
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
         self.workload = workload
-        self.target = as_target(target)
+        self.target = as_cpu(target)
         self.target.check_present()
         self.best_so_far: float | None = None
         self.deadline = math.inf

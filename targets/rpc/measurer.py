@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.measurer import BUDGET_SECONDS, FEWEST_ROUNDS, ROUNDS, check_rounds
+from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.measure.verify_policy import Verify, check_verify, verify_factor
 from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address
 from schedlang.targets.rpc.scheduler import Crew, Limits
 from schedlang.targets.rpc.work import Work, explain
-from schedlang.targets.target import Target, as_target
+from schedlang.targets.target import Target
 from schedlang.targets.worker.build_timeout import Patience
 from schedlang.targets.worker.pool import START_TIMEOUT, Reply, Request, WorkerPool
 from schedlang.targets.worker.start import start_request
@@ -90,7 +91,7 @@ class RPC(Measurer):
             raise TargetError(f"builders={builders}; give 1 or more")
         patience = Patience(build_timeout, slow_build)
         self.workload = workload
-        self.target = as_target(target)
+        self.target = as_cpu(target)
         self.best_so_far: float | None = None
         self._tracker = tracker_address(tracker)
         self._key = key

@@ -13,22 +13,15 @@ import functools
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from schedlang.distributions import Distribution
-from schedlang.errors import SchedlangError
 from schedlang.expressions import IndexMap, IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.tvm import analysis
 
-if TYPE_CHECKING:
-    from schedlang.language.schedule import Schedule
-
-Accept = Callable[["Schedule", Any, dict[str, Any]], Any]
-
-
-class BadArgument(SchedlangError):
-    """A value that is no such argument; an instruction turns it into an InstructionError."""
+Accept = Callable[[ProgramState, Any, dict[str, Any]], Any]
 
 
 def _describe(value: Any) -> str:
@@ -40,80 +33,82 @@ def _describe(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Argument:
-    """One way to read an argument; ``accept(sch, value, earlier)`` sees the arguments before it."""
+    """One way to read an argument: ``accept(state, value, earlier)`` knows the arguments before."""
 
     name: str
     accept: Accept
 
 
-def accept_block(sch: Schedule, value: Any, earlier: dict[str, Any]) -> BlockRV:
+def accept_block(state: ProgramState, value: Any, earlier: dict[str, Any]) -> BlockRV:
     if isinstance(value, str):
-        return sch.get_block(value)
+        return state.get_block(value)
     if isinstance(value, BlockRV):
-        return sch.own(value)
+        return state.own(value)
     raise BadArgument(f"takes a block (BlockRV, or its name), not {_describe(value)}")
 
 
-def accept_loop(sch: Schedule, value: Any, earlier: dict[str, Any]) -> LoopRV:
+def accept_loop(state: ProgramState, value: Any, earlier: dict[str, Any]) -> LoopRV:
     if isinstance(value, LoopRV):
-        return sch.own(value)
+        return state.own(value)
     hint = "; get_loops returns a list: pass one of them" if isinstance(value, list) else ""
     raise BadArgument(f"takes a loop (LoopRV), not {_describe(value)}{hint}")
 
 
-def accept_block_or_loop(sch: Schedule, value: Any, earlier: dict[str, Any]) -> BlockRV | LoopRV:
+def accept_block_or_loop(
+    state: ProgramState, value: Any, earlier: dict[str, Any]
+) -> BlockRV | LoopRV:
     if isinstance(value, (BlockRV, LoopRV)):
-        return sch.own(value)
+        return state.own(value)
     if isinstance(value, str):
-        return sch.get_block(value)
+        return state.get_block(value)
     raise BadArgument(f"takes a block or a loop, not {_describe(value)}")
 
 
 def accept_loop_or_blocks(
-    sch: Schedule, value: Any, earlier: dict[str, Any]
+    state: ProgramState, value: Any, earlier: dict[str, Any]
 ) -> LoopRV | tuple[BlockRV, ...]:
     if isinstance(value, LoopRV):
-        return sch.own(value)
+        return state.own(value)
     if isinstance(value, (list, tuple)):
-        return tuple(accept_block(sch, item, earlier) for item in value)
+        return tuple(accept_block(state, item, earlier) for item in value)
     raise BadArgument(f"takes a loop or a list of blocks, not {_describe(value)}")
 
 
-def accept_int(sch: Schedule, value: Any, earlier: dict[str, Any]) -> int | IntExpr:
+def accept_int(state: ProgramState, value: Any, earlier: dict[str, Any]) -> int | IntExpr:
     if isinstance(value, IntExpr):
-        return sch.own_expr(value)
+        return state.own_expr(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise BadArgument(f"takes an integer (int or IntRV), not {_describe(value)}")
 
 
-def accept_plain_int(sch: Schedule, value: Any, earlier: dict[str, Any]) -> int:
+def accept_plain_int(state: ProgramState, value: Any, earlier: dict[str, Any]) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise BadArgument(f"takes a plain int, not {_describe(value)}")
 
 
-def accept_factor(sch: Schedule, value: Any, earlier: dict[str, Any]) -> int | IntExpr | None:
-    return None if value is None else accept_int(sch, value, earlier)
+def accept_factor(state: ProgramState, value: Any, earlier: dict[str, Any]) -> int | IntExpr | None:
+    return None if value is None else accept_int(state, value, earlier)
 
 
-def accept_bool(sch: Schedule, value: Any, earlier: dict[str, Any]) -> bool:
+def accept_bool(state: ProgramState, value: Any, earlier: dict[str, Any]) -> bool:
     if isinstance(value, bool):
         return value
     raise BadArgument(f"takes True or False, not {_describe(value)}")
 
 
-def accept_str(sch: Schedule, value: Any, earlier: dict[str, Any]) -> str:
+def accept_str(state: ProgramState, value: Any, earlier: dict[str, Any]) -> str:
     if isinstance(value, str):
         return value
     raise BadArgument(f"takes a string, not {_describe(value)}")
 
 
-def accept_optional_str(sch: Schedule, value: Any, earlier: dict[str, Any]) -> str | None:
-    return None if value is None else accept_str(sch, value, earlier)
+def accept_optional_str(state: ProgramState, value: Any, earlier: dict[str, Any]) -> str | None:
+    return None if value is None else accept_str(state, value, earlier)
 
 
-def accept_number(sch: Schedule, value: Any, earlier: dict[str, Any]) -> float:
+def accept_number(state: ProgramState, value: Any, earlier: dict[str, Any]) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     raise BadArgument(f"takes a number, not {_describe(value)}")
@@ -122,48 +117,48 @@ def accept_number(sch: Schedule, value: Any, earlier: dict[str, Any]) -> float:
 def sequence_of(item: Accept, what: str) -> Accept:
     """An argument that is a sequence of another kind."""
 
-    def accept(sch: Schedule, value: Any, earlier: dict[str, Any]) -> tuple[Any, ...]:
+    def accept(state: ProgramState, value: Any, earlier: dict[str, Any]) -> tuple[Any, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise BadArgument(f"takes a list of {what}, not {_describe(value)}")
-        return tuple(item(sch, v, earlier) for v in value)
+        return tuple(item(state, v, earlier) for v in value)
 
     return accept
 
 
 def optional(item: Accept) -> Accept:
     """An argument that may be None."""
-    return lambda sch, value, earlier: None if value is None else item(sch, value, earlier)
+    return lambda state, value, earlier: None if value is None else item(state, value, earlier)
 
 
-def accept_index_map(sch: Schedule, value: Any, earlier: dict[str, Any]) -> IndexMap:
+def accept_index_map(state: ProgramState, value: Any, earlier: dict[str, Any]) -> IndexMap:
     if not isinstance(value, IndexMap):
-        value = _trace_map(sch, value, earlier)
+        value = _trace_map(state, value, earlier)
     value = value.with_plain_names()
-    return IndexMap(value.inputs, tuple(accept_index(sch, e) for e in value.outputs))
+    return IndexMap(value.inputs, tuple(accept_index(state, e) for e in value.outputs))
 
 
-def accept_index(sch: Schedule, value: Any) -> int | IntExpr:
-    return sch.own_expr(value) if isinstance(value, IntExpr) else value
+def accept_index(state: ProgramState, value: Any) -> int | IntExpr:
+    return state.own_expr(value) if isinstance(value, IntExpr) else value
 
 
-def _trace_map(sch: Schedule, value: Any, earlier: dict[str, Any]) -> IndexMap:
+def _trace_map(state: ProgramState, value: Any, earlier: dict[str, Any]) -> IndexMap:
     from schedlang.tvm import expressions
 
     try:
         if hasattr(value, "final_indices"):
             return expressions.index_map_from_tvm(value)
         if callable(value):
-            return IndexMap.from_function(value, _map_dimensions(sch, earlier))
+            return IndexMap.from_function(value, _map_dimensions(state, earlier))
     except TypeError as error:
         raise BadArgument(str(error)) from None
     raise BadArgument(f"takes a function of indices or an IndexMap, not {_describe(value)}")
 
 
-def _map_dimensions(sch: Schedule, earlier: dict[str, Any]) -> int | None:
+def _map_dimensions(state: ProgramState, earlier: dict[str, Any]) -> int | None:
     block = earlier.get("block")
     if block is None:
         return None
-    raw, raw_block = sch.raw, sch.raw_value(block)
+    raw, raw_block = state.raw, state.raw_value(block)
     if "buffer" in earlier:
         role, position = earlier["buffer"]
         return len(analysis.buffer_of(raw, raw_block, role, position).ty.shape)
@@ -172,12 +167,12 @@ def _map_dimensions(sch: Schedule, earlier: dict[str, Any]) -> int | None:
     )
 
 
-def accept_padding(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
+def accept_padding(state: ProgramState, value: Any, earlier: dict[str, Any]) -> Any:
     if value is None:
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         role, index = earlier["buffer"]
-        buffer = analysis.buffer_of(sch.raw, sch.raw_value(earlier["block"]), role, index)
+        buffer = analysis.buffer_of(state.raw, state.raw_value(earlier["block"]), role, index)
         return float(value) if "float" in str(buffer.ty.dtype) else int(value)
     if isinstance(value, str) or not (isinstance(value, IndexMap) or callable(value)):
         raise BadArgument(f"takes a number or a function of indices, not {_describe(value)}")
@@ -186,17 +181,17 @@ def accept_padding(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
             value = IndexMap.from_function(value, len(earlier["index_map"].outputs))
         except TypeError as error:
             raise BadArgument(str(error)) from None
-    return accept_index_map(sch, value, earlier)
+    return accept_index_map(state, value, earlier)
 
 
-def accept_ranges(sch: Schedule, value: Any, earlier: dict[str, Any]) -> IndexMap:
+def accept_ranges(state: ProgramState, value: Any, earlier: dict[str, Any]) -> IndexMap:
     """A function of the block's variables that gives an index or a (begin, end) pair a
     dimension.
     """
     if isinstance(value, IndexMap):
         if len(value.outputs) % 2:
             raise BadArgument(f"takes a begin and an end for each dimension, not {value}")
-        return accept_index_map(sch, value, earlier)
+        return accept_index_map(state, value, earlier)
     if not callable(value):
         raise BadArgument(f"takes a function of the block's variables, not {_describe(value)}")
 
@@ -214,22 +209,22 @@ def accept_ranges(sch: Schedule, value: Any, earlier: dict[str, Any]) -> IndexMa
         return tuple(flat)
 
     try:
-        traced = IndexMap.from_function(flattened, _map_dimensions(sch, earlier))
+        traced = IndexMap.from_function(flattened, _map_dimensions(state, earlier))
     except TypeError as error:
         raise BadArgument(str(error)) from None
-    return accept_index_map(sch, traced, earlier)
+    return accept_index_map(state, traced, earlier)
 
 
 def accept_buffer(role: str | None) -> Accept:
     """A buffer of the block in the argument before: by index, by name, or as (role, index)."""
 
-    def accept(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
+    def accept(state: ProgramState, value: Any, earlier: dict[str, Any]) -> Any:
         block = earlier["block"]
-        raw, raw_block = sch.raw, sch.raw_value(block)
+        raw, raw_block = state.raw, state.raw_value(block)
         if isinstance(value, str):
             return _buffer_by_name(raw, raw_block, value, role)
         if role is not None:
-            return accept_plain_int(sch, value, earlier)
+            return accept_plain_int(state, value, earlier)
         if (
             isinstance(value, (tuple, list))
             and len(value) == 2
@@ -260,7 +255,7 @@ def _buffer_by_name(raw: Any, block: Any, name: str, role: str | None) -> Any:
     raise BadArgument("; ".join(reasons))
 
 
-def accept_weights(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
+def accept_weights(state: ProgramState, value: Any, earlier: dict[str, Any]) -> Any:
     """{level: {factor: weight}} as a trace stores it: ((level, ((factor, weight), ...)), ...)."""
     if value is None:
         return None
@@ -268,10 +263,10 @@ def accept_weights(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
         tables = sorted(value.items()) if isinstance(value, Mapping) else list(value)
         stored = tuple((level, _weight_table(table)) for level, table in tables)
         for level, table in stored:
-            accept_plain_int(sch, level, earlier)
+            accept_plain_int(state, level, earlier)
             for factor, weight in table:
-                accept_plain_int(sch, factor, earlier)
-                accept_number(sch, weight, earlier)
+                accept_plain_int(state, factor, earlier)
+                accept_number(state, weight, earlier)
     except (BadArgument, TypeError, ValueError):
         raise BadArgument(f"takes {{level: {{factor: weight}}}}, not {_describe(value)}") from None
     return stored
@@ -281,31 +276,31 @@ def _weight_table(table: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(table.items()) if isinstance(table, Mapping) else map(tuple, table))
 
 
-def accept_distribution(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Distribution:
+def accept_distribution(state: ProgramState, value: Any, earlier: dict[str, Any]) -> Distribution:
     if isinstance(value, Distribution):
         return value
     raise BadArgument(f"takes a Distribution, not {_describe(value)}")
 
 
-def accept_literal(sch: Schedule, value: Any, earlier: dict[str, Any]) -> Any:
+def accept_literal(state: ProgramState, value: Any, earlier: dict[str, Any]) -> Any:
     """Anything a trace can store: numbers, strings, handles, expressions, lists and dicts of
     them.
     """
     if value is None or isinstance(value, (bool, int, float, str, Distribution)):
         return value
     if isinstance(value, (BlockRV, LoopRV)):
-        return sch.own(value)
+        return state.own(value)
     if isinstance(value, IntExpr):
-        return sch.own_expr(value)
+        return state.own_expr(value)
     if isinstance(value, IndexMap):
-        return accept_index_map(sch, value, earlier)
+        return accept_index_map(state, value, earlier)
     if isinstance(value, (list, tuple)):
-        return tuple(accept_literal(sch, v, earlier) for v in value)
+        return tuple(accept_literal(state, v, earlier) for v in value)
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise BadArgument(f"takes dicts with string keys, not {_describe(key)}")
-        return {key: accept_literal(sch, value[key], earlier) for key in sorted(value)}
+        return {key: accept_literal(state, value[key], earlier) for key in sorted(value)}
     raise BadArgument(f"cannot be stored in a trace: {_describe(value)}")
 
 

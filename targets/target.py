@@ -74,7 +74,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
     def names(cls) -> tuple[str, ...]:
         """Return the names of targets of this kind besides the kind's own.
 
-        A name with a slash is also found by the part behind it; the class gets it as it was written.
+        The part behind a slash is enough to find one; the class gets the name as it was written.
         """
         return ()
 

@@ -79,9 +79,11 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
         elif file.startswith(schedlang.modules.__name__ + "."):
             macros.append(kind)
     for file, kinds in by_file.items():
+        if not kinds:  # a base that declares no instructions
+            continue
         title = (inspect.getdoc(importlib.import_module(file)) or file).splitlines()[0]
         yield title.rstrip("."), kinds
-    yield "Instructions of `schedlang.modules`, written in Python", macros
+    yield "Instructions of `schedlang.modules`, written in Python", sorted(macros, key=lambda k: k.name)
 
 
 def row(kind: InstructionKind) -> str:

@@ -3,7 +3,7 @@
 import argparse
 
 import schedlang as sl
-from schedlang.tuning.progress import describe_latency
+from schedlang.measurement import describe_latency
 
 WORKLOADS = (
     sl.workloads.matmul(512, 512, 512),

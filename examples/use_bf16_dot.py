@@ -6,8 +6,8 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.analysis.intrinsics import host_features
+from schedlang.measurement import describe_latency
 from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
-from schedlang.tuning.progress import describe_latency
 
 
 def bfloat16_matmul(n: int, m: int, k: int) -> sl.Workload:

@@ -38,8 +38,16 @@ from schedlang.language.trace import Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.spaces.module import Module, module
 from schedlang.spaces.space import Sketch, Space, Stochastic
-from schedlang.tuning import Match, Target, UntunedWarning, apply, best, default_space, tune
-from schedlang.tuning.result import TuneResult
+from schedlang.tuning import (
+    Match,
+    Target,
+    TuneResult,
+    UntunedWarning,
+    apply,
+    best,
+    default_space,
+    tune,
+)
 from schedlang.workloads.workload import Workload
 
 __version__ = "0.1.0"

@@ -1,10 +1,13 @@
-"""The documentation is true: its Python runs, what it prints is what stands there, links lead on.
+"""Check the documentation: its Python runs and prints what the page shows, and links resolve.
 
-Each file is one script, run by a fresh Python in an empty folder. Its lines have the numbers that
-they have in the file, so a traceback points into the documentation. A block of text right after a
-block of Python is what that block prints, to the letter; ``...`` stands for anything, and
-``--update-golden`` rewrites the blocks that differ. Blocks after the comment ``<!-- not run -->``
-are left alone.
+Each file is one script, each section of CONTRIBUTING.md is one too. A fresh Python runs a script in
+an empty folder; pytest runs it if it defines tests. Lines keep their numbers, so a traceback points
+into the documentation. A block of text right after a block of Python is the exact output of that
+block; ``...`` stands for anything, and ``--update-golden`` rewrites the blocks that differ. mypy
+checks the Python of CONTRIBUTING.md in strict mode, with the settings of the library.
+
+A comment before a block changes this: ``<!-- not run -->`` skips the block, and ``<!-- from FILE
+-->`` says that it quotes a file of the repository.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +26,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+FILES = [ROOT / "README.md", CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = "<!-- not run -->"
+QUOTED = re.compile(r"<!-- from (\S+) -->")
 MARK = "\x1e"
 
 
@@ -35,6 +41,12 @@ class Block:
     first: int
     lines: list[str]
     before: str
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is Python that runs."""
+        left_alone = self.before == NOT_RUN or QUOTED.fullmatch(self.before)
+        return self.language == "python" and not left_alone
 
 
 def blocks_of(text: str) -> Iterator[Block]:
@@ -54,13 +66,14 @@ def blocks_of(text: str) -> Iterator[Block]:
     assert block is None, f"the block of line {block.first} does not end"
 
 
-def script_of(text: str) -> tuple[str, dict[int, str]]:
-    """The file as one script, and by line of the block the output that stands after a block."""
+def script_of(text: str, section: str | None = None) -> tuple[str, dict[int, str]]:
+    """The file, or one section of it, as a script, and the expected output by line of its block."""
     lines = [""] * (text.count("\n") + 2)
+    inside = lines_of_section(text, section)
     expected: dict[int, str] = {}
     running: Block | None = None
     for block in blocks_of(text):
-        if block.language == "python" and block.before != NOT_RUN:
+        if block.is_run and block.first in inside:
             end = block.first + len(block.lines)
             lines[block.first : end] = block.lines
             # The closing fence gives the line for the mark that separates the outputs.
@@ -71,6 +84,48 @@ def script_of(text: str) -> tuple[str, dict[int, str]]:
                 expected[running.first] = "\n".join(block.lines)
             running = None
     return "\n".join(lines), expected
+
+
+def lines_of_section(text: str, section: str | None) -> range:
+    """The lines below the heading ``## section``, up to the next one; all lines for ``None``."""
+    lines = text.splitlines()
+    if section is None:
+        return range(len(lines))
+    first = lines.index(f"## {section}")
+    rest = (k for k in range(first + 1, len(lines)) if lines[k].startswith("## "))
+    return range(first, next(rest, len(lines)))
+
+
+@dataclass(frozen=True)
+class Script:
+    """What runs in one process: a file, or a section of it."""
+
+    file: Path
+    section: str | None = None
+
+    def __str__(self) -> str:
+        name = str(self.file.relative_to(ROOT))
+        return f"{name}: {self.section}" if self.section else name
+
+    @property
+    def file_name(self) -> str:
+        """The name of the Python file, which is the module's name in what is printed."""
+        words = self.section or self.file.stem
+        return re.sub(r"\W+", "_", words.lower()) + ".py"
+
+    def read(self) -> tuple[str, dict[int, str]]:
+        """The script and its expected output by line."""
+        return script_of(self.file.read_text(encoding="utf-8"), self.section)
+
+
+def scripts() -> list[Script]:
+    """All scripts of the documentation."""
+    found = []
+    for file in FILES:
+        text = file.read_text(encoding="utf-8")
+        headings = re.findall(r"^## (.*)$", text, re.M) if file == CONTRIBUTING else [None]
+        found += [Script(file, heading) for heading in headings]
+    return [script for script in found if script.read()[0].strip()]
 
 
 def outputs_of(printed: str) -> dict[int, str]:
@@ -96,49 +151,77 @@ def with_text(text: str, line: int, wanted: str) -> str:
     return "\n".join(lines)
 
 
-def run_script(file: Path, script: str, folder: Path) -> dict[int, str]:
-    """What each block of a file prints, by its line; fails with a traceback of the file's lines."""
-    path = folder / f"{file.stem.lower()}.py"
-    path.write_text(script, encoding="utf-8")
+def run_script(script: Script, code: str, folder: Path) -> dict[int, str]:
+    """What each block prints, by its line; fails with a traceback that has the file's lines."""
+    path = folder / script.file_name
+    path.write_text(code, encoding="utf-8")
     empty = folder / "empty"
     empty.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100"}
+    has_tests = re.search(r"^class Test|^def test_", code, re.M)
+    by_pytest = ["-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", f"--rootdir={folder}"]
     run = subprocess.run(
-        [sys.executable, str(path)],
+        [sys.executable, *(by_pytest if has_tests else []), str(path)],
         cwd=empty,
         env=environment,
         capture_output=True,
         text=True,
         timeout=240,
     )
-    assert run.returncode == 0, f"{file.name} (lines are those of the file):\n{run.stderr}"
+    assert run.returncode == 0, f"{script} (lines are those of the file):\n{run.stderr}{run.stdout}"
     return outputs_of(run.stdout.replace(str(folder), "..."))
+
+
+@pytest.mark.parametrize("script", scripts(), ids=str)
+def test_what_a_file_shows_is_what_runs(
+    script: Script, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    code, expected = script.read()
+    printed = run_script(script, code, tmp_path)
+    differing = {line for line, wanted in expected.items() if not agrees(printed[line], wanted)}
+    if differing and request.config.getoption("--update-golden"):
+        text = script.file.read_text(encoding="utf-8")
+        for line in sorted(differing, reverse=True):
+            text = with_text(text, line, printed[line])
+        script.file.write_text(text, encoding="utf-8")
+        return
+    for line in differing:
+        pytest.fail(
+            f"{script}, line {line}: the block prints\n{printed[line]}\nand not\n"
+            f"{expected[line]}\n\nif this is right: pytest --update-golden",
+            pytrace=False,
+        )
+
+
+def test_mypy_accepts_what_contributing_shows(tmp_path: Path) -> None:
+    files = []
+    for script in scripts():
+        if script.file == CONTRIBUTING:
+            path = tmp_path / script.file_name
+            path.write_text(script.read()[0], encoding="utf-8")
+            files.append(str(path))
+    assert len(files) >= 5
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", *files],
+        cwd=ROOT,  # for the settings in pyproject.toml and the cache
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, f"lines are those of CONTRIBUTING.md:\n{run.stdout}{run.stderr}"
 
 
 each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 
 
 @each_file
-def test_what_a_file_shows_is_what_runs(
-    file: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    text = file.read_text(encoding="utf-8")
-    script, expected = script_of(text)
-    if not script.strip():
-        pytest.skip("it shows no Python")
-    printed = run_script(file, script, tmp_path)
-    differing = {line for line, wanted in expected.items() if not agrees(printed[line], wanted)}
-    if differing and request.config.getoption("--update-golden"):
-        for line in sorted(differing, reverse=True):
-            text = with_text(text, line, printed[line])
-        file.write_text(text, encoding="utf-8")
-        return
-    for line in differing:
-        pytest.fail(
-            f"{file.name}, line {line}: the block prints\n{printed[line]}\nand not\n"
-            f"{expected[line]}\n\nif this is right: pytest --update-golden",
-            pytrace=False,
-        )
+def test_quoted_code_is_in_the_file_that_is_named(file: Path) -> None:
+    for block in blocks_of(file.read_text(encoding="utf-8")):
+        if quoted := QUOTED.fullmatch(block.before):
+            source = (ROOT / quoted[1]).read_text(encoding="utf-8")
+            # A quotation of a class's body is written without its indentation.
+            indented = textwrap.indent("\n".join(block.lines), "    ")
+            assert indented in source or "\n".join(block.lines) in source, f"line {block.first}"
 
 
 @each_file
@@ -178,3 +261,16 @@ def test_an_updated_block_holds_what_was_printed() -> None:
     updated = with_text(text, 1, "1 \n")
     assert updated == "```python\nprint(1)\n```\n\n```text\n1\n```\nb\n"
     assert script_of(updated)[1] == {1: "1"}
+
+
+def test_a_section_is_a_script_of_its_own() -> None:
+    text = "## a\n```python\nprint(1)\n```\n## b\n```python\nprint(2)\n```\n"
+    script, _ = script_of(text, "a")
+    assert "print(1)" in script and "print(2)" not in script
+    assert script_of(text, "b")[0].splitlines()[6] == "print(2)"
+
+
+def test_a_script_with_tests_is_run_by_pytest(tmp_path: Path) -> None:
+    code = f"print('{MARK}1')\n\nclass TestIt:\n    def test_one(self):\n        assert False\n"
+    with pytest.raises(AssertionError, match="test_one"):
+        run_script(Script(CONTRIBUTING), code, tmp_path)

@@ -4,8 +4,8 @@
 folder                              may import at run time
 ==================================  ======================================================
 ``schedlang/`` (the core)           the core
-``schedlang/tune/, cli, main``      everything of ours
-``schedlang/metaschedule/``          everything of ours: it is the way in and out
+``schedlang/tuning/, cli, main``    everything of ours
+``schedlang/metaschedule/``         everything of ours: it is the way in and out
 ``schedlang/testing/``              everything of ours: it tests all extension points
 ``schedlang/__init__.py``           the core and ``schedlang.tuning``
 ``modules/``                        itself, the core
@@ -16,7 +16,7 @@ folder                              may import at run time
 ==================================  ======================================================
 
 An import under ``if TYPE_CHECKING`` may name anything of TVM. Plain ``schedlang`` holds everything,
-so only ``tune``, ``cli`` and what uses the library (examples, tests, benchmarks) imports it.
+so only ``tuning``, ``cli`` and what uses the library (examples, tests, benchmarks) imports it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def layer_of(module: str) -> str:
         return "package"
     if parts[1] in PARTS:
         return parts[1]
-    return "front" if parts[1] in ("tune", "metaschedule", "cli", "testing", "__main__") else "core"
+    return (
+        "front" if parts[1] in ("tuning", "metaschedule", "cli", "testing", "__main__") else "core"
+    )
 
 
 def module_name(path: Path) -> str:
@@ -162,7 +164,7 @@ KNOWN = {
         ),
         (
             "schedlang/language/trace.py",
-            "from schedlang import tune",
+            "from schedlang import tuning",
             "core may not import schedlang.tuning",
         ),
         ("schedlang/language/trace.py", "import schedlang as sl", "core may not import schedlang "),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import (
@@ -15,13 +15,13 @@ from schedlang.errors import (
     SpaceError,
     WorkloadError,
 )
-from schedlang.expressions import IntExpr, IntRV, random_variables
-from schedlang.instructions.arguments import BadArgument
+from schedlang.expressions import IntRV
 from schedlang.instructions.choices import Decider, Draw, Refuse, option_label, plain_decision
-from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_prefix, make_handle
+from schedlang.instructions.handles import BlockRV, LoopRV, make_handle
 from schedlang.instructions.instruction import KINDS, Instruction, InstructionKind, Result, describe
 from schedlang.instructions.kinds import Choice, Macro, Primitive, Sampling, handles_returned
 from schedlang.instructions.sites import claim_site, free_site, name_of_site
+from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.instructions.user_code import user_location
 from schedlang.language.primitives.buffers import BufferPrimitives
 from schedlang.language.primitives.caches import CachePrimitives
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from schedlang.interpreters.replay import Change
 
-H = TypeVar("H", bound=BlockRV | LoopRV | IntRV)
-
 MAX_CHOICES = 1_000
 MAX_INSTRUCTIONS = 100_000
 _REFUSE = Refuse()
@@ -62,6 +60,7 @@ class Schedule(
     TensorPrimitives,
     SamplingPrimitives,
     ChoicePrimitives,
+    ProgramState,
 ):
     """A program, the instructions that transform it, and the trace of those applied so far.
 
@@ -82,9 +81,7 @@ class Schedule(
         self._begin(tvm_schedule.new_schedule(self._workload.mod, detail=True))
 
     def _begin(self, raw: Any) -> None:
-        self.raw = raw
-        self._values: list[Any] = []
-        self._handles: list[Handle] = []
+        super().__init__(raw)
         self._instructions: list[Instruction] = []
         self._sites: dict[str, int] = {}
         self._choices = 0
@@ -113,9 +110,9 @@ class Schedule(
         sch._workload = workload
         sch._decider = Draw()
         sch._begin(raw)
-        sch._values = values
+        sch.values = values
         sch._instructions = list(instructions)
-        sch._handles = [h for instruction in instructions for h in instruction.outputs]
+        sch.handles = [h for instruction in instructions for h in instruction.outputs]
         for instruction in instructions:
             if instruction.site:
                 claim_site(sch._sites, name_of_site(sch._sites, instruction.site))
@@ -142,16 +139,6 @@ class Schedule(
         """What was recorded so far."""
         return Trace(tuple(self._instructions), self._workload)
 
-    def get(self, handle: BlockRV | LoopRV) -> Any:
-        """The TVM statement (``SBlock`` or ``For``) of a block or loop; for analysis, not
-        recorded.
-        """
-        return tvm_schedule.get_statement(self.raw, self.raw_value(self.own(handle)))
-
-    def extent(self, loop: LoopRV) -> int:
-        """The loop's extent, in iterations; not recorded."""
-        return tvm_schedule.loop_extent(self.raw, self.raw_value(self.own(loop)))
-
     def show(self) -> None:
         """Print the program as TVMScript."""
         print(self.mod.script())
@@ -161,39 +148,12 @@ class Schedule(
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.raw = tvm_schedule.copy_schedule(self.raw)
-        other._values = list(self._values)
-        other._handles = list(self._handles)
+        other.values = list(self.values)
+        other.handles = list(self.handles)
         other._instructions = list(self._instructions)
         other._sites = dict(self._sites)
         other._modules = list(self._modules)
         return other
-
-    # -- handles ---------------------------------------------------------------------------------
-
-    def own(self, handle: H) -> H:
-        """The handle, if it is this schedule's; a clear error otherwise."""
-        index = handle.index
-        if index < len(self._handles) and self._handles[index] is handle:
-            return handle
-        raise BadArgument(f"{handle!r} is a handle of another schedule, or was undone")
-
-    def own_expr(self, expr: IntExpr) -> IntExpr:
-        """The expression, if its random variables are this schedule's."""
-        for variable in random_variables(expr):
-            self.own(variable)
-        return expr
-
-    def raw_value(self, handle: Handle) -> Any:
-        """What the handle stands for: TVM's random variable, or an integer."""
-        return self._values[handle.index]
-
-    def adopt(self, handle: Handle, value: Any) -> Handle:
-        """A handle of this schedule's own for a value of another one's."""
-        prefix = handle_prefix(handle)
-        new: Handle = make_handle(prefix, len(self._values), value if prefix == "v" else 0)
-        self._values.append(value)
-        self._handles.append(new)
-        return new
 
     # -- recording -------------------------------------------------------------------------------
 
@@ -207,7 +167,7 @@ class Schedule(
             if self._workload is None:  # inside another one: it is simply part of that one's body
                 return kind.call(self, content)
             try:
-                inner, _, returned = kind.expand(self.raw, content, self._values)
+                inner, _, returned = kind.expand(self.raw, content, self.values)
             except Exception:
                 self._restore()  # what it did before it failed is in no trace
                 raise
@@ -220,7 +180,7 @@ class Schedule(
         if not isinstance(kind, Primitive):
             raise SpaceError(f"{kind.name} cannot be applied directly: use its method")
         try:
-            values = kind.run(self.raw, content, self._values)
+            values = kind.run(self.raw, content, self.values)
         except Exception as error:
             refused = self._refused(kind, content, error)
             if self._workload is not None and not isinstance(error, tvm_schedule.ScheduleError):
@@ -238,7 +198,7 @@ class Schedule(
         """Draw and record; a given ``decision`` is used instead of drawing, if it is permitted."""
         content = self._accept(kind, args)
         try:
-            distribution = kind.distribution(self.raw, content, self._values)
+            distribution = kind.distribution(self.raw, content, self.values)
         except (DistributionError, ValueError) as error:
             raise self._refused(kind, content, error) from None
         if site is not None and not isinstance(site, str):
@@ -255,7 +215,7 @@ class Schedule(
                     f"decision {decision} of {unique!r} is not in the support of {distribution}"
                 ),
             )
-        result = kind.result(self.raw, content, self._values, distribution, decision)
+        result = kind.result(self.raw, content, self.values, distribution, decision)
         claim_site(self._sites, site or kind.name)
         return self._record(kind, content, result, unique, decision, distribution)
 
@@ -319,7 +279,7 @@ class Schedule(
         decision: Any = None,
         distribution: Distribution | None = None,
     ) -> Any:
-        first = len(self._values)
+        first = len(self.values)
         if len(self._instructions) >= MAX_INSTRUCTIONS:
             raise SpaceError(
                 f"more than {MAX_INSTRUCTIONS} instructions: a loop that does not end?"
@@ -328,8 +288,8 @@ class Schedule(
             make_handle(prefix, first + k, value if prefix == "v" else 0)
             for k, (prefix, value) in enumerate(zip(result.prefixes, result.values, strict=True))
         ]
-        self._values += result.values
-        self._handles += handles
+        self.values += result.values
+        self.handles += handles
         if self._recording:
             self._instructions.append(
                 Instruction(
@@ -406,9 +366,9 @@ class Schedule(
         undone = self._instructions[count:]
         del self._instructions[count:]
         kept = sum(len(i.outputs) for i in self._instructions)
-        del self._handles[kept:]
+        del self.handles[kept:]
         if all(i.kind.pure for i in undone):
-            del self._values[kept:]
+            del self.values[kept:]
             return
         self._restore()
 
@@ -417,4 +377,4 @@ class Schedule(
         from schedlang.interpreters.replay import reapply
 
         self.raw = tvm_schedule.new_schedule(self.workload.mod, detail=True)
-        self._values = reapply(self.raw, self._instructions)
+        self.values = reapply(self.raw, self._instructions)

@@ -1,5 +1,6 @@
 """Candidates, measurements, their protocol, and finals."""
 
+from schedlang.measurement.latency import describe_latency
 from schedlang.measurement.measurement import Candidate, Measurement, Measurer, Status
 
 __all__ = [
@@ -7,4 +8,5 @@ __all__ = [
     "Measurement",
     "Measurer",
     "Status",
+    "describe_latency",
 ]

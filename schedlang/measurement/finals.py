@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlang.tuning.progress import describe_latency
+from schedlang.measurement.latency import describe_latency
 
 CONFIDENCE = 0.95
 # Medians this near, of samples that cannot be told apart, are a tie.

@@ -3,6 +3,7 @@
 from schedlang.search import SEARCHES
 from schedlang.targets import Target
 from schedlang.tuning.lookup import Match, UntunedWarning, apply, best
+from schedlang.tuning.result import TuneResult
 from schedlang.tuning.tune import BATCH, default_space, tune
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "SEARCHES",
     "Match",
     "Target",
+    "TuneResult",
     "UntunedWarning",
     "apply",
     "best",

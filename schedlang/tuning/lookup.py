@@ -15,8 +15,8 @@ from schedlang.database.programs import put_program, replayed, stored_workload
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.language.trace import Trace
+from schedlang.measurement import describe_latency
 from schedlang.targets import Target, as_target, build_callable, export_library, toolchain_key
-from schedlang.tuning.progress import describe_latency
 from schedlang.tuning.warm_start.transfer import Attempt, transfer
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload, from_prim_func

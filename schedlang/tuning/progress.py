@@ -9,7 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from schedlang.measurement import Measurement, Status
+from schedlang.measurement import Measurement, Status, describe_latency
 
 
 class ProgressBar:
@@ -63,15 +63,3 @@ class ProgressBar:
         traceback: TracebackType | None,
     ) -> None:
         self._progress.stop()
-
-
-def describe_latency(seconds: float, flops: float = 0.0) -> str:
-    """A latency with its unit, and the rate when the program computes.
-
-    ``1.25 ms, 214.7 GFLOPS``
-    """
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * scale >= 1 or unit == "us":
-            text = f"{seconds * scale:.3g} {unit}"
-            break
-    return f"{text}, {flops / seconds / 1e9:.1f} GFLOPS" if flops else text

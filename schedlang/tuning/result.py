@@ -14,9 +14,8 @@ from schedlang.database import Record
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule
 from schedlang.language.trace import Trace
-from schedlang.measurement import Status
+from schedlang.measurement import Status, describe_latency
 from schedlang.measurement.finals import Finals, Interval
-from schedlang.tuning.progress import describe_latency
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -133,7 +133,7 @@ def tune(
             put_program(opened, workload)
             past = suggestions(opened, workload, target.key) if transfer else []
             call = identity(
-                *(run.like.workload_key, run.like.target_key, run.like.toolchain_key),
+                *(run.like.workload_key, run.like.target_key),
                 # Traces name blocks, which the key of a workload does not.
                 *(workload.structure.blocks, space, seed, str(verify), transfer),
                 *(_search_identity(search, strategy), _measurer_identity(measurer)),

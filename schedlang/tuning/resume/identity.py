@@ -1,4 +1,4 @@
-"""Which calls of ``tune`` are the same: a short text of what they are made of."""
+"""Which calls of ``tune`` are the same: a digest of what they are made of."""
 
 from __future__ import annotations
 
@@ -6,24 +6,35 @@ import functools
 import hashlib
 import json
 import types
+from collections.abc import Iterator
 from typing import Any
 
+from schedlang.formats.public_names import is_ours, public_module
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
+from schedlang.targets import toolchain_key
 
-_VERSION = 1
+_VERSION = 2
 _PLAIN = (str, int, float, bool, bytes, complex, type(None), type(...))
 
 
 def identity(*parts: Any) -> str:
-    """32 hex digits, equal in every process for equal parts.
+    """Return 32 hex digits that are equal in every process for equal parts.
 
-    Functions count by their code, what they close over, and the functions and plain values of their
-    own file that they name; modules and spaces by their functions and options; other objects by
-    their class and attributes. What a class does, and what other files hold, does not count.
+    What belongs to the library counts by its public name, and by the versions of the library and of
+    what generates code: its files may move and its docstrings may change. What a user wrote counts
+    by its code:
+
+    * functions by their bytecode, what they close over, and the functions and plain values of their
+      own file that they name;
+    * classes by the bytecode of their methods;
+    * modules and spaces by their functions and options;
+    * other objects by their class and attributes.
+
+    What other files hold does not count.
     """
     describer = _Describer()
-    text = json.dumps([_VERSION, *map(describer.describe, parts)])
+    text = json.dumps([_VERSION, toolchain_key(), *map(describer.describe, parts)])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -37,10 +48,6 @@ class _Describer:
     def describe(self, value: Any) -> Any:
         if isinstance(value, _PLAIN):
             return [type(value).__name__, repr(value)]
-        if isinstance(value, type):
-            return ["class", value.__module__, value.__qualname__]
-        if isinstance(value, types.ModuleType):
-            return ["file", value.__name__]
         if id(value) in self._seen:
             return ["again", self._seen[id(value)]]
         self._seen[id(value)] = len(self._seen)
@@ -49,6 +56,12 @@ class _Describer:
 
     def _describe_new(self, value: Any) -> Any:
         inner = self.describe
+        if isinstance(value, types.ModuleType):
+            # Which file of ours it is does not count.
+            name = value.__name__
+            return ["file", name.rpartition(".")[2] if is_ours(name) else name]
+        if isinstance(value, type):
+            return self._describe_class(value)
         if isinstance(value, Space):
             return ["space", *map(inner, value.modules)]
         if isinstance(value, Module):
@@ -69,17 +82,46 @@ class _Describer:
         if isinstance(value, types.FunctionType):
             return self._describe_function(value)
         attributes = inner(vars(value)) if hasattr(value, "__dict__") else ""
-        return ["object", type(value).__module__, type(value).__qualname__, attributes]
+        return ["object", inner(type(value)), attributes]
+
+    def _describe_class(self, value: type) -> Any:
+        if is_ours(value.__module__):
+            return ["class", *_public_name(value)]
+        bases = [self.describe(base) for base in value.__bases__ if base is not object]
+        methods = [[name, self.describe(code)] for name, code in _methods(value)]
+        return ["class", value.__module__, value.__qualname__, bases, methods]
 
     def _describe_function(self, value: types.FunctionType) -> Any:
-        cells = [self.describe(_content(cell)) for cell in value.__closure__ or ()]
         defaults = [self.describe(value.__defaults__), self.describe(value.__kwdefaults__)]
+        cells = [self.describe(_content(cell)) for cell in value.__closure__ or ()]
+        if is_ours(value.__module__):
+            return ["function", *_public_name(value), defaults, cells]
         named = [
             [name, self.describe(value.__globals__[name])]
             for name in _names(value.__code__)
             if name in value.__globals__ and _belongs(value.__globals__[name], value)
         ]
         return ["function", value.__module__, self.describe(value.__code__), defaults, cells, named]
+
+
+def _public_name(value: Any) -> tuple[str, str]:
+    """Return where the library exports a class or function of its own, ``""`` for nowhere."""
+    module = public_module(value)
+    return ("" if module in (None, value.__module__) else str(module)), value.__qualname__
+
+
+def _methods(value: type) -> Iterator[tuple[str, types.CodeType]]:
+    """Yield the code of what a class defines itself, by name."""
+    for name, member in sorted(vars(value).items()):
+        if isinstance(member, property):
+            accessors = [member.fget, member.fset, member.fdel]
+        elif isinstance(member, functools.cached_property):
+            accessors = [member.func]
+        else:
+            accessors = [getattr(member, "__func__", member)]
+        for accessor in accessors:
+            if isinstance(accessor, types.FunctionType):
+                yield name, accessor.__code__
 
 
 def _names(code: types.CodeType) -> list[str]:

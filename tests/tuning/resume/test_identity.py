@@ -13,6 +13,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.search import Evolutionary, Random
+from schedlang.targets import TimingPolicy
 from schedlang.tuning.resume.identity import identity
 
 TILES = (8, 16)
@@ -36,6 +37,13 @@ class Maker:
         self.seed = seed
 
     def make(self, *args: Any) -> None: ...
+
+
+class Listening(Random):
+    """A strategy of a user's."""
+
+    def ask(self, n: int) -> list[Any]:
+        return super().ask(min(n, 4))
 
 
 def test_equal_parts_have_equal_identities() -> None:
@@ -78,6 +86,50 @@ def test_what_a_module_names_in_its_file_counts(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     monkeypatch.setitem(globals(), "helper", lambda: None)
     assert identity(sl.Space([tiled])) != before
+
+
+def test_the_code_of_a_users_class_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity(Listening), identity(Maker(1))
+    monkeypatch.setattr(Listening, "ask", lambda self, n: [])
+    monkeypatch.setattr(Maker, "make", lambda self, *args: self.seed)
+    assert identity(Listening) != before[0]
+    assert identity(Maker(1)) != before[1]
+
+
+def of_the_library() -> list[Any]:
+    """What a call of ``tune`` may hold of the library: modules, classes, objects, functions."""
+    return [sl.default_space("cpu"), Random, TimingPolicy(min_repeats=3), sl.workloads.matmul]
+
+
+def functions_of(space: sl.Space) -> list[Any]:
+    return [module.function for module in space.modules]
+
+
+def test_a_docstring_of_the_library_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity(*of_the_library())
+    for function in functions_of(sl.default_space("cpu")):
+        code = function.__code__
+        if function.__doc__ is not None:
+            assert code.co_consts[0].strip()[:9] == function.__doc__.strip()[:9]
+            edited = code.replace(co_consts=("Another text.", *code.co_consts[1:]))
+            monkeypatch.setattr(function, "__code__", edited)
+    assert identity(*of_the_library()) == before
+
+
+def test_a_file_of_the_library_may_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity(*of_the_library())
+    for thing in (
+        *functions_of(sl.default_space("cpu")),
+        *(Random, TimingPolicy, sl.workloads.matmul),
+    ):
+        monkeypatch.setattr(thing, "__module__", f"{thing.__module__.rpartition('.')[0]}.elsewhere")
+    assert identity(*of_the_library()) == before
+
+
+def test_another_version_of_the_library_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity(*of_the_library())
+    monkeypatch.setattr("schedlang.targets.target.schedlang_version", lambda: "another")
+    assert identity(*of_the_library()) != before
 
 
 def test_functions_that_name_each_other_take_no_time() -> None:

@@ -1,0 +1,77 @@
+"""``ProgramState``: a program while instructions are applied to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from schedlang.errors import SchedlangError
+from schedlang.expressions import IntExpr, IntRV, random_variables
+from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_prefix, make_handle
+from schedlang.tvm import schedule as tvm_schedule
+from schedlang.tvm.schedule import primitives as tvm_primitives
+
+H = TypeVar("H", bound=BlockRV | LoopRV | IntRV)
+
+
+class BadArgument(SchedlangError):
+    """A value that an argument does not take; an instruction turns it into an InstructionError."""
+
+
+class ProgramState:
+    """A TVM schedule, and what the handles of the instructions applied to it stand for.
+
+    Attributes
+    ----------
+    raw: the TVM schedule.
+    values: TVM's random variable, or the integer, of each handle, by the handle's index.
+    handles: the handles themselves, by index.
+    """
+
+    def __init__(
+        self, raw: Any, values: Iterable[Any] = (), handles: Iterable[Handle] = ()
+    ) -> None:
+        self.raw = raw
+        self.values = list(values)
+        self.handles = list(handles)
+
+    def own(self, handle: H) -> H:
+        """Return the handle if it belongs to this program; raise ``BadArgument`` otherwise."""
+        index = handle.index
+        if index < len(self.handles) and self.handles[index] is handle:
+            return handle
+        raise BadArgument(f"{handle!r} is a handle of another schedule, or was undone")
+
+    def own_expr(self, expr: IntExpr) -> IntExpr:
+        """Return the expression if all its random variables belong to this program."""
+        for variable in random_variables(expr):
+            self.own(variable)
+        return expr
+
+    def raw_value(self, handle: Handle) -> Any:
+        """Return what the handle stands for: TVM's random variable, or an integer."""
+        return self.values[handle.index]
+
+    def adopt(self, handle: Handle, value: Any) -> Any:
+        """Make a handle here for ``value``, of the kind of another program's ``handle``."""
+        return self.define(handle_prefix(handle), value)
+
+    def define(self, prefix: str, value: Any) -> Any:
+        """Make the next handle, a block (b), a loop (l) or an integer (v), for ``value``."""
+        made = make_handle(prefix, len(self.values), value if prefix == "v" else 0)
+        self.values.append(value)
+        self.handles.append(made)
+        return made
+
+    def get_block(self, name: str) -> BlockRV:
+        """Return a handle of the block called ``name``; a schedule records that it looked."""
+        block: BlockRV = self.define("b", tvm_primitives.get_block(self.raw, name, None))
+        return block
+
+    def get(self, handle: BlockRV | LoopRV) -> Any:
+        """Return the TVM statement (``SBlock`` or ``For``) of a block or loop, for analysis."""
+        return tvm_schedule.get_statement(self.raw, self.raw_value(self.own(handle)))
+
+    def extent(self, loop: LoopRV) -> int:
+        """Return the loop's extent, in iterations."""
+        return tvm_schedule.loop_extent(self.raw, self.raw_value(self.own(loop)))

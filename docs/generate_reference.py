@@ -79,10 +79,8 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
             continue
         title = (inspect.getdoc(importlib.import_module(file)) or file).splitlines()[0]
         yield title.rstrip("."), kinds
-    yield (
-        "Instructions of `schedlang.modules`, written in Python",
-        sorted(macros, key=lambda k: k.name),
-    )
+    macros.sort(key=lambda kind: kind.name)
+    yield "Instructions of `schedlang.modules`, written in Python", macros
 
 
 def row(kind: InstructionKind) -> str:

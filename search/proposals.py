@@ -47,14 +47,17 @@ class Ledger:
         self._seen: dict[str, int] = {}
         self._next_id = 0
 
-    def admit(self, schedule: Schedule) -> Proposal | None:
-        """A proposal of this program; None, and a rejection, if it was proposed before."""
-        key = structural_key(schedule.mod)
+    def admit(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
+        """A proposal of this program; None, and a rejection, if it was proposed before.
+
+        ``program_key`` is its structural key, where the caller has computed it already.
+        """
+        key = program_key or structural_key(schedule.mod)
         if key in self._seen:
             message = f"the same program as proposal {self._seen[key]}"
             self.rejections.append(Rejection("duplicate", "", message))
             return None
-        proposal = Proposal(self._next_id, schedule)
+        proposal = Proposal(self._next_id, schedule, key)
         self._next_id += 1
         self._seen[key] = proposal.id
         self._pending[proposal.id] = proposal.trace

@@ -11,6 +11,7 @@ from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule
 from schedlang.language.trace import Trace
 from schedlang.measurement import Measurement
+from schedlang.tvm.program import structural_key
 
 if TYPE_CHECKING:
     from schedlang.search.models.cost_model import CostModel
@@ -18,10 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A candidate that a strategy wants measured; its schedule is already applied."""
+    """A candidate that a strategy wants measured; its schedule is already applied.
+
+    Attributes
+    ----------
+    program_key: structural key of the program. Computed here when it is not given.
+    """
 
     id: int
     schedule: Schedule
+    program_key: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.program_key:
+            object.__setattr__(self, "program_key", structural_key(self.schedule.mod))
 
     @property
     def trace(self) -> Trace:

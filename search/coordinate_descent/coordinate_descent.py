@@ -144,12 +144,13 @@ class CoordinateDescent(Strategy):
 
     # -- what another search explored ------------------------------------------------------------
 
-    def adopt(self, schedule: Schedule) -> Proposal | None:
-        """A proposal of a program that another search made; None if it was proposed before.
+    def adopt(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
+        """Propose a program that another search made; None if it was proposed before.
 
         Its outcome is told here, as that of any proposal. No line measures it again.
+        ``program_key`` is its structural key, where the caller has computed it already.
         """
-        return self._ledger.admit(schedule)
+        return self._ledger.admit(schedule, program_key)
 
     def start_at(self, traces: Sequence[Trace]) -> None:
         """Start lines here before any other."""

@@ -101,10 +101,11 @@ class Lines:
 
     def _admit(self, schedule: Schedule) -> tuple[int, Proposal | None]:
         """The id of this program, and a proposal if it is new; a known one is no rejection."""
-        known = self._ledger.id_of(structural_key(schedule.mod))
+        key = structural_key(schedule.mod)
+        known = self._ledger.id_of(key)
         if known is not None:
             return known, None
-        proposal = self._ledger.admit(schedule)
+        proposal = self._ledger.admit(schedule, key)
         assert proposal is not None
         return proposal.id, proposal
 

@@ -164,7 +164,9 @@ class Evolutionary(Strategy):
         return proposals
 
     def _propose(self, individual: Individual | None, proposals: list[Proposal]) -> None:
-        proposal = None if individual is None else self._ledger.admit(individual.schedule)
+        proposal = None
+        if individual is not None:
+            proposal = self._ledger.admit(individual.schedule, individual.key)
         if individual is None or proposal is None:
             self._barren += 1
             return

@@ -8,9 +8,10 @@ from collections import Counter
 import pytest
 
 from schedlang.measurement import Measurement, Status
-from schedlang.search import Outcome, Random
+from schedlang.search import Outcome, Proposal, Random
 from schedlang.testing.spaces import FRAGILE, HOPELESS, TINY, TINY_PROGRAMS, small_workload
 from schedlang.testing.strategy import MakeStrategy, StrategyContract, finish
+from schedlang.tvm.program import structural_key
 from schedlang.workloads.workload import Workload
 
 
@@ -66,3 +67,9 @@ def test_outcomes_do_not_change_what_is_proposed(workload: Workload) -> None:
     (first,) = told.ask(1)
     told.tell([Outcome(first.id, Measurement(first.id, Status.CRASHED, message="x"))])
     assert [p.trace for p in (first, *told.ask(3))] == [p.trace for p in silent.ask(4)]
+
+
+def test_a_proposal_carries_the_key_of_its_program(workload: Workload) -> None:
+    (proposal,) = Random(TINY, workload, seed=0).ask(1)
+    assert proposal.program_key == structural_key(proposal.schedule.mod)
+    assert Proposal(7, proposal.schedule) == Proposal(7, proposal.schedule, proposal.program_key)

@@ -83,8 +83,7 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
             continue
         title = (inspect.getdoc(importlib.import_module(file)) or file).splitlines()[0]
         yield title.rstrip("."), kinds
-    macros.sort(key=lambda kind: kind.name)
-    yield "Instructions of `schedlang.modules`, written in Python", macros
+    yield "Instructions of `schedlang.modules`, written in Python", sorted(macros, key=lambda k: k.name)
 
 
 def row(kind: InstructionKind) -> str:

@@ -20,6 +20,7 @@ from schedlang.workloads.workload import Workload
 if TYPE_CHECKING:
     from schedlang.language.trace import Trace
 
+
 def as_tvm_python(trace: Trace, workload: Workload | Any = None) -> str:
     """A program that makes ``sch``, a TVM schedule, with the workload embedded as TVMScript."""
     workload = workload_of(trace, workload)

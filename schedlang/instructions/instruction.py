@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +59,18 @@ class InstructionKind:
     """
 
     def __init__(
-        self, name: str, function: Callable[..., Any], *, pure: bool, skip: int = 1
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        pure: bool,
+        not_stored: Collection[str] = (),
     ) -> None:
         self.name = name
         self.function = function
         self.pure = pure
         self.signature = inspect.signature(function)
-        self.parameters = _parameters_of(function, skip)
+        self.parameters = _parameters_of(function, not_stored)
 
     def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
         """Apply to a TVM schedule; ``values`` are what the handles in ``args`` stand for."""
@@ -80,14 +85,16 @@ class InstructionKind:
         return f"<{type(self).__name__} {self.name}>"
 
 
-def _parameters_of(function: Callable[..., Any], skip: int) -> tuple[Parameter, ...]:
+def _parameters_of(
+    function: Callable[..., Any], not_stored: Collection[str]
+) -> tuple[Parameter, ...]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError:  # annotations of names that only a type checker imports: any literal will do
         hints = {}
     parameters = []
-    for parameter in list(inspect.signature(function).parameters.values())[skip:]:
-        if parameter.name in ("name", "decision") and getattr(function, "__sampling__", False):
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.name in not_stored:
             continue
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             raise SpaceError(f"{function.__name__}: an instruction cannot take **{parameter.name}")

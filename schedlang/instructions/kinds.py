@@ -19,6 +19,7 @@ from schedlang.instructions.instruction import (
     resolve,
     resolve_content,
 )
+from schedlang.instructions.tvm_counterparts import TVMDraw, TVMInstruction, TVMLines
 
 if TYPE_CHECKING:
     from schedlang.language.schedule import Schedule
@@ -27,28 +28,38 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_RETURNS = {"none": ("", False), "block": ("b", True), "loop": ("l", True)} | {
-    "blocks": ("b", False),
-    "loops": ("l", False),
-}
-
 
 class Primitive(InstructionKind):
-    """One call of a TVM schedule primitive; ``apply(tvm_schedule, *values)`` does it."""
+    """One call of a TVM schedule primitive; ``apply(tvm_schedule, *values)`` does it.
+
+    Attributes
+    ----------
+    prefix: of the handles that it returns; empty when it returns nothing.
+    single: it returns one handle, not a list.
+    tvm: TVM's instruction; ``None`` where TVM has none.
+    tvm_method: the method of TVM's ``Schedule``.
+    tvm_lines: writes it as Python that needs TVM alone, where that is not a call of the method.
+    """
 
     def __init__(
         self,
         function: Callable[..., Any],
         apply: Callable[..., Any],
         *,
-        returns: str,
-        pure: bool,
-        tvm_name: str,
+        prefix: str = "",
+        single: bool = False,
+        pure: bool = False,
+        tvm: TVMInstruction | None = None,
+        tvm_method: str = "",
+        tvm_lines: TVMLines | None = None,
     ) -> None:
         super().__init__(function.__name__, function, pure=pure)
         self.apply = apply
-        self.prefix, self.single = _RETURNS[returns]
-        self.tvm_name = tvm_name
+        self.prefix = prefix
+        self.single = single
+        self.tvm = tvm
+        self.tvm_method = tvm_method
+        self.tvm_lines = tvm_lines
 
     def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
         result = self.apply(raw, *[resolve(arg, values) for arg in args])
@@ -120,20 +131,31 @@ class Macro(InstructionKind):
 
 
 class Sampling(InstructionKind):
-    """A draw: ``make(tvm_schedule, *values)`` is the distribution at this point of the program."""
+    """A draw: ``make(tvm_schedule, *values)`` is the distribution at this point of the program.
+
+    Attributes
+    ----------
+    prefix: of the handles that it returns.
+    tvm: TVM's own draw; ``None`` where TVM has none.
+    tvm_lines: writes it as Python that needs TVM alone, where the drawn integers do not.
+    """
 
     def __init__(
         self,
-        name: str,
         function: Callable[..., Any],
         make: Callable[..., Distribution],
         results: Callable[..., Result],
+        *,
         prefix: str = "v",
+        tvm: TVMDraw | None = None,
+        tvm_lines: TVMLines | None = None,
     ) -> None:
-        super().__init__(name, function, pure=True)
+        super().__init__(function.__name__, function, pure=True, not_stored=("name", "decision"))
         self.make = make
         self.results = results
         self.prefix = prefix
+        self.tvm = tvm
+        self.tvm_lines = tvm_lines
 
     def distribution(self, raw: Any, args: Sequence[Any], values: Values) -> Distribution:
         return self.make(raw, *[resolve_content(arg, values) for arg in args])
@@ -150,9 +172,28 @@ class Sampling(InstructionKind):
             raw, distribution, decision, *[resolve_content(arg, values) for arg in args]
         )
 
+    def record_in_tvm(
+        self,
+        raw: Any,
+        args: Sequence[Any],
+        values: Values,
+        distribution: Distribution,
+        decision: Any,
+    ) -> list[Any]:
+        """Draw in a schedule that records a TVM trace, as TVM's own draw where it has one."""
+        if self.tvm is not None:
+            resolved = [resolve_content(arg, values) for arg in args]
+            drawn = self.tvm.record(raw, distribution, decision, *resolved)
+            if drawn is not None:
+                return drawn
+        return self.result(raw, args, values, distribution, decision).values
+
 
 class UserSampling(Sampling):
     """A sampling instruction whose distribution a user's Python function makes."""
+
+    def __init__(self, function: Callable[..., Distribution]) -> None:
+        super().__init__(function, function, integers)
 
     @property
     def is_method(self) -> bool:
@@ -172,6 +213,9 @@ class UserSampling(Sampling):
 class Choice(InstructionKind):
     """A structural fork taken by the host program; in a trace it only carries what was taken."""
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function.__name__, function, pure=True, not_stored=("name", "decision"))
+
     def distribution(self, options: Sequence[str], probs: Sequence[float] | None) -> Categorical:
         """The draw over option numbers."""
         return Categorical(tuple(range(len(options))), None if probs is None else tuple(probs))
@@ -186,42 +230,6 @@ def integers(raw: Any, distribution: Distribution, decision: Any, *args: Any) ->
     if isinstance(outputs, tuple):
         return Result(list(outputs), "v" * len(outputs), False)
     return Result([outputs], "v", True)
-
-
-def primitive(
-    apply: Callable[..., Any], *, returns: str = "none", pure: bool = False, tvm_name: str = ""
-) -> Callable[[F], F]:
-    """Register a method of ``Schedule`` as the declaration of a TVM primitive."""
-
-    def decorate(function: F) -> F:
-        register(
-            Primitive(
-                function, apply, returns=returns, pure=pure, tvm_name=tvm_name or function.__name__
-            )
-        )
-        return function
-
-    return decorate
-
-
-def sampling(
-    make: Callable[..., Distribution], results: Callable[..., Result] = integers, prefix: str = "v"
-) -> Callable[[F], F]:
-    """Register a method of ``Schedule`` as a sampling instruction; ``prefix`` is its handles'."""
-
-    def decorate(function: F) -> F:
-        function.__sampling__ = True  # type: ignore[attr-defined]
-        register(Sampling(function.__name__, function, make, results, prefix))
-        return function
-
-    return decorate
-
-
-def choice(function: F) -> F:
-    """Register the method of ``Schedule`` that records choices."""
-    function.__sampling__ = True  # type: ignore[attr-defined]
-    register(Choice(function.__name__, function, pure=True))
-    return function
 
 
 def instruction(
@@ -260,7 +268,7 @@ def sampling_instruction(function: Callable[..., Distribution]) -> Callable[...,
 
     The call takes also ``name=`` (the site) and ``decision=``; it returns an ``IntRV`` or a list.
     """
-    kind = UserSampling(function.__name__, function, lambda *_: None, integers)  # type: ignore[arg-type]
+    kind = UserSampling(function)
     register(kind)
 
     @functools.wraps(function)

@@ -13,17 +13,12 @@ from schedlang.instructions.instruction import Instruction, map_handles
 from schedlang.instructions.kinds import Choice, Macro, Primitive, Sampling, handles_returned
 from schedlang.interpreters.replay import replay
 from schedlang.tvm.schedule import get_trace, new_schedule, new_traced_schedule
-from schedlang.tvm.schedule import sampling as tvm_sampling
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from schedlang.language.schedule import Schedule
     from schedlang.language.trace import Trace
-
-
-# TVM's primitives that take drawn values; the others take numbers.
-_TAKE_DRAWN_VALUES = ("split", "loop_partition", "annotate")
 
 
 def workload_of(trace: Trace, workload: Workload | Any) -> Workload:
@@ -59,10 +54,12 @@ def flatten_for_tvm(trace: Trace, workload: Workload | Any = None) -> Trace:
 
 
 def _with_numbers(instruction: Instruction) -> Instruction:
-    kind = instruction.kind
-    if not isinstance(kind, Primitive) or kind.name in _TAKE_DRAWN_VALUES:
+    if not isinstance(instruction.kind, Primitive):
         return instruction
-    args = tuple(map_handles(arg, _number) for arg in instruction.args)
+    args = tuple(
+        arg if parameter.argument.takes_drawn else map_handles(arg, _number)
+        for parameter, arg in zip(instruction.kind.parameters, instruction.args, strict=True)
+    )
     return replace(instruction, args=args)
 
 
@@ -153,13 +150,10 @@ def to_tvm_trace(trace: Trace, workload: Workload | Any = None) -> Any:
         kind = instruction.kind
         if isinstance(kind, Sampling):
             numbers.update(_drawn_numbers(instruction))
-            drawn = tvm_sampling.draw(raw, instruction, values)
-            if drawn is None:
-                assert instruction.distribution is not None
-                drawn = kind.result(
-                    raw, instruction.args, values, instruction.distribution, instruction.decision
-                ).values
-            values += drawn
+            assert instruction.distribution is not None
+            values += kind.record_in_tvm(
+                raw, instruction.args, values, instruction.distribution, instruction.decision
+            )
         elif isinstance(kind, Choice):
             continue
         else:

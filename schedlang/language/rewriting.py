@@ -58,7 +58,7 @@ def rewriting(
     def decorate(
         function: Callable[Concatenate[Schedule, P], R],
     ) -> Callable[Concatenate[Schedule, P], R]:
-        kind = Rewriting(function, apply, returns="none", pure=False, tvm_name="")
+        kind = Rewriting(function, apply)
         register(kind)
 
         @functools.wraps(function)

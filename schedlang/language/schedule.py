@@ -18,7 +18,7 @@ from schedlang.errors import (
 from schedlang.expressions import IntRV
 from schedlang.instructions.choices import Decider, Draw, Refuse, option_label, plain_decision
 from schedlang.instructions.handles import BlockRV, LoopRV, make_handle
-from schedlang.instructions.instruction import KINDS, Instruction, InstructionKind, Result, describe
+from schedlang.instructions.instruction import Instruction, InstructionKind, Result, describe
 from schedlang.instructions.kinds import Choice, Macro, Primitive, Sampling, handles_returned
 from schedlang.instructions.sites import claim_site, free_site, name_of_site
 from schedlang.instructions.state import BadArgument, ProgramState
@@ -157,9 +157,6 @@ class Schedule(
 
     # -- recording -------------------------------------------------------------------------------
 
-    def _run(self, name: str, *args: Any) -> Any:
-        return self.run(KINDS[name], *args)
-
     def run(self, kind: InstructionKind, *args: Any) -> Any:
         """Apply and record an instruction of ``kind``; arguments in the order of its parameters."""
         content = self._accept(kind, args)
@@ -189,11 +186,6 @@ class Schedule(
         result = Result(values, kind.prefix * len(values), kind.single)
         return self._record(kind, content, result)
 
-    def _draw(self, name: str, args: list[Any], site: str | None, decision: Any) -> Any:
-        kind = KINDS[name]
-        assert isinstance(kind, Sampling)
-        return self.draw(kind, args, site, decision)
-
     def draw(self, kind: Sampling, args: Sequence[Any], site: str | None, decision: Any) -> Any:
         """Draw and record; a given ``decision`` is used instead of drawing, if it is permitted."""
         content = self._accept(kind, args)
@@ -219,9 +211,8 @@ class Schedule(
         claim_site(self._sites, site or kind.name)
         return self._record(kind, content, result, unique, decision, distribution)
 
-    def _choose(self, name: str, options: Any, probs: Any, decision: int | None) -> Any:
-        kind = KINDS["choose"]
-        assert isinstance(kind, Choice)
+    def fork(self, kind: Choice, name: str, options: Any, probs: Any, decision: int | None) -> Any:
+        """Choose and record; the option of number ``decision`` is taken instead, if given."""
         shown = {"name": describe(name), "options": describe(options)}
         if not isinstance(name, str):
             raise self._unreadable(kind, f"argument 'name' takes a string, not {name!r}", shown)

@@ -6,6 +6,7 @@ and which are attributes follows from the declaration of the instruction.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import dataclass
 
@@ -19,13 +20,14 @@ MARKER = "EnterPostproc"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One instruction: its kind, and the parameters stored as inputs and as attributes, in order."""
+    """One instruction, and its parameters that are inputs and attributes, in their order."""
 
     kind: Primitive | Sampling
     inputs: tuple[Parameter, ...]
     attributes: tuple[Parameter, ...]
 
 
+@functools.cache
 def rows() -> dict[str, Row]:
     """Return the instructions that both have, by TVM's name.
 

@@ -88,7 +88,9 @@ class PaddingArgument(Argument):
             return float(value) if "float" in str(buffer.ty.dtype) else int(value)
         if not isinstance(value, IndexMap):
             if isinstance(value, str) or not callable(value):
-                raise BadArgument(f"takes a number or a function of indices, not {described(value)}")
+                raise BadArgument(
+                    f"takes a number or a function of indices, not {described(value)}"
+                )
             value = _traced(value, len(earlier["index_map"].outputs))
         return own_map(state, value)
 

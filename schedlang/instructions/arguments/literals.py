@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from schedlang.distributions import Distribution
 from schedlang.expressions import IndexMap, IntExpr
-from schedlang.instructions.arguments.base import Argument, Earlier, described
+from schedlang.instructions.arguments.base import Argument, Earlier, TVMPart, described
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.state import BadArgument, ProgramState
@@ -18,7 +18,7 @@ class LiteralArgument(Argument):
     name = "literal"
     takes = "anything that a trace can store: numbers, strings, handles, lists, dicts"
     takes_drawn = True
-    tvm_part = "inputs"
+    tvm_part: TVMPart | None = "inputs"
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
         if value is None or isinstance(value, (bool, int, float, str, Distribution)):

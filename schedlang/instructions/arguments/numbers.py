@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from schedlang.expressions import IntExpr
-from schedlang.instructions.arguments.base import Argument, Earlier, described
+from schedlang.instructions.arguments.base import Argument, Earlier, TVMPart, described
 from schedlang.instructions.arguments.literals import LiteralArgument
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.arguments.tvm_reader import TVMReader
@@ -18,8 +18,8 @@ class IntegerArgument(Argument):
 
     name = "integer"
     takes = "an `int`, an `IntRV`, or an expression of them"
-    stored = (int, IntExpr)
-    tvm_part = "attributes"
+    stored: tuple[type, ...] = (int, IntExpr)
+    tvm_part: TVMPart | None = "attributes"
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> int | IntExpr:
         if isinstance(value, IntExpr):
@@ -115,9 +115,7 @@ def plain_number(value: Any) -> float:
 
 Integers = Annotated[
     Sequence[int | IntExpr],
-    SequenceArgument(
-        IntegerArgument(), takes="a list of `int`, `IntRV` or expressions of them"
-    ),
+    SequenceArgument(IntegerArgument(), takes="a list of `int`, `IntRV` or expressions of them"),
 ]
 Factors = Annotated[Sequence[int | IntExpr | None], FactorsArgument()]
 Bound = Annotated[int | None, BoundArgument()]

@@ -1,4 +1,4 @@
-"""Stored arguments as Python source: of schedlang's programs, and of programs that need TVM alone."""
+"""Stored arguments as Python source, for schedlang or for TVM alone."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from schedlang.instructions.arguments.base import Argument, Earlier, described
+from schedlang.instructions.arguments.base import Argument, Earlier, TVMPart, described
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.state import BadArgument, ProgramState
 
@@ -31,8 +31,8 @@ class TextArgument(Argument):
 
     name = "string"
     takes = "a `str`"
-    stored = (str,)
-    tvm_part = "attributes"
+    stored: tuple[type, ...] = (str,)
+    tvm_part: TVMPart | None = "attributes"
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> str | None:
         if isinstance(value, str):

@@ -9,16 +9,31 @@ from __future__ import annotations
 
 import functools
 import inspect
+import typing
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from schedlang.distributions import Distribution
+from schedlang.expressions import IntRV
+from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.instruction import InstructionKind, Result, register
 from schedlang.instructions.kinds import Choice, Primitive, Sampling, integers
 from schedlang.instructions.tvm_counterparts import TVMDraw, TVMInstruction, TVMLines
 from schedlang.tvm.schedule import primitive as ffi
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Prefix of the handles, and whether it is one handle, by the annotation of what is returned.
+_RETURNED: dict[Any, tuple[str, bool]] = {
+    type(None): ("", False),
+    BlockRV: ("b", True),
+    LoopRV: ("l", True),
+    IntRV: ("v", True),
+    Any: ("v", True),
+    list[BlockRV]: ("b", False),
+    list[LoopRV]: ("l", False),
+    list[IntRV]: ("v", False),
+}
 
 
 def primitive(
@@ -44,12 +59,15 @@ def primitive(
     """
 
     def decorate(function: F) -> F:
-        tvm = TVMInstruction(tvm_name, method or function.__name__, inputs)
+        prefix, single = _returned(function)
         kind = Primitive(
             function,
             apply or ffi(f"Schedule{tvm_name}"),
+            prefix=prefix,
+            single=single,
             pure=pure,
-            tvm=tvm,
+            tvm=TVMInstruction(tvm_name, inputs),
+            tvm_method=method or function.__name__,
             tvm_lines=tvm_lines,
         )
         register(kind)
@@ -79,9 +97,8 @@ def sampling(
     """
 
     def decorate(function: F) -> F:
-        kind = Sampling(
-            function.__name__, function, make, results, tvm=tvm, tvm_lines=tvm_lines
-        )
+        prefix, _ = _returned(function)
+        kind = Sampling(function, make, results, prefix=prefix, tvm=tvm, tvm_lines=tvm_lines)
         register(kind)
         return _method(function, kind, f"draw(_kind, [{_names(kind.parameters)}], name, decision)")
 
@@ -90,9 +107,13 @@ def sampling(
 
 def choice(function: F) -> F:
     """Declare the method that records choices."""
-    kind = Choice(function.__name__, function)
+    kind = Choice(function)
     register(kind)
     return _method(function, kind, f"fork(_kind, name, {_names(kind.parameters)}, decision)")
+
+
+def _returned(function: Callable[..., Any]) -> tuple[str, bool]:
+    return _RETURNED[typing.get_type_hints(function)["return"]]
 
 
 def _names(parameters: Sequence[Any]) -> str:
@@ -105,15 +126,15 @@ def _method(declared: F, kind: InstructionKind, call: str) -> F:
     It is compiled, as ``dataclasses`` compiles ``__init__``: Python itself then binds the
     arguments, at its own speed and with its own errors.
     """
-    code = declared.__code__  # type: ignore[attr-defined]
+    code = declared.__code__
     # Its line is that of the declaration, which is what a traceback shows.
     lines = "\n" * (code.co_firstlineno - 1)
     text = f"{lines}def {declared.__name__}{_bare_signature(declared)}: return self.{call}"
     namespace: dict[str, Any] = {"_kind": kind}
     exec(compile(text, code.co_filename, "exec"), namespace)
     method = namespace[declared.__name__]
-    method.__defaults__ = declared.__defaults__  # type: ignore[attr-defined]
-    method.__kwdefaults__ = declared.__kwdefaults__  # type: ignore[attr-defined]
+    method.__defaults__ = declared.__defaults__
+    method.__kwdefaults__ = declared.__kwdefaults__
     return cast(F, functools.update_wrapper(method, declared))
 
 

@@ -54,9 +54,7 @@ class LoopPrimitives:
     def reorder(self, *loops: Loop) -> None:
         """Put nested loops in another order: ``reorder(j, i): for i: for j  ->  for j: for i``."""
 
-    @primitive(
-        "ReorderBlockIterVar", guarded.reorder_block_iter_var, inputs=("block", "new_order")
-    )
+    @primitive("ReorderBlockIterVar", guarded.reorder_block_iter_var, inputs=("block", "new_order"))
     def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
         """Put a block's own variables in another order: ``C(vi, vj)  ->  C(vj, vi)`` for [1, 0]."""
 

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SamplingPrimitives:
-    """Each takes ``name``, the site's name in the trace, and ``decision``, to use instead of drawing."""
+    """Each takes the site's ``name`` in the trace, and a ``decision`` to use instead of drawing."""
 
     @sampling(draws.given)
     def sample(

@@ -20,7 +20,10 @@ class TensorPrimitives:
 
     @primitive("Tensorize", tvm_primitives.tensorize)
     def tensorize(
-        self, block_or_loop: BlockOrLoop, tensor_intrin: IntrinsicName, preserve_unit_iters: bool = True
+        self,
+        block_or_loop: BlockOrLoop,
+        tensor_intrin: IntrinsicName,
+        preserve_unit_iters: bool = True,
     ) -> None:
         """Replace what is below by a hardware intrinsic.
 

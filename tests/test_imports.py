@@ -215,7 +215,7 @@ def test_a_violation_is_caught(path: str, text: str, problem: str) -> None:
         ("schedlang/cli/run.py", "from schedlang.tuning import tune\nimport schedlang.modules.x"),
         (
             "schedlang/__init__.py",
-            "from schedlang.tuning import tune\nfrom schedlang.language.trace import Trace",
+            "from schedlang.tuning import tune\nfrom schedlang.language.schedule import Trace",
         ),
         (
             "modules/tiling.py",

@@ -20,7 +20,7 @@ from schedlang.distributions import RegisterTile
 from schedlang.errors import SpaceError
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.instructions.kinds import instruction, sampling_instruction
+from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.pack_operand import choose_packing
 from schedlang.modules.shared.finish import widest_vector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from schedlang.database import Record
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.measurement.finals import Finals, choose
 from schedlang.targets import Target, build_callable, export_library

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.coordinate_descent.line_searches import Lines
 from schedlang.search.coordinate_descent.starting_points import StartingPoints
 from schedlang.search.coordinate_descent.step_model import Expectations

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.evolutionary.crossover import Child, cross
 from schedlang.search.evolutionary.metropolis import Chains
 from schedlang.search.evolutionary.population import Individual, Nursery

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from schedlang.errors import InstructionError, InvalidTrace
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.evolutionary.crossover import Child
 from schedlang.search.evolutionary.metropolis import Move
 from schedlang.search.models.decision_model import site_values

@@ -6,8 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.models.cost_model import CostModel, Example, predict_known
 from schedlang.search.proposals import Told
 from schedlang.tvm.analysis.features import Features, statement_features

@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.models.cost_model import CostModel, plausible
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.prior import PATIENCE as BARREN

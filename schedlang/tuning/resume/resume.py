@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from schedlang.database import Ask, Record
 from schedlang.errors import InvalidTrace, TraceFormatError
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search import pretrain
 from schedlang.tuning.resume.journal import Journal, Restored, newest
 from schedlang.tuning.run import TuningRun

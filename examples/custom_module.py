@@ -1,4 +1,4 @@
-"""A transformation module of one's own: three kinds of sampling, a choice, and tuning with it."""
+"""Write a transformation module with three kinds of sampling and a choice, and tune with it."""
 
 import schedlang as sl
 
@@ -23,13 +23,13 @@ def tile_matmul(sch: sl.Schedule, block: sl.BlockRV) -> None:
 
 
 def main() -> None:
-    """Tune a matmul with it and print the best trace, for schedlang and for TVM alone."""
+    """Tune a matmul with it and print the best trace, for schedlang and for TVM only."""
     workload = sl.workloads.matmul(256, 256, 256)
     result = sl.tune(workload, space=sl.Space([tile_matmul]), trials=32, seed=0)
     print(result)
-    print("\n# The best trace, as Python on schedlang\n")
+    print("\n# The best trace, as Python with schedlang\n")
     print(result.best.trace.as_python())
-    print("# The same with TVM alone\n")
+    print("# The same with only TVM\n")
     print(result.best.trace.as_tvm_python())
 
 

@@ -1,4 +1,4 @@
-"""Tunes a matmul and a convolution on this CPU, and shows what came of it."""
+"""Tune a matmul and a convolution on this CPU and print the best schedules."""
 
 import argparse
 
@@ -14,7 +14,7 @@ WORKLOADS = (
 
 
 def show(result: sl.TuneResult) -> None:
-    """The best trace as Python, and one line of figures."""
+    """Print the best trace as Python and one line of figures."""
     best, flops = result.best, result.workload.flops
     print(f"\n# The best of {len(result.records)} candidates for {result.workload}\n")
     print(best.trace.as_python())
@@ -28,7 +28,7 @@ def show(result: sl.TuneResult) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=64, help="candidates to measure a kernel")
+    parser.add_argument("--trials", type=int, default=64, help="candidates for each kernel")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     target = sl.Target("cpu")

@@ -1,4 +1,4 @@
-"""A product of bfloat16 with AVX-512 BF16, whose tensor intrinsic is not TVM's: one module more."""
+"""Tune a bfloat16 product with AVX-512 BF16, whose intrinsic the module defines: TVM has none."""
 
 import argparse
 
@@ -7,11 +7,11 @@ from tvm import te
 import schedlang as sl
 from schedlang.analysis.intrinsics import host_features
 from schedlang.measurement import describe_latency
-from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
+from schedlang.modules import UseBF16Dot
 
 
 def bfloat16_matmul(n: int, m: int, k: int) -> sl.Workload:
-    """C = A @ B in float32, of operands in bfloat16."""
+    """Return C = A @ B in float32 of bfloat16 operands."""
     a = te.placeholder((n, k), "bfloat16", "A")
     b = te.placeholder((k, m), "bfloat16", "B")
     r = te.reduce_axis((0, k), "k")
@@ -26,7 +26,7 @@ def bfloat16_matmul(n: int, m: int, k: int) -> sl.Workload:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=512)
-    parser.add_argument("--trials", type=int, default=64, help="candidates to measure a kernel")
+    parser.add_argument("--trials", type=int, default=64, help="candidates for each kernel")
     arguments = parser.parse_args()
     if "avx512bf16" not in host_features():
         raise SystemExit("This CPU has no AVX-512 BF16.")

@@ -1,4 +1,4 @@
-"""A product of 8-bit integers with AVX-512 VNNI: the default space and one hardware module."""
+"""Tune a product of 8-bit integers with AVX-512 VNNI: the default space and a hardware module."""
 
 import argparse
 
@@ -7,11 +7,11 @@ from tvm import te
 import schedlang as sl
 from schedlang.analysis.intrinsics import host_features
 from schedlang.measurement import describe_latency
-from schedlang.modules.hardware.use_vnni import UseVNNI
+from schedlang.modules import UseVNNI
 
 
 def quantized_matmul(n: int, m: int, k: int) -> sl.Workload:
-    """C = A @ B in int32, of activations in uint8 and weights in int8."""
+    """Return C = A @ B in int32 of uint8 activations and int8 weights."""
     a = te.placeholder((n, k), "uint8", "A")
     b = te.placeholder((k, m), "int8", "B")
     r = te.reduce_axis((0, k), "k")
@@ -24,7 +24,7 @@ def quantized_matmul(n: int, m: int, k: int) -> sl.Workload:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=512)
-    parser.add_argument("--trials", type=int, default=64, help="candidates to measure a kernel")
+    parser.add_argument("--trials", type=int, default=64, help="candidates for each kernel")
     arguments = parser.parse_args()
     if "avx512vnni" not in host_features():
         raise SystemExit("This CPU has no AVX-512 VNNI.")

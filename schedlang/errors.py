@@ -67,7 +67,7 @@ class InvalidTrace(SchedlangError):
     Attributes
     ----------
     reason: short stable word for counting (``"decision"`` or ``"instruction"``).
-    site: the sampling site, or the text of the instruction.
+    site: the sampling site; for an instruction that does not apply, the name of the instruction.
     value: the decision that did not fit (None for an instruction).
     support: the distribution it should have come from, as text.
     """

@@ -2,10 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from schedlang.targets.cpu.build import BuildError, CompiledProgram, build_callable, export_library
+from schedlang.targets import kinds
+from schedlang.targets.build import BuildError, CompiledProgram
 from schedlang.targets.cpu.local import LocalCPU
+from schedlang.targets.cpu.target import CPUTarget
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.target import Target, as_target, toolchain_key
+from schedlang.targets.target import Target, as_target, build_callable, export_library
+from schedlang.targets.toolchain import toolchain_key
 
 if TYPE_CHECKING:
     from schedlang.targets.rpc.launch import start_server, start_tracker
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RPC",
     "BuildError",
+    "CPUTarget",
     "CompiledProgram",
     "LocalCPU",
     "Target",
@@ -30,9 +34,11 @@ _LAZY = {"RPC": "rpc.measurer", "start_server": "rpc.launch", "start_tracker": "
 
 
 def __getattr__(name: str) -> Any:
-    """Names that most programs never use are imported when they are."""
+    """Import names that most programs never use, and the packages of kinds, when they are used."""
     if name in _LAZY:
         import importlib
 
         return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    if name in kinds.KINDS:
+        return kinds.package(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,220 +1,188 @@
-"""Targets: which machine a program is scheduled for."""
+"""What every target has, and how one is found from what users write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib import metadata
-from typing import TYPE_CHECKING, Any
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from schedlang.errors import TargetError
-from schedlang.targets import availability as presence
-from schedlang.targets import description, features, host
-from schedlang.targets.named import GENERIC, HOST, NAMES, find_named
-from schedlang.targets.resolve import Given, resolve
+from schedlang.measurement import Measurer
+from schedlang.spaces.space import Space
+from schedlang.targets import build, kinds, toolchain
+from schedlang.targets.measure.verify_policy import Verify
 from schedlang.tvm import codegen
+from schedlang.tvm.codegen import CodeGenerator
+from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from tvm.ir import IRModule
     from tvm.target import Target as TVMTarget
 
-# A vectorised loop takes this many vectors at a time at most: independent work for the pipelines,
-# and few enough for all operands of a statement to stay in registers.
-_VECTORS_AT_ONCE = 4
-# SVE registers of this length have no advantage over NEON's for vectors of a fixed length.
-_LEAST_SVE_BITS = 128
+_Member = TypeVar("_Member", bound=Callable[..., Any])
+# Abstract under a name that type checkers do not know: for them ``Target("cpu")`` would be a
+# mistake, and it makes a target of the kind that has the name.
+_required: Callable[[_Member], _Member] = abstractmethod
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Target:
-    """A machine. ``Target("cpu")`` is the one that the process runs on, as far as it may use it.
+class Target(ABC):  # noqa: B024  (`_required` is abstract)
+    """A machine that programs are scheduled for. ``Target("cpu")`` is the one of this process.
 
-    The other names, such as ``"x86/avx2"`` or ``"aarch64/sve"`` (``"avx2"`` and ``"sve"`` will do),
-    are instruction sets: any machine that has them. Where this machine has them, it is meant, kept
-    to these instructions; where it does not, programs can be scheduled and compiled for it, and
-    measured elsewhere. With ``mcpu`` a target is a machine with that CPU, and all that it has. What
-    is not given is found out, and ``describe()`` says how. Caches, other limits and CPU numbers do
-    not take part in equality.
+    ``Target(name, ...)`` returns an instance of the class of its kind, such as
+    ``schedlang.targets.CPUTarget``, which takes the other arguments and says what they mean. The
+    name is that of a kind, or one of the names that a kind has besides: ``"x86/avx2"``, or
+    ``"avx2"`` for short.
+
+    All that depends on the machine is asked of its target. A kind of your own is a subclass with
+    ``kind``, ``key`` and the methods that have no default here, and a line in
+    ``schedlang.targets.kinds.KINDS``. Its instances are values: hashable, equal when they are the
+    same machine, and picklable.
 
     Attributes
     ----------
-    name: one of ``schedlang.targets.named.NAMES``.
-    kind: the sort of machine, ``"cpu"``.
-    cores: real cores that the process may use; hardware threads of one core count once.
-    mcpu: LLVM's name of the CPU that code is generated for.
-    vector_bits: width of its vector registers, in bits. SVE leaves it to the machine, and 128 is
-        the least: give more if it has more, and code is for such machines only.
-    peak_flops: an upper bound on its arithmetic, in operations on 32-bit elements a second. It is
-        not measured: cores x elements a vector x 2 for a multiply-add x units a core x a clock of
-        6.5 GHz, which no CPU reaches. Programs that are far above it did not do their work (see
-        ``schedlang.targets.roofline``); give ``math.inf`` to believe any time.
-    triple: LLVM's name of architecture and system; empty for this machine's.
-    attributes: features beyond, or without, those of ``mcpu``, as ``("+avx512vnni", "-sve")``.
-    machine: LLVM's name of the CPU that is to run it, ``"generic"`` if any may.
-    vector_registers: how many vectors a program can keep at hand.
-    l1_bytes, l2_bytes, l3_bytes: data caches as one core sees them.
-    max_unrolled: instructions of an unrolled loop body that stay in the first cache of code.
-    cpus: the logical CPUs of this process that threads are bound to, one a core.
-    sources: for each of these, what says so.
+    kind: the sort of machine, as ``KINDS`` calls it: ``"cpu"``.
+    key: text that records are stored under.
+    peak_flops: an upper bound on its arithmetic, in operations on 32-bit elements a second. By
+        default infinite: any latency is believed.
+    tvm_kind: the kind of TVM's targets that ``from_tvm_target`` reads; None if it reads none.
 
-    Raises ``TargetError`` for a name that is not known, a CPU that LLVM does not know or that lacks
-    what the name stands for, and a limit that is not positive.
+    Raises ``TargetError`` for an unknown name, and lists those there are.
     """
 
-    name: str
-    cores: int
-    mcpu: str
-    vector_bits: int
-    peak_flops: float = field(compare=False, repr=False)
-    triple: str = field(repr=False)
-    attributes: tuple[str, ...] = field(repr=False)
-    vector_registers: int = field(compare=False, repr=False)
-    l1_bytes: int = field(compare=False, repr=False)
-    l2_bytes: int = field(compare=False, repr=False)
-    l3_bytes: int = field(compare=False, repr=False)
-    max_unrolled: int = field(compare=False, repr=False)
-    machine: str = field(init=False, repr=False)
-    kind: str = field(init=False)
-    cpus: tuple[int, ...] = field(init=False, compare=False, repr=False)
-    sources: Mapping[str, str] = field(init=False, compare=False, repr=False)
+    __slots__ = ()
 
-    def __init__(
-        self,
-        name: str = HOST,
-        cores: int | None = None,
-        mcpu: str | None = None,
-        vector_bits: int | None = None,
-        peak_flops: float | None = None,
-        *,
-        triple: str | None = None,
-        attributes: tuple[str, ...] | None = None,
-        vector_registers: int | None = None,
-        l1_bytes: int | None = None,
-        l2_bytes: int | None = None,
-        l3_bytes: int | None = None,
-        max_unrolled: int | None = None,
-    ) -> None:
-        numbers = {
-            "cores": cores,
-            "vector_bits": vector_bits,
-            "peak_flops": peak_flops,
-            "vector_registers": vector_registers,
-            "l1_bytes": l1_bytes,
-            "l2_bytes": l2_bytes,
-            "l3_bytes": l3_bytes,
-            "max_unrolled": max_unrolled,
-        }
-        given = {key: number for key, number in numbers.items() if number is not None}
-        attributes = None if attributes is None else tuple(attributes)
-        for key, value in resolve(Given(name, mcpu, triple, attributes, given)).items():
-            object.__setattr__(self, key, value)
-        object.__setattr__(self, "kind", "cpu")
+    tvm_kind: ClassVar[str | None] = None
+
+    def __new__(cls, name: str = "cpu", *_: Any, **__: Any) -> Any:
+        """Make an instance of the kind that has this name."""
+        return super().__new__(kinds.class_of(name) if cls is Target else cls)
 
     @classmethod
     def from_name(cls, name: str) -> Target:
-        """The target called ``name``; TargetError lists the names there are."""
-        return cls(name)
+        """Return the target called ``name``; TargetError lists the names there are."""
+        made: Target = cls(name)
+        return made
+
+    @classmethod
+    def from_tvm_target(cls, target: TVMTarget) -> Target:
+        """Return what one of TVM's targets, of the kind ``tvm_kind``, stands for."""
+        raise TargetError(f"{cls.__name__} reads no target of TVM; give a name")
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of the targets of this kind, for messages and for finding the kind.
+
+        Those with a slash are also found by what is behind it. The name of the kind need not be
+        among them.
+        """
+        return ()
 
     @property
+    @_required
+    def kind(self) -> str:
+        """The sort of machine, as ``schedlang.targets.kinds.KINDS`` calls it."""
+        raise NotImplementedError
+
+    @property
+    @_required
     def key(self) -> str:
         """Text that is equal for machines whose records can be exchanged; the same in every run."""
-        if self.name == HOST:
-            machine = "".join((f"{self.kind}/{self.mcpu}", *self.attributes))
-            if self.mcpu == GENERIC:
-                machine += f"@{self.architecture}"
-        else:
-            machine = f"{self.name}@{self.machine}"
-        return f"{machine}/cores={self.cores}/vector={self.vector_bits}"
+        raise NotImplementedError
 
     @property
-    def architecture(self) -> str:
-        """``"x86_64"``, ``"aarch64"``, ..."""
-        return self.triple.partition("-")[0] or host.architecture()
+    def peak_flops(self) -> float:
+        """Upper bound on its operations on 32-bit elements a second; see ``targets.roofline``."""
+        return math.inf
 
-    @property
-    def features(self) -> frozenset[str]:
-        """What its instructions can do, by LLVM's names: ``"avx512vnni"``, ``"dotprod"``, ..."""
-        return features.features_of(self.mcpu, self.triple, self.attributes)
+    @_required
+    def default_space(self) -> Space:
+        """Return the space that ``tune`` searches where none is given."""
+        raise NotImplementedError
 
-    def lanes(self, dtype_bits: int) -> int:
-        """Elements of ``dtype_bits`` bits in a vector register; 1 if they are wider than it."""
-        if dtype_bits < 1:
-            raise TargetError(f"lanes: dtype_bits={dtype_bits}; give 1 or more")
-        return max(self.vector_bits // dtype_bits, 1)
-
-    def max_lanes(self, dtype_bits: int) -> int:
-        """Elements that a vectorised loop should have at most: those of four registers."""
-        return _VECTORS_AT_ONCE * self.lanes(dtype_bits)
-
-    def llvm_options(self) -> dict[str, Any]:
-        """What ``tvm_target`` tells LLVM, as arguments of ``codegen.llvm_target``; JSON holds it.
-
-        Another process makes the same target of it.
-        """
-        sve = "sve" in self.features and self.vector_bits > _LEAST_SVE_BITS
-        return {
-            "mcpu": self.mcpu,
-            "cores": self.cores,
-            "triple": self.triple,
-            "attributes": list(self.attributes),
-            "sve_bits": self.vector_bits if sve else 0,
-        }
-
+    @_required
     def tvm_target(self) -> TVMTarget:
-        """TVM's target for this machine."""
-        return codegen.llvm_target(**self.llvm_options())
+        """Return TVM's target for this machine."""
+        raise NotImplementedError
 
-    def missing_features(self) -> tuple[str, ...]:
-        """What it needs and this machine does not have, by LLVM's names."""
-        return presence.missing_features(self)
-
+    @_required
     def check_present(self) -> None:
-        """TargetError unless this machine can run programs for this target; says what is
-        missing.
+        """Raise TargetError unless this machine can run programs for the target."""
+        raise NotImplementedError
+
+    @_required
+    def measurer(self, workload: Workload, *, verify: Verify = True, seed: int = 0) -> Measurer:
+        """Start what measures candidates for ``workload`` on this machine; the caller closes it.
+
+        ``verify`` is that of ``tune``; ``seed`` that of the random inputs. Raises TargetError where
+        ``check_present`` does.
         """
-        presence.check_present(self)
+        raise NotImplementedError
+
+    def spec(self) -> dict[str, Any]:
+        """Describe its code generation as JSON values, for ``targets.kinds.code_generator``."""
+        return {"kind": self.kind, "tvm_target": codegen.target_json(self.tvm_target())}
+
+    @classmethod
+    def code_generator(cls, spec: Mapping[str, Any]) -> CodeGenerator:
+        """Make the code generator that the ``spec()`` of a target of this kind describes."""
+        return CodeGenerator.from_json(spec["tvm_target"])
+
+    def build(self, mod: IRModule) -> build.CompiledProgram:
+        """Compile ``mod`` for this machine and load it: call it with numpy arrays or TVM's tensors.
+
+        Raises ``BuildError``, and ``TargetError`` where ``check_present`` does.
+        """
+        self.check_present()
+        return build.load_program(mod, self.code_generator(self.spec()))
+
+    def export_library(self, mod: IRModule, path: str | Path) -> Path:
+        """Compile ``mod`` into the shared library ``path``; ``tvm.runtime.load_module`` loads it.
+
+        Its function ``main`` takes TVM's tensors. Raises ``BuildError``, also when there is no C
+        compiler to link with.
+        """
+        return build.write_library(mod, self.code_generator(self.spec()), Path(path))
+
+    def provenance(self) -> dict[str, str]:
+        """Return what a latency is measured with, by name: records hold it. All values are text."""
+        return toolchain.software()
 
     def describe(self) -> str:
-        """A table of all that is known about it, and how each is known."""
-        return description.describe(self)
-
-
-def schedlang_version() -> str:
-    """The version that is installed; ``"source"`` where it is not."""
-    try:
-        return metadata.version("schedlang")
-    except metadata.PackageNotFoundError:
-        return "source"
-
-
-def toolchain_key() -> str:
-    """Versions of schedlang and of what generates code: latencies compare between equal ones."""
-    return f"schedlang {schedlang_version()} {codegen.toolchain()}"
+        """Return a table of all that is known about the machine; here just the key."""
+        return self.key
 
 
 def as_target(value: Any) -> Target:
-    """The target that ``value`` means: a Target, a name, or one of TVM's targets of kind llvm."""
+    """Return the target that ``value`` means: a Target, a name, or one of TVM's targets."""
     if isinstance(value, Target):
         return value
     if isinstance(value, str):
         return Target.from_name(value)
-    if codegen.is_tvm_target(value):
-        found = codegen.target_attributes(value)
-        if found["kind"] != "llvm":
-            raise TargetError(
-                f"TVM target of kind {found['kind']!r}; only llvm is known, as one of: "
-                f"{', '.join(NAMES)}"
-            )
-        return _from_llvm(found)
-    raise TargetError(
-        f"{value!r} ({type(value).__name__}) is not a target; give a Target, a TVM target of kind "
-        f"llvm, or one of the names: {', '.join(NAMES)}"
-    )
+    readers = {cls.tvm_kind: cls for cls in reversed(kinds.classes()) if cls.tvm_kind is not None}
+    known, names = ", ".join(readers), ", ".join(kinds.all_names())
+    if not codegen.is_tvm_target(value):
+        raise TargetError(
+            f"{value!r} ({type(value).__name__}) is not a target; give a Target, a TVM target of "
+            f"kind {known}, or one of the names: {names}"
+        )
+    kind = str(value.kind.name)
+    if kind not in readers:
+        raise TargetError(f"TVM target of kind {kind!r}; only {known} is known, as one of: {names}")
+    found: Target = readers[kind].from_tvm_target(value)
+    return found
 
 
-def _from_llvm(found: Mapping[str, Any]) -> Target:
-    triple, mcpu, attributes = found["triple"], found["mcpu"], found["attributes"]
-    cores, bits = found["cores"], found["sve_bits"] or None
-    named = find_named(triple.partition("-")[0] or host.architecture(), mcpu, attributes)
-    if named is not None:
-        return Target(named.name, cores, vector_bits=bits)
-    return Target(HOST, cores, mcpu, bits, triple=triple, attributes=attributes or None)
+def build_callable(mod: IRModule, target: Target | str | Any = "cpu") -> build.CompiledProgram:
+    """Compile ``mod`` for this machine and load it, see ``Target.build``."""
+    return as_target(target).build(mod)
+
+
+def export_library(mod: IRModule, target: Target | str | Any, path: str | Path) -> Path:
+    """Compile ``mod`` into the shared library ``path``, see ``Target.export_library``.
+
+    Set ``TVM_NUM_THREADS`` where a program for CPUs is deployed: TVM itself takes half of the
+    hardware threads.
+    """
+    return as_target(target).export_library(mod, path)

@@ -24,6 +24,7 @@ LIST_IMPORTS = """
 import sys
 before = set(sys.modules)
 import schedlang
+schedlang.modules, schedlang.search, schedlang.targets, schedlang.targets.cpu
 after = {name.split(".")[0] for name in set(sys.modules) - before}
 import json
 print(json.dumps(sorted(after)))

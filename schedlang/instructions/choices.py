@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from schedlang.distributions import Categorical, Distribution
 from schedlang.errors import SpaceError
+from schedlang.instructions.rollback import StandingChoices
 
 
 class Decider(Protocol):
@@ -83,7 +84,7 @@ class Path:
         self.rng = rng
         self.taken: list[tuple[str, tuple[str, ...], int]] = []
         self.alternatives: list[list[int]] = []
-        self._standing: list[int] = []
+        self._standing = StandingChoices()
         self._undone_from: list[int | None] = []
 
     def decide(self, site: str, distribution: Distribution) -> Any:
@@ -93,7 +94,7 @@ class Path:
         possible = [int(number) for number in distribution.support()]
         position = len(self.taken)
         number = self.prefix[position] if position < len(self.prefix) else possible[0]
-        self._standing.append(position)
+        self._standing.meet(position)
         self._undone_from.append(None)
         self.taken.append((site, tuple(labels), number))
         self.alternatives.append([other for other in possible if other > number])
@@ -101,15 +102,14 @@ class Path:
 
     def undone(self, count: int) -> None:
         """Note which choices were rolled back together."""
-        if count:
-            first = self._standing[-count]
-            del self._standing[-count:]
+        first = self._standing.roll_back(count)
+        if first is not None:
             for position in range(first, len(self.taken)):
                 self._undone_from[position] = first
 
     def choices(self) -> tuple[tuple[str, str], ...]:
         """Site and option of the choices that stand."""
-        met = (self.taken[position] for position in self._standing)
+        met = (self.taken[position] for position in self._standing.positions)
         return tuple((site, labels[number]) for site, labels, number in met)
 
     def state(self, depth: int) -> tuple[int, ...]:

@@ -1,12 +1,16 @@
-"""Candidates, measurements, their protocol, and finals."""
+"""Candidates, measurements, the measurer protocol, and finals."""
 
+from schedlang.measurement.adapter import SupportsMeasure, as_measurer
 from schedlang.measurement.latency import describe_latency
-from schedlang.measurement.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.measurement.measurement import Candidate, Measurement, Status
+from schedlang.measurement.measurer import Measurer
 
 __all__ = [
     "Candidate",
     "Measurement",
     "Measurer",
     "Status",
+    "SupportsMeasure",
+    "as_measurer",
     "describe_latency",
 ]

@@ -1,12 +1,11 @@
-"""Candidates, measurements and the measurer protocol: what search and targets agree on."""
+"""Candidates and measurements: what search and targets agree on."""
 
 from __future__ import annotations
 
 import enum
 import statistics
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -71,26 +70,3 @@ class Measurement:
         if not self.ok or not self.samples:
             raise ValueError(f"measurement {self.id} has no latency: it ended as {self.status}")
         return statistics.median(self.samples)
-
-
-class Measurer(Protocol):
-    """Measures programs for one workload on one machine. Never raises for a bad candidate."""
-
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
-        """Yield one measurement for each candidate, in the order in which they finish."""
-        ...
-
-    def remeasure(
-        self, candidates: Sequence[Candidate], rounds: int = 30, budget_seconds: float = 5.0
-    ) -> list[Measurement]:
-        """Time a few candidates against each other, one sample of each in turn; same order back."""
-        ...
-
-    @property
-    def reference_latency(self) -> float:
-        """Median latency of the unscheduled program, in seconds."""
-        ...
-
-    def close(self) -> None:
-        """Stop all workers; safe to call twice."""
-        ...

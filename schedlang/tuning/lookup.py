@@ -15,7 +15,7 @@ from schedlang.database.programs import put_program, replayed, stored_workload
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
-from schedlang.targets import Target, as_target, build_callable, export_library, toolchain_key
+from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.warm_start.transfer import Attempt, transfer
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload, from_prim_func
@@ -83,11 +83,11 @@ class Match:
 
     def build(self) -> Any:
         """The compiled program, called with numpy arrays: see ``targets.build_callable``."""
-        return build_callable(self.mod, self._target)
+        return self._target.build(self.mod)
 
     def export_library(self, path: str | Path) -> Path:
         """Write a shared library with the function, to be loaded without Python."""
-        return export_library(self.mod, self._target, path)
+        return self._target.export_library(self.mod, path)
 
     def __str__(self) -> str:
         shown = describe_latency(self.latency, self.workload.flops)

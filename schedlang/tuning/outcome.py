@@ -8,7 +8,7 @@ from schedlang.database import Record
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.measurement.finals import Finals, choose
-from schedlang.targets import Target, build_callable, export_library
+from schedlang.targets import Target
 from schedlang.tuning.budget import Clock
 from schedlang.tuning.result import Best, TuneResult
 from schedlang.tuning.resume.journal import Ending, Journal
@@ -92,8 +92,8 @@ def _best(
     return Best(
         record,
         trace,
-        lambda mod: build_callable(mod, target),
-        lambda mod, path: export_library(mod, target, path),
+        target.build,
+        target.export_library,
         finals,
         runner_up,
     )

@@ -9,7 +9,6 @@ from schedlang.database import Record
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurement, Status
 from schedlang.targets import Target, toolchain_key
-from schedlang.targets.provenance import provenance
 from schedlang.tvm.program import structural_key
 from schedlang.workloads.workload import Workload
 
@@ -29,7 +28,7 @@ def blank_record(workload: Workload, target: Target, search: str, seed: int | No
         search=search,
         seed=seed,
         created=0.0,
-        provenance=provenance(target),
+        provenance=target.provenance(),
     )
 
 

@@ -9,12 +9,11 @@ from typing import Any
 from schedlang.database import Database, open_database
 from schedlang.database.programs import put_program
 from schedlang.errors import SchedlangError, SpaceError
-from schedlang.measurement import Measurer
+from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
-from schedlang.targets import LocalCPU, Target, as_target
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets import Target, as_target
 from schedlang.targets.measure.verify_policy import Verify, check_verify
 from schedlang.tuning.budget import Clock
 from schedlang.tuning.outcome import ending_of, result_of, stored_result
@@ -36,7 +35,7 @@ _MOST_REASONS = 4
 
 def default_space(target: Target | str = "cpu") -> Space:
     """The target's own space, to extend or override: ``default_space() + my_module``."""
-    return cpu_space(as_target(target))
+    return as_target(target).default_space()
 
 
 def tune(
@@ -54,7 +53,7 @@ def tune(
     transfer: bool = True,
     verify: Verify = True,
     finals: int = 5,
-    measurer: Measurer | None = None,
+    measurer: SupportsMeasure | None = None,
     progress: bool | None = None,
 ) -> TuneResult:
     """Find a fast schedule of a workload by measuring candidates of a space on this machine.
@@ -145,14 +144,14 @@ def tune(
             if ending is not None and ending.covers(trials, seconds, finals=finals > 0):
                 return stored_result(workload, target, journal, ending, clock)
             resume(run, past)
-        measurer = stack.enter_context(_opened(measurer, workload, target, verify, seed))
+        opened_measurer = stack.enter_context(_opened(measurer, workload, target, verify, seed))
         with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
-            finished = run.search(measurer, trials, batch, bar, finals=finals > 0)
+            finished = run.search(opened_measurer, trials, batch, bar, finals=finals > 0)
         if run.strategy.finished is not None and len(run.records) == 1:
             finished += _why_nothing(space, workload)
         if finals:
-            run.hold_finals(measurer)
-        result = result_of(run, target, measurer, finished)
+            run.hold_finals(opened_measurer)
+        result = result_of(run, target, opened_measurer, finished)
         if run.journal is not None:
             run.journal.finish(ending_of(run, result))
         return result
@@ -179,17 +178,19 @@ def _search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) 
     return [given, type(strategy), strategy.name, dict(strategy.settings)]
 
 
-def _measurer_identity(measurer: Measurer | None) -> object:
+def _measurer_identity(measurer: SupportsMeasure | None) -> object:
     """Latencies of different measurers do not compare, unless they say that they do."""
     return None if measurer is None else [type(measurer), str(getattr(measurer, "key", ""))]
 
 
 def _opened(
-    measurer: Measurer | None, workload: Workload, target: Target, verify: Verify, seed: int
+    measurer: SupportsMeasure | None, workload: Workload, target: Target, verify: Verify, seed: int
 ) -> AbstractContextManager[Measurer]:
     if measurer is not None:
-        return nullcontext(measurer)
-    return LocalCPU(workload, target, verify=verify, seed=seed)
+        given = as_measurer(measurer)
+        given.bind(workload)
+        return nullcontext(given)
+    return target.measurer(workload, verify=verify, seed=seed)
 
 
 def _check_whole(name: str, value: int, *, least: int) -> None:

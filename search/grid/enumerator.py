@@ -9,6 +9,7 @@ from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
 from schedlang.distributions.base import Decision
+from schedlang.instructions.rollback import StandingChoices
 
 # Values of a support that are looked at for evenly spaced ones.
 _REACH = 100_000
@@ -44,7 +45,7 @@ class Odometer:
         self._turned = -1
         self._met = 0
         self._repeated: int | None = None
-        self._standing: list[int] = []
+        self._standing = StandingChoices()
         self._stored: list[tuple[int, bool]] = []
 
     # -- the decider -----------------------------------------------------------------------------
@@ -53,17 +54,16 @@ class Odometer:
         return self._take(distribution, self._points)
 
     def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
-        self._standing.append(self._met)
+        self._standing.meet(self._met)
         number = self._take(distribution, None)
         assert isinstance(number, int)
         return number
 
     def undone(self, count: int) -> None:
         """Find out whether what follows was run before."""
-        if not count:
+        first = self._standing.roll_back(count)
+        if first is None:
             return
-        first = self._standing[-count]
-        del self._standing[-count:]
         wheel = self._wheels[first]
         if wheel.rejoined and first <= self._turned < self._met and self._repeated is None:
             self._repeated = self._met
@@ -101,7 +101,7 @@ class Odometer:
         self._turned = turned
         self._met = 0
         self._repeated = None
-        self._standing = []
+        self._standing = StandingChoices()
 
     def save(self) -> list[Any]:
         """Where each wheel stands before a run, as JSON values."""

@@ -11,6 +11,7 @@ from typing import Any
 from schedlang.distributions import Categorical, Distribution
 from schedlang.distributions.base import Decision
 from schedlang.instructions.choices import plain_decision
+from schedlang.instructions.rollback import StandingChoices
 from schedlang.search.tree.selection import Selection
 from schedlang.search.tree.tree import Node
 
@@ -77,7 +78,7 @@ class Walk:
         self._visited: list[Node | None] = []
         self._taken: list[tuple[Decision, Distribution]] = []
         self._rollbacks: list[tuple[int, int]] = []  # from which site on, after how many
-        self._standing: list[int] = []
+        self._standing = StandingChoices()
         self._forced: list[Decision] = []
 
     # -- the decider -----------------------------------------------------------------------------
@@ -86,16 +87,15 @@ class Walk:
         return self._take(site, distribution)
 
     def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
-        self._standing.append(len(self._taken))
+        self._standing.meet(len(self._taken))
         number = self._take(site, distribution)
         assert isinstance(number, int)
         return number
 
     def undone(self, count: int) -> None:
         """Go on where all go on whose choices were rolled back here."""
-        if count:
-            first = self._standing[-count]
-            del self._standing[-count:]
+        first = self._standing.roll_back(count)
+        if first is not None:
             self._rollbacks.append((first, len(self._taken)))
             start = self._visited[first]
             self._node = None if start is None else start.rejoined

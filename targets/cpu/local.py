@@ -10,21 +10,21 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.measurement.measurer import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
+from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.interleaved import Turns
 from schedlang.targets.measure.reference_timing import time_reference
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.verify_policy import Verify, check_verify, verify_factor
 from schedlang.targets.measure.work import Requests, Work
-from schedlang.targets.target import Target, as_target
+from schedlang.targets.target import Target
 from schedlang.targets.worker.build_timeout import Patience
 from schedlang.targets.worker.pool import Reply, Request, Slot, WorkerPool, idle_slots
 from schedlang.targets.worker.start import start_request
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from schedlang.workloads.workload import Workload
 
 _CANDIDATES_A_WORKER = 8
@@ -32,7 +32,7 @@ _MEMORY_PART = 0.8
 _LEAST_MEMORY = 2 << 30
 
 
-class LocalCPU:
+class LocalCPU(Measurer):
     """Builds and runs candidates in worker processes on this machine.
 
     Programs are built on all workers at once; then they run one after another in the worker that
@@ -88,11 +88,11 @@ class LocalCPU:
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
         self.workload = workload
-        self.target = as_target(target)
+        self.target = as_cpu(target)
         self.target.check_present()
         self.best_so_far: float | None = None
         self.deadline = math.inf
-        self.seconds = {"start": 0.0, "build": 0.0, "run": 0.0}
+        self.seconds: dict[str, float] = {"start": 0.0, "build": 0.0, "run": 0.0}
         self._verify: Verify = verify
         self._requests = Requests(timing or TimingPolicy(), build_timeout, run_timeout)
         self._patience = Patience(build_timeout, slow_build)
@@ -103,20 +103,25 @@ class LocalCPU:
         size = workers or self.target.cores
         if memory_bytes == "share":
             memory_bytes = _share_of_memory(size)
-        start = start_request(
-            workload,
-            self.target,
-            seed,
-            reference=verify is not False,
-            memory_bytes=memory_bytes,
-            cpus=list(self.target.cpus),
-        )
-        self._pool = WorkerPool(size, self.target.cores, start, self._check_start)
+        self._seed = seed
+        self._memory_bytes = memory_bytes
+        self._pool = WorkerPool(size, self.target.cores, self._start(), self._check_start)
 
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
         return f"verify={self._verify} {self._requests.timing}"
+
+    def bind(self, workload: Workload) -> None:
+        """Measure candidates of ``workload`` from now on; see ``Measurer.bind``."""
+        if workload == self.workload:
+            return
+        super().bind(workload)
+        self._measured = 0
+        self._reference_latency = math.nan
+        for slot in self._pool.slots:
+            self._pool.drop(slot)
+        self._pool.start = self._start()
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -135,8 +140,8 @@ class LocalCPU:
     def remeasure(
         self,
         candidates: Sequence[Candidate],
-        rounds: int = 30,
-        budget_seconds: float = 5.0,
+        rounds: int = ROUNDS,
+        budget_seconds: float = BUDGET_SECONDS,
     ) -> list[Measurement]:
         """Time a few candidates against each other, with one sample of each in turn.
 
@@ -167,16 +172,15 @@ class LocalCPU:
         """Kill all workers; safe to call twice."""
         self._pool.close()
 
-    def __enter__(self) -> LocalCPU:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _start(self) -> Request:
+        return start_request(
+            self.workload,
+            self.target,
+            self._seed,
+            reference=self._verify is not False,
+            memory_bytes=self._memory_bytes,
+            cpus=list(self.target.cpus),
+        )
 
     def _check_start(self, reply: dict[str, Any]) -> None:
         if reply["threads"] != self.target.cores:

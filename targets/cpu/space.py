@@ -13,7 +13,7 @@ from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
 from schedlang.modules.shared.pad_einsum import pad_einsum
 from schedlang.modules.shared.place_padded_result import place_padded_result
 from schedlang.spaces.space import Space
-from schedlang.targets.target import Target
+from schedlang.targets.cpu.machine import CPUMachine
 
 # How often a block that both can tile is tiled for registers, not in levels; and how often what
 # nearly always pays is done: inlining transposes, vector mathematics, finishing along what is
@@ -24,7 +24,7 @@ _USUAL = 0.95
 _OUTER_LOCATIONS = 0.75
 
 
-def cpu_space(target: Target, *, element_bits: int = 32, priors: bool = True) -> Space:
+def cpu_space(target: CPUMachine, *, element_bits: int = 32, priors: bool = True) -> Space:
     """Inline, tile, place what is left, then parallelise, vectorise and unroll.
 
     The prior knows the machine: vectors of ``element_bits`` elements, vector registers and cores.

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.measurer import FEWEST_ROUNDS
 from schedlang.targets.measure.timing import relative_half_width
 from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
 
-# With fewer, the order of two candidates is a matter of luck.
-_FEWEST_ROUNDS = 2
 # Times the rounds that were asked for, on a machine that has other work.
 _MOST_ROUNDS = 4
 
@@ -67,7 +66,7 @@ class Turns:
                 return True
         samples: dict[int, list[float]] = {work.serial: [] for work in works if self._works(work)}
         for number in itertools.count():
-            late = number >= _FEWEST_ROUNDS and time.monotonic() >= end
+            late = number >= FEWEST_ROUNDS and time.monotonic() >= end
             if late or (number >= rounds and self._settled(number, rounds, samples)):
                 break
             # There and back: what changes steadily within a round then favours none.

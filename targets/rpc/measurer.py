@@ -13,27 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.measurement.measurer import BUDGET_SECONDS, FEWEST_ROUNDS, ROUNDS, check_rounds
+from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.measure.verify_policy import Verify, check_verify, verify_factor
 from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address
 from schedlang.targets.rpc.scheduler import Crew, Limits
 from schedlang.targets.rpc.work import Work, explain
-from schedlang.targets.target import Target, as_target
+from schedlang.targets.target import Target
 from schedlang.targets.worker.build_timeout import Patience
-from schedlang.targets.worker.pool import START_TIMEOUT, Reply, WorkerPool
+from schedlang.targets.worker.pool import START_TIMEOUT, Reply, Request, WorkerPool
 from schedlang.targets.worker.start import start_request
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from schedlang.workloads.workload import Workload
 
-# With fewer, the order of two candidates is a matter of luck.
-_FEWEST_ROUNDS = 2
 
-
-class RPC:
+class RPC(Measurer):
     """Builds candidates here, and runs them on the servers that a TVM tracker knows.
 
     Every candidate gets a session of its own on one server: a process there that the server kills
@@ -94,7 +91,7 @@ class RPC:
             raise TargetError(f"builders={builders}; give 1 or more")
         patience = Patience(build_timeout, slow_build)
         self.workload = workload
-        self.target = as_target(target)
+        self.target = as_cpu(target)
         self.best_so_far: float | None = None
         self._tracker = tracker_address(tracker)
         self._key = key
@@ -116,15 +113,8 @@ class RPC:
         self._folder = tempfile.TemporaryDirectory(
             prefix="schedlang-rpc-", ignore_cleanup_errors=True
         )
-        start = start_request(
-            workload,
-            self.target,
-            seed,
-            reference=verify is not False,
-            tracker=list(self._tracker),
-            key=key,
-            scratch=self._folder.name,
-        )
+        self._seed = seed
+        start = self._start()
         pool = WorkerPool(
             limits.workers,
             1,
@@ -140,6 +130,26 @@ class RPC:
     def runs(self) -> Counter[str]:
         """How many candidates were run on each server."""
         return self._crew.runs
+
+    def bind(self, workload: Workload) -> None:
+        """Measure candidates of ``workload`` from now on; see ``Measurer.bind``."""
+        if workload == self.workload:
+            return
+        super().bind(workload)
+        self._measured = 0
+        self._reference_latency = None
+        self._crew.restart(self._start())
+
+    def _start(self) -> Request:
+        return start_request(
+            self.workload,
+            self.target,
+            self._seed,
+            reference=self._verify is not False,
+            tracker=list(self._tracker),
+            key=self._key,
+            scratch=self._folder.name,
+        )
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -159,8 +169,8 @@ class RPC:
     def remeasure(
         self,
         candidates: Sequence[Candidate],
-        rounds: int = 30,
-        budget_seconds: float = 10.0,
+        rounds: int = ROUNDS,
+        budget_seconds: float = BUDGET_SECONDS,
     ) -> list[Measurement]:
         """Time a few candidates against each other, with one sample of each in a round.
 
@@ -168,8 +178,7 @@ class RPC:
         samples, ``rounds`` or what was done in ``budget_seconds``, and were verified once more
         unless ``verify`` is False. Each sample is taken in a session of its own, on any server.
         """
-        if rounds < 1:
-            raise ValueError(f"rounds={rounds}; give 1 or more")
+        check_rounds(rounds)
         works = [self._work(candidate) for candidate in candidates]
         factor = None if self._verify is False else math.inf
         once = replace(self._timing, min_repeats=1, max_repeats=1)
@@ -180,7 +189,7 @@ class RPC:
         queue, built = deque(works), deque[Work]()
         end = time.monotonic() + budget_seconds
         for number in range(rounds):
-            if number >= _FEWEST_ROUNDS and time.monotonic() >= end:
+            if number >= FEWEST_ROUNDS and time.monotonic() >= end:
                 break
             for work, reply in self._drive(queue, built):
                 found[work.serial] = measurement = self._measurement(work, reply)
@@ -213,17 +222,6 @@ class RPC:
         """Kill all workers, which ends their sessions; safe to call twice."""
         self._crew.pool.close()
         self._folder.cleanup()
-
-    def __enter__(self) -> RPC:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _drive(self, queue: deque[Work], built: deque[Work]) -> Iterator[tuple[Work, Reply]]:
         """Build and run until all have a last reply; ``built`` need no building."""

@@ -122,6 +122,14 @@ class Crew:
             self._reference = reply.header["library"]
         return self._reference
 
+    def restart(self, start: Request) -> None:
+        """Have workers that start with ``start``, which holds another unscheduled program."""
+        for slot in self.pool.slots:
+            self.pool.drop(slot)
+        self.pool.start = start
+        self._program, self._reference = start.blobs[0], ""
+        self._reference_faults = []
+
     def drive(self, queue: deque[Work], built: deque[Work]) -> Iterator[tuple[Work, Reply]]:
         """Build and run until all have a last reply; ``built`` need no building."""
         self._contact = time.monotonic()

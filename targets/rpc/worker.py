@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.measurement import Status
+from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.fault import Fault, describe, faults
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.rpc.runner import RemoteBench
@@ -43,7 +44,7 @@ class RPCWorker(Worker):
         self._key: str = header["key"]
         self._verifies: bool = header["reference"]
         self._scratch = Path(header["scratch"])
-        self._target = codegen.llvm_target(**header["llvm"])
+        self._target = code_generator(header["code"]).target
         self._remote = RemoteBench(
             request.blobs[0].decode(),
             read_arguments(header),

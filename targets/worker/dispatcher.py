@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.measurement import Status
+from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.fault import Fault, describe
 from schedlang.targets.measure.runner import Workbench
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.worker.protocol import Message, encode, read_message
 from schedlang.targets.worker.start import read_arguments
-from schedlang.tvm import codegen
 from schedlang.tvm.codegen import runtime
 
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
@@ -58,7 +58,7 @@ class Worker:
         self._bench = Workbench(
             request.blobs[0].decode(),
             read_arguments(header),
-            codegen.llvm_target(**header["llvm"]),
+            code_generator(header["code"]).target,
             header["cpus"],
             header["seed"],
             reference=header["reference"],

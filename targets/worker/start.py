@@ -28,7 +28,7 @@ def start_request(
     """
     header = {
         "request": "start",
-        "llvm": target.llvm_options(),
+        "code": target.spec(),
         "seed": seed,
         "reference": reference,
         "shortest_time": shortest_time(workload, target),

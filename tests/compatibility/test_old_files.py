@@ -72,7 +72,7 @@ def target() -> sl.Target:
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     # Latencies compare between equal versions only, and the file is of this one.
-    monkeypatch.setattr("schedlang.targets.target.schedlang_version", lambda: "0.1.0")
+    monkeypatch.setattr("schedlang.targets.toolchain.schedlang_version", lambda: "0.1.0")
     return str(shutil.copy(ASSETS / "records.db", tmp_path))
 
 

@@ -52,9 +52,9 @@ def test_it_tunes_and_prints_the_best_trace(printed: str) -> None:
 
 
 def test_what_it_prints_makes_one_program(printed: str, tmp_path: Path) -> None:
-    """Printed as Python on schedlang, and as Python on TVM alone."""
-    _, _, both = printed.partition("# The best trace, as Python on schedlang\n")
-    ours, _, theirs = both.partition("# The same with TVM alone\n")
+    """Printed as Python with schedlang, and as Python with only TVM."""
+    _, _, both = printed.partition("# The best trace, as Python with schedlang\n")
+    ours, _, theirs = both.partition("# The same with only TVM\n")
     made: dict[str, object] = {}
     exec(compile(ours, "ours", "exec"), made)
     [program] = programs_of([theirs], tmp_path)

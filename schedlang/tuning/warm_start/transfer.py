@@ -10,7 +10,7 @@ from schedlang.database.programs import replayed, stored_workload
 from schedlang.errors import TargetError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate
-from schedlang.targets import LocalCPU, Target, toolchain_key
+from schedlang.targets import Target, toolchain_key
 from schedlang.tuning.records import as_record, blank_record
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
@@ -53,7 +53,7 @@ def transfer(
         return [], None
     attempts: list[Attempt] = []
     blank = blank_record(workload, target, "transfer", None)
-    with LocalCPU(workload, target, verify="all") as measurer:
+    with target.measurer(workload, verify="all") as measurer:
         for measured in measurer.measure(
             [Candidate(number, schedule.mod) for number, (_, schedule) in enumerate(found)]
         ):

@@ -19,8 +19,10 @@ from schedlang.tvm.codegen.compiler import (
     versions,
     write_library,
 )
+from schedlang.tvm.codegen.generator import CodeGenerator, target_json
 
 __all__ = [
+    "CodeGenerator",
     "accessed_types",
     "assembly",
     "compile_program",
@@ -34,6 +36,7 @@ __all__ = [
     "load_code",
     "reduction_length",
     "target_attributes",
+    "target_json",
     "toolchain",
     "vector_bits",
     "versions",

@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi
 
 if TYPE_CHECKING:
-    from tvm.runtime import Module, Tensor
+    from tvm.runtime import Device, Module, Tensor
 
 _ONE_CORE_PER_THREAD = -2
 
@@ -42,13 +42,17 @@ def _affinity() -> set[int] | None:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
 
 
-def empty_tensor(shape: Sequence[int], dtype: str) -> Tensor:
-    """An uninitialised tensor in main memory, aligned as generated code expects."""
-    return tvm.runtime.empty(tuple(shape), dtype)
+def empty_tensor(shape: Sequence[int], dtype: str, device: Device | None = None) -> Tensor:
+    """Allocate an uninitialised tensor, aligned as generated code expects.
+
+    ``device`` is where; by default it is main memory.
+    """
+    return tvm.runtime.empty(tuple(shape), dtype, device)
 
 
 def guarded_tensor(shape: Sequence[int], dtype: str, guard_bytes: int) -> tuple[Tensor, Any, Any]:
-    """A tensor like ``empty_tensor``'s, and the bytes right before and after it, as numpy arrays.
+    """Allocate a tensor in main memory; return it with the bytes right before and after it, which
+    are numpy arrays.
 
     ``guard_bytes`` is a multiple of the alignment that generated code expects.
     """
@@ -70,13 +74,17 @@ def load_library(path: Path) -> Module:
     return tvm.runtime.load_module(str(path))
 
 
-def batch_timer(module: Module, name: str, calls: int) -> Callable[..., float]:
-    """A function that calls ``name`` ``calls`` times in a loop of machine code.
+def batch_timer(
+    module: Module, name: str, calls: int, device: Device | None = None
+) -> Callable[..., float]:
+    """Return a function that calls ``name`` ``calls`` times in a loop of machine code.
+
+    ``device`` runs the program, and the clock stops when it is done; by default it is the CPU.
 
     It returns seconds per call, by a clock that the system may step: the caller holds it against a
     monotonic one. One more call comes before the loop, outside the measured time.
     """
-    evaluator = module.time_evaluator(name, tvm.cpu(), number=calls, repeat=1)
+    evaluator = module.time_evaluator(name, device or tvm.cpu(), number=calls, repeat=1)
 
     def run(*tensors: Tensor) -> float:
         return float(evaluator(*tensors).results[0])

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from schedlang.errors import TargetError
-from schedlang.targets import features, host
-from schedlang.targets.named import GENERIC, NAMED
+from schedlang.targets import host
+from schedlang.targets.cpu import features
+from schedlang.targets.cpu.machine import CPUMachine
+from schedlang.targets.cpu.named import GENERIC, NAMED
 from schedlang.tvm import codegen
 
-if TYPE_CHECKING:
-    from schedlang.targets.target import Target
 
-
-def missing_features(target: Target) -> tuple[str, ...]:
+def missing_features(target: CPUMachine) -> tuple[str, ...]:
     """What ``target`` needs and this machine does not have, by LLVM's names."""
     wanted = dict.fromkeys(features.needed(target.attributes))
     if target.name in NAMED:
@@ -25,7 +22,7 @@ def missing_features(target: Target) -> tuple[str, ...]:
     return tuple(feature for feature in wanted if feature not in available)
 
 
-def check_present(target: Target) -> None:
+def check_present(target: CPUMachine) -> None:
     """TargetError unless this machine can run programs for ``target``."""
     here = codegen.host_cpu()
     if target.architecture != host.architecture():
@@ -52,6 +49,6 @@ def check_present(target: Target) -> None:
         )
 
 
-def _is_one_cpu(target: Target) -> bool:
+def _is_one_cpu(target: CPUMachine) -> bool:
     """Whether one sort of CPU is meant, and not all that have certain instructions."""
     return target.machine == target.mcpu != GENERIC

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import TargetError
-from schedlang.targets import features, host, limits
-from schedlang.targets.limits import Fact, Facts
-from schedlang.targets.named import GENERIC, NAMED, NamedTarget, full_name
+from schedlang.targets import host
+from schedlang.targets.cpu import features, limits
+from schedlang.targets.cpu.limits import Fact, Facts
+from schedlang.targets.cpu.named import GENERIC, NAMED, NamedTarget, full_name
 from schedlang.tvm import codegen
 
 # For peak_flops. No CPU runs faster than this many cycles a second, or has more units for fused

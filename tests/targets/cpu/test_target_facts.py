@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets import Target, features, host, limits
-from schedlang.targets.limits import Fact
+from schedlang.targets import Target, host
+from schedlang.targets.cpu import features, limits
+from schedlang.targets.cpu.limits import Fact
 
 
 def _cache(root: Path, cpu: int, index: int, level: str, kind: str, size: str) -> Path:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from schedlang.targets import features, host
-
-if TYPE_CHECKING:
-    from schedlang.targets.target import Target
+from schedlang.targets import host
+from schedlang.targets.cpu import features
+from schedlang.targets.cpu.availability import missing_features
+from schedlang.targets.cpu.machine import CPUMachine
 
 _NUMBERS = ("cores", "vector_bits", "vector_registers")
 _SIZES = ("l1_bytes", "l2_bytes", "l3_bytes")
 _UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
-def describe(target: Target) -> str:
+def describe(target: CPUMachine) -> str:
     """A heading, then a line for each of the target's attributes: name, value, and what says so."""
     rows = [("mcpu", target.mcpu, target.sources["mcpu"])]
     rows += [(key, str(getattr(target, key)), target.sources[key]) for key in _NUMBERS]
@@ -39,9 +37,9 @@ def size(count: int) -> str:
     return f"{count // unit} {name}"
 
 
-def _says_features(target: Target) -> str:
+def _says_features(target: CPUMachine) -> str:
     says = f"LLVM for {''.join((target.mcpu, *target.attributes))}"
-    if target.missing_features() or target.architecture != host.architecture():
+    if missing_features(target) or target.architecture != host.architecture():
         return f"{says}; this machine lacks some"
     confirmed = host.cpu_flags() is not None
     return f"{says}; /proc/cpuinfo has them" if confirmed else f"{says}; no /proc/cpuinfo"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from dataclasses import replace
 
@@ -9,8 +10,10 @@ from tvm.target import Target as TVMTarget
 
 import schedlang as sl
 from schedlang.errors import TargetError
-from schedlang.targets import Target, as_target, features, host
-from schedlang.targets.named import NAMED, NAMES
+from schedlang.targets import Target, as_target, host
+from schedlang.targets.cpu import features
+from schedlang.targets.cpu.named import NAMED, NAMES
+from schedlang.targets.kinds import code_generator
 from schedlang.tvm import codegen
 
 LINUX_X86 = "x86_64-unknown-linux-gnu"
@@ -184,6 +187,9 @@ def test_tvms_target_leads_back(name: str) -> None:
     target = Target(name, cores=3)
     assert as_target(target.tvm_target()) == target
     assert codegen.llvm_target(**target.llvm_options()).attrs == target.tvm_target().attrs
+    generator = code_generator(json.loads(json.dumps(target.spec())))
+    assert generator.target.attrs == target.tvm_target().attrs
+    assert str(generator.device) == "cpu:0"
     assert replace(target, cores=3) == target == pickle.loads(pickle.dumps(target))
     assert copy.deepcopy(target).features == target.features
 

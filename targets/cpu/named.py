@@ -5,10 +5,9 @@ Each is the least that the name promises: code for it runs on every CPU with the
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
-from schedlang.errors import TargetError
+from schedlang.targets.kinds import unknown_target
 
 HOST = "cpu"
 # LLVM's name of a CPU with what all of an architecture have.
@@ -105,11 +104,7 @@ def full_name(name: str) -> str:
         return name
     if name in _SHORT:
         return _SHORT[name]
-    # People write avx512-vnni, AVX512VNNI, arm/sve: compare without what sets words apart.
-    known = {_plain(text): full for short, full in _SHORT.items() for text in (short, full)}
-    close = difflib.get_close_matches(_plain(name), known, n=1)
-    hint = f"did you mean {known[close[0]]!r}? Known" if close else "known"
-    raise TargetError(f"unknown target {name!r}; {hint}: {', '.join(NAMES)}")
+    raise unknown_target(name)
 
 
 def find_named(
@@ -120,7 +115,3 @@ def find_named(
         if (entry.architecture, entry.mcpu, entry.attributes) == (architecture, mcpu, attributes):
             return entry
     return None
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")

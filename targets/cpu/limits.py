@@ -6,7 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from schedlang.targets import host
-from schedlang.targets.named import NAMED, CacheSizes
+from schedlang.targets.cpu.named import NAMED, CacheSizes
 
 _DEFAULT_CORES = 4
 # Instructions with vector operands and an address take 6 to 9 bytes on x86, and 4 on aarch64.

@@ -1,0 +1,169 @@
+"""Figures of the code base: lines, files a folder, import cycles, and files one ``tune`` passes.
+
+``--root`` names another checkout, so that two states can be compared; imports inside functions and
+for typing only count as imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+PARTS = ("modules", "search", "targets")
+ROOT = Path(__file__).resolve().parents[1]
+
+# Runs one short tune and prints the library's files of which a function or module body ran.
+TUNE = """
+import os, sys
+import schedlang as sl
+root = os.path.realpath(os.environ["PYTHONPATH"])
+seen = set()
+def note(frame, event, arg):
+    seen.add(frame.f_code.co_filename)
+sys.setprofile(note)
+sl.tune(sl.workloads.matmul(64, 64, 64), trials=4, finals=2, progress=False)
+sys.setprofile(None)
+files = {os.path.realpath(name) for name in seen}
+print(sum(name.startswith(root + "/") for name in files))
+"""
+
+
+def library_files(root: Path) -> list[Path]:
+    """Every Python file of the library, each once, by its place in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "schedlang/*.py", *(f"{part}/*.py" for part in PARTS)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    return [Path(name) for name in listed]
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file: ``search/random.py`` is ``schedlang.search.random``."""
+    parts = list(path.with_suffix("").parts)
+    if parts[0] != "schedlang":
+        parts.insert(0, "schedlang")
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(text: str, known: set[str]) -> Iterator[str]:
+    """Modules of the library that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in known:
+                    yield inner
+                elif node.module in known:
+                    yield node.module
+
+
+def components(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Strongly connected components (Tarjan): files that import each other, directly or not."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in graph[node]:
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            component: set[str] = set()
+            while node not in component:
+                component.add(stack.pop())
+            found.append(component)
+
+    sys.setrecursionlimit(10_000)
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return [component for component in found if len(component) > 1]
+
+
+def count_lines(root: Path, pattern: str) -> int:
+    """Lines of the tracked files that match."""
+    listed = subprocess.run(
+        ["git", "ls-files", pattern], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.split()
+    return sum(len((root / name).read_text(encoding="utf-8").splitlines()) for name in listed)
+
+
+def files_of_a_tune(root: Path) -> int:
+    """How many library files run code during one call of ``tune``, in its own process."""
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", TUNE],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout.splitlines()[-1])
+
+
+def figures(root: Path) -> dict[str, object]:
+    """All figures of one checkout."""
+    files = library_files(root)
+    texts = {path: (root / path).read_text(encoding="utf-8") for path in files}
+    lengths = {path: len(text.splitlines()) for path, text in texts.items()}
+    known = {module_name(path) for path in files}
+    graph: dict[str, set[str]] = {name: set() for name in known}
+    for path, text in texts.items():
+        # A package's __init__ names what is below it, which is no dependency of a concept.
+        if path.name != "__init__.py":
+            own = module_name(path)
+            graph[own] = set(imports_of(text, known)) - {own}
+    cycles = components(graph)
+    folders = Counter(str(path.parent) for path in files)
+    largest = max(lengths, key=lambda path: lengths[path])
+    return {
+        "library files": len(files),
+        "library lines": sum(lengths.values()),
+        "test lines": count_lines(root, "tests/*.py"),
+        "median lines of a file": statistics.median(lengths.values()),
+        "largest file": f"{largest} ({lengths[largest]})",
+        "files over 250 lines": sum(count > 250 for count in lengths.values()),
+        "most files in a folder": f"{folders.most_common(1)[0][0]} ({max(folders.values())})",
+        "folders with more than 20 files": sum(count > 20 for count in folders.values()),
+        "files in import cycles": sum(map(len, cycles)),
+        "imports inside cycles": sum(
+            len(graph[name] & cycle) for cycle in cycles for name in cycle
+        ),
+        "files that one tune() passes through": files_of_a_tune(root),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, nargs="+", default=[ROOT], help="checkouts")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--quick", action="store_true", help="the same: it takes some seconds")
+    options = parser.parse_args()
+    found = [figures(root.resolve()) for root in options.root]
+    for name in found[0]:
+        print(f"{name:<38}" + "".join(f"{one[name]!s:>40}" for one in found))
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""What is known about a CPU that programs are scheduled for, and what LLVM is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from schedlang.errors import TargetError
+from schedlang.targets import host
+from schedlang.targets.cpu import features
+from schedlang.targets.cpu.named import GENERIC, HOST
+from schedlang.targets.cpu.resolve import Given, resolve
+from schedlang.targets.target import Target, as_target
+from schedlang.tvm import codegen
+
+if TYPE_CHECKING:
+    from tvm.target import Target as TVMTarget
+
+# A vectorised loop takes this many vectors at a time at most: independent work for the pipelines,
+# and few enough for all operands of a statement to stay in registers.
+_VECTORS_AT_ONCE = 4
+# SVE registers of this length have no advantage over NEON's for vectors of a fixed length.
+_LEAST_SVE_BITS = 128
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class CPUMachine(Target):
+    """A machine. ``Target("cpu")`` is the one that the process runs on, as far as it may use it.
+
+    The other names, such as ``"x86/avx2"`` or ``"aarch64/sve"`` (``"avx2"`` and ``"sve"`` will do),
+    are instruction sets: any machine that has them. Where this machine has them, it is meant, kept
+    to these instructions; where it does not, programs can be scheduled and compiled for it, and
+    measured elsewhere. With ``mcpu`` a target is a machine with that CPU, and all that it has. What
+    is not given is found out, and ``describe()`` says how. Caches, other limits and CPU numbers do
+    not take part in equality.
+
+    Attributes
+    ----------
+    name: one of ``schedlang.targets.named.NAMES``.
+    kind: the sort of machine, ``"cpu"``.
+    cores: real cores that the process may use; hardware threads of one core count once.
+    mcpu: LLVM's name of the CPU that code is generated for.
+    vector_bits: width of its vector registers, in bits. SVE leaves it to the machine, and 128 is
+        the least: give more if it has more, and code is for such machines only.
+    peak_flops: an upper bound on its arithmetic, in operations on 32-bit elements a second. It is
+        not measured: cores x elements a vector x 2 for a multiply-add x units a core x a clock of
+        6.5 GHz, which no CPU reaches. Programs that are far above it did not do their work (see
+        ``schedlang.targets.roofline``); give ``math.inf`` to believe any time.
+    triple: LLVM's name of architecture and system; empty for this machine's.
+    attributes: features beyond, or without, those of ``mcpu``, as ``("+avx512vnni", "-sve")``.
+    machine: LLVM's name of the CPU that is to run it, ``"generic"`` if any may.
+    vector_registers: how many vectors a program can keep at hand.
+    l1_bytes, l2_bytes, l3_bytes: data caches as one core sees them.
+    max_unrolled: instructions of an unrolled loop body that stay in the first cache of code.
+    cpus: the logical CPUs of this process that threads are bound to, one a core.
+    sources: for each of these, what says so.
+
+    Raises ``TargetError`` for a name that is not known, a CPU that LLVM does not know or that lacks
+    what the name stands for, and a limit that is not positive.
+    """
+
+    name: str
+    cores: int
+    mcpu: str
+    vector_bits: int
+    peak_flops: float = field(compare=False, repr=False)
+    triple: str = field(repr=False)
+    attributes: tuple[str, ...] = field(repr=False)
+    vector_registers: int = field(compare=False, repr=False)
+    l1_bytes: int = field(compare=False, repr=False)
+    l2_bytes: int = field(compare=False, repr=False)
+    l3_bytes: int = field(compare=False, repr=False)
+    max_unrolled: int = field(compare=False, repr=False)
+    machine: str = field(init=False, repr=False)
+    kind: str = field(init=False)
+    cpus: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    sources: Mapping[str, str] = field(init=False, compare=False, repr=False)
+
+    def __init__(
+        self,
+        name: str = HOST,
+        cores: int | None = None,
+        mcpu: str | None = None,
+        vector_bits: int | None = None,
+        peak_flops: float | None = None,
+        *,
+        triple: str | None = None,
+        attributes: tuple[str, ...] | None = None,
+        vector_registers: int | None = None,
+        l1_bytes: int | None = None,
+        l2_bytes: int | None = None,
+        l3_bytes: int | None = None,
+        max_unrolled: int | None = None,
+    ) -> None:
+        numbers = {
+            "cores": cores,
+            "vector_bits": vector_bits,
+            "peak_flops": peak_flops,
+            "vector_registers": vector_registers,
+            "l1_bytes": l1_bytes,
+            "l2_bytes": l2_bytes,
+            "l3_bytes": l3_bytes,
+            "max_unrolled": max_unrolled,
+        }
+        given = {key: number for key, number in numbers.items() if number is not None}
+        attributes = None if attributes is None else tuple(attributes)
+        for key, value in resolve(Given(name, mcpu, triple, attributes, given)).items():
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "kind", "cpu")
+
+    @property
+    def key(self) -> str:
+        """Text that is equal for machines whose records can be exchanged; the same in every run."""
+        if self.name == HOST:
+            machine = "".join((f"{self.kind}/{self.mcpu}", *self.attributes))
+            if self.mcpu == GENERIC:
+                machine += f"@{self.architecture}"
+        else:
+            machine = f"{self.name}@{self.machine}"
+        return f"{machine}/cores={self.cores}/vector={self.vector_bits}"
+
+    @property
+    def architecture(self) -> str:
+        """``"x86_64"``, ``"aarch64"``, ..."""
+        return self.triple.partition("-")[0] or host.architecture()
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What its instructions can do, by LLVM's names: ``"avx512vnni"``, ``"dotprod"``, ..."""
+        return features.features_of(self.mcpu, self.triple, self.attributes)
+
+    def lanes(self, dtype_bits: int) -> int:
+        """Elements of ``dtype_bits`` bits in a vector register; 1 if they are wider than it."""
+        if dtype_bits < 1:
+            raise TargetError(f"lanes: dtype_bits={dtype_bits}; give 1 or more")
+        return max(self.vector_bits // dtype_bits, 1)
+
+    def max_lanes(self, dtype_bits: int) -> int:
+        """Elements that a vectorised loop should have at most: those of four registers."""
+        return _VECTORS_AT_ONCE * self.lanes(dtype_bits)
+
+    def llvm_options(self) -> dict[str, Any]:
+        """What ``tvm_target`` tells LLVM, as arguments of ``codegen.llvm_target``; JSON holds it.
+
+        Another process makes the same target of it.
+        """
+        sve = "sve" in self.features and self.vector_bits > _LEAST_SVE_BITS
+        return {
+            "mcpu": self.mcpu,
+            "cores": self.cores,
+            "triple": self.triple,
+            "attributes": list(self.attributes),
+            "sve_bits": self.vector_bits if sve else 0,
+        }
+
+    def tvm_target(self) -> TVMTarget:
+        """TVM's target for this machine."""
+        return codegen.llvm_target(**self.llvm_options())
+
+
+def as_cpu(value: Any) -> CPUMachine:
+    """Return the target that ``value`` means; TargetError when it is no CPU."""
+    found = as_target(value)
+    if isinstance(found, CPUMachine):
+        return found
+    raise TargetError(
+        f"target {found.key!r} is of kind {found.kind!r}, and this measures on CPUs; "
+        "target.measurer(workload) starts what measures on it"
+    )

@@ -1,0 +1,109 @@
+"""The CPU as a target: its space, how programs are built for it, and what measures them."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedlang.spaces.space import Space
+from schedlang.targets import host
+from schedlang.targets.build import CompiledProgram
+from schedlang.targets.cpu import availability, description, features
+from schedlang.targets.cpu.local import LocalCPU
+from schedlang.targets.cpu.machine import CPUMachine
+from schedlang.targets.cpu.named import HOST, NAMES, find_named
+from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.measure.verify_policy import Verify
+from schedlang.tvm import codegen
+from schedlang.tvm.codegen import runtime
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.target import Target as TVMTarget
+
+
+class CPUTarget(CPUMachine):
+    """A CPU, described by ``CPUMachine``: its space, and how it builds and measures programs.
+
+    ``Target("cpu")`` and ``Target("x86/avx2")`` make one.
+    """
+
+    __slots__ = ()
+
+    tvm_kind = "llvm"
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return ``"cpu"`` and the names of the instruction sets."""
+        return NAMES
+
+    @classmethod
+    def from_tvm_target(cls, target: TVMTarget) -> CPUTarget:
+        """Return what one of TVM's targets of kind llvm stands for: a named target, or a CPU."""
+        found = codegen.target_attributes(target)
+        triple, mcpu, attributes = found["triple"], found["mcpu"], found["attributes"]
+        cores, bits = found["cores"], found["sve_bits"] or None
+        named = find_named(triple.partition("-")[0] or host.architecture(), mcpu, attributes)
+        if named is not None:
+            return cls(named.name, cores, vector_bits=bits)
+        return cls(HOST, cores, mcpu, bits, triple=triple, attributes=attributes or None)
+
+    def default_space(self) -> Space:
+        """Return ``cpu_space`` for this machine."""
+        return cpu_space(self)
+
+    def build(self, mod: IRModule) -> CompiledProgram:
+        """Compile ``mod`` for this machine and load it; its parallel loops use the target's cores.
+
+        Raises ``BuildError``, and ``TargetError`` when the target is another machine.
+        """
+        self.check_present()
+        # As many threads as the workers had that measured the program.
+        os.environ.setdefault("TVM_NUM_THREADS", str(self.cores))
+        runtime.configure_threads(self.cpus)
+        return super().build(mod)
+
+    def measurer(self, workload: Workload, *, verify: Verify = True, seed: int = 0) -> LocalCPU:
+        """Start the worker processes of this machine; the caller closes them."""
+        return LocalCPU(workload, self, verify=verify, seed=seed)
+
+    def missing_features(self) -> tuple[str, ...]:
+        """Return what it needs and this machine does not have, by LLVM's names."""
+        return availability.missing_features(self)
+
+    def check_present(self) -> None:
+        """Raise TargetError unless this machine can run programs for this target; say what is
+        missing.
+        """
+        availability.check_present(self)
+
+    def provenance(self) -> dict[str, str]:
+        """Return the versions of the software, ``cpu`` and ``cpu_features``."""
+        return {
+            **super().provenance(),
+            "cpu": _cpu_name() or "unknown",
+            "cpu_features": " ".join(sorted(self.features & features.KNOWN)),
+        }
+
+    def describe(self) -> str:
+        """Return a table of all that is known about it, and how each is known."""
+        return description.describe(self)
+
+    def __repr__(self) -> str:
+        """Write it as users do: ``Target(name=...)``."""
+        return super().__repr__().removeprefix("CPU")
+
+
+@cache
+def _cpu_name(root: Path = Path("/")) -> str:
+    """Return what the CPU calls itself; its architecture where nothing says more."""
+    try:
+        text = (root / "proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    match = re.search(r"^(?:model name|Hardware|CPU part)\s*:(.*)$", text, re.MULTILINE)
+    return match[1].strip() if match else host.architecture()

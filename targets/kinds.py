@@ -1,0 +1,78 @@
+"""The kinds of targets there are, by name: a new kind is a line here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from schedlang.errors import TargetError
+from schedlang.tvm.codegen import CodeGenerator
+
+KINDS = {
+    "cpu": "schedlang.targets.cpu.target:CPUTarget",
+}
+"""Where the class of each kind is, as ``"module:Class"``; it is imported when it is needed."""
+
+
+def load(kind: str) -> Any:
+    """Return the class of a kind, a subclass of ``Target``."""
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(import_module(module), name)
+
+
+def package(kind: str) -> ModuleType:
+    """Return the package that the class of a kind is in: ``schedlang.targets.<kind>``."""
+    return import_module(KINDS[kind].partition(":")[0].rpartition(".")[0])
+
+
+def classes() -> list[Any]:
+    """Return the classes of all kinds."""
+    return [load(kind) for kind in KINDS]
+
+
+def all_names() -> tuple[str, ...]:
+    """Return the names of all targets, by kind."""
+    return tuple(name for kind in KINDS for name in dict.fromkeys((kind, *load(kind).names())))
+
+
+def class_of(name: str) -> Any:
+    """Return the class of the kind that has a target called ``name``.
+
+    ``"cpu"`` and ``"cpu/..."`` belong to the kind ``cpu``; for other names the kinds are asked.
+    """
+    if not isinstance(name, str):
+        raise TargetError(f"{name!r} ({type(name).__name__}) is not the name of a target")
+    if name.partition("/")[0] in KINDS:
+        return load(name.partition("/")[0])
+    for cls in map(load, KINDS):
+        if any(name in (full, full.partition("/")[2]) for full in cls.names()):
+            return cls
+    raise unknown_target(name)
+
+
+def unknown_target(name: str) -> TargetError:
+    """Return the error for a name that no target has: it lists the names, and the nearest one."""
+    names = all_names()
+    # People write avx512-vnni, AVX512VNNI, arm/sve: compare without what sets words apart.
+    known = {
+        _plain(text): full
+        for full in names
+        if "/" in full
+        for text in (full.partition("/")[2], full)
+    }
+    close = difflib.get_close_matches(_plain(name), known, n=1)
+    hint = f"did you mean {known[close[0]]!r}? Known" if close else "known"
+    return TargetError(f"unknown target {name!r}; {hint}: {', '.join(names)}")
+
+
+def code_generator(spec: Mapping[str, Any]) -> CodeGenerator:
+    """Make, in any process, the code generator that the ``spec()`` of a target describes."""
+    made: CodeGenerator = load(spec["kind"]).code_generator(spec)
+    return made
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")

@@ -1,0 +1,34 @@
+"""What latencies are measured with: versions of the software, and when two of them compare."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+from schedlang.tvm import codegen
+
+
+def schedlang_version() -> str:
+    """Return the version that is installed; ``"source"`` where it is not."""
+    try:
+        return metadata.version("schedlang")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
+def toolchain_key() -> str:
+    """Return the versions of schedlang and of what generates code, as text.
+
+    Latencies compare between equal ones.
+    """
+    return f"schedlang {schedlang_version()} {codegen.toolchain()}"
+
+
+def software() -> dict[str, str]:
+    """Return versions by name: ``tvm, ffi, llvm, python, schedlang, system``."""
+    return {
+        **codegen.versions(),
+        "python": platform.python_version(),
+        "schedlang": schedlang_version(),
+        "system": f"{platform.system()} {platform.release()}",
+    }

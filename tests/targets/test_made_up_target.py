@@ -1,0 +1,259 @@
+"""A new kind of target: a folder beside ``targets/cpu``, and a line in the table of kinds."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm import te
+from tvm.target import Target as TVMTarget
+
+import schedlang as sl
+from schedlang.targets import Target, as_target, build_callable, export_library, kinds
+from schedlang.workloads import from_te
+from tests.targets.programs import matmul
+
+TARGET = '''
+"""A signal processor; here is an emulator of it, which runs LLVM's code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import te
+from tvm.target import Target as TVMTarget
+
+import schedlang as sl
+from schedlang.targets.dsp.measurer import InProcess
+from schedlang.tvm.codegen import CodeGenerator
+
+
+@sl.module
+def tile(sch: sl.Schedule, block: sl.BlockRV, *, bound: int) -> None:
+    """for i, j: C  ->  for i0: for i1: for j0: for j1: C"""
+    for name, loop in zip("ij", sch.get_loops(block)):
+        tile = sch.sample_perfect_tile(loop, 2, bound, name=f"{name}:{sch.get(block).name_hint}")
+        sch.split(loop, tile)
+
+
+@dataclass(frozen=True)
+class DSPTarget(sl.Target):
+    """A signal processor with ``registers`` registers."""
+
+    name: str = "dsp"
+    registers: int = 16
+    kind: str = field(default="dsp", init=False)
+
+    tvm_kind = "c"
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return ("dsp", "dsp/old", "signal/slow")
+
+    @classmethod
+    def from_tvm_target(cls, target: TVMTarget) -> DSPTarget:
+        return cls()
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}/registers={self.registers}"
+
+    def default_space(self) -> sl.Space:
+        return sl.Space([tile(bound=self.registers)], name="dsp")
+
+    def tvm_target(self) -> TVMTarget:
+        return TVMTarget({"kind": "c"})
+
+    @classmethod
+    def code_generator(cls, spec: Mapping[str, Any]) -> CodeGenerator:
+        return CodeGenerator(TVMTarget({"kind": "llvm", "num-cores": 1}))
+
+    def check_present(self) -> None:
+        if self.registers > 16:
+            raise sl.TargetError(f"target {self.key!r} is not here: it has 16 registers")
+
+    def measurer(self, workload: sl.Workload, *, verify: Any = True, seed: int = 0) -> InProcess:
+        measurer = InProcess(self, seed)
+        measurer.bind(workload)
+        return measurer
+'''
+
+MEASURER = '''
+"""Runs programs in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+import schedlang as sl
+
+
+class InProcess(sl.Measurer):
+    """Runs each candidate once, and compares its result with the unscheduled program's."""
+
+    started = 0
+
+    def __init__(self, target: sl.Target, seed: int) -> None:
+        InProcess.started += 1
+        self.closed = False
+        self._target = target
+        self._rng = np.random.default_rng(seed)
+
+    def bind(self, workload: sl.Workload) -> None:
+        super().bind(workload)
+        self._tensors = [self._rng.random(arg.shape, arg.dtype) for arg in workload.args]
+        self._kernels = {}
+        self._expected = self._run(workload.mod)[1]
+
+    def _run(self, module):
+        text = module.script()
+        if text not in self._kernels:
+            self._kernels[text] = self._target.build(module)
+        kernel = self._kernels[text]
+        start = time.perf_counter()
+        kernel(*self._tensors)
+        return time.perf_counter() - start, self._tensors[-1].copy()
+
+    def measure(self, candidates: Sequence[sl.Candidate]) -> Iterator[sl.Measurement]:
+        for candidate in candidates:
+            seconds, result = self._run(candidate.module)
+            np.testing.assert_allclose(result, self._expected, rtol=1e-4)
+            yield sl.Measurement(candidate.id, sl.Status.OK, (seconds,), verified=True)
+'''
+
+
+@pytest.fixture(scope="module")
+def workload() -> sl.Workload:
+    return matmul()
+
+
+@pytest.fixture
+def dsp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The folder ``targets/dsp`` and its line."""
+    folder = tmp_path / "targets" / "dsp"
+    folder.mkdir(parents=True)
+    for name, text in {"__init__": "", "target": TARGET, "measurer": MEASURER}.items():
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.setattr(sl.targets, "__path__", [*sl.targets.__path__, str(folder.parent)])
+    monkeypatch.setitem(kinds.KINDS, "dsp", "schedlang.targets.dsp.target:DSPTarget")
+    yield
+    for name in [name for name in sys.modules if name.startswith("schedlang.targets.dsp")]:
+        del sys.modules[name]
+    vars(sl.targets).pop("dsp", None)
+
+
+def test_a_run_on_a_made_up_target(dsp: None, workload: sl.Workload, tmp_path: Path) -> None:
+    database = tmp_path / "tune.db"
+
+    def tune() -> sl.TuneResult:
+        return sl.tune(workload, "dsp", trials=6, finals=2, search="random", database=database)
+
+    result = tune()
+    started = sl.targets.dsp.measurer.InProcess.started
+    assert started == 1 and result.finished == "6 trials" and result.best.finals is not None
+    assert {record.target_key for record in result.records} == {"dsp/registers=16"}
+    assert all(record.ok and record.provenance["tvm"] for record in result.records)
+    assert result.reference_latency > 0
+
+    a, b = (np.random.default_rng(0).random((64, 64), "float32") for _ in "ab")
+    found = sl.best(workload, "dsp", database)
+    for run in (result.best.build(), found.build(), build_callable(found.mod, "dsp")):
+        out = np.empty((64, 64), "float32")
+        run(a, b, out)
+        np.testing.assert_allclose(out, a @ b, rtol=1e-4)
+    assert found.export_library(tmp_path / "a.so").exists()
+    assert export_library(found.mod, "dsp", tmp_path / "b.so").exists()
+    applied = sl.apply(workload.mod, database, "dsp", strict=True)
+    assert applied["main"].script() == found.mod["main"].script()
+    # Other machines have no part in it.
+    assert sl.best(workload, "cpu", database) is None
+    # The same call goes by the records.
+    assert (
+        sl.tune(workload, "dsp", trials=6, finals=2, search="random", database=database).best
+        is not None
+    )
+    assert sl.targets.dsp.measurer.InProcess.started == started
+
+
+def with_epilogue(*, subtract: bool) -> sl.Workload:
+    """A @ B + D or A @ B - D: two programs of one family."""
+    a, b, d = (te.placeholder((32, 32), name=name) for name in "ABD")
+    k = te.reduce_axis((0, 32), name="k")
+    c = te.compute((32, 32), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    e = te.compute(
+        (32, 32), lambda i, j: c[i, j] - d[i, j] if subtract else c[i, j] + d[i, j], name="E"
+    )
+    return from_te([a, b, d, e])
+
+
+def test_similar_programs_are_measured_on_it(dsp: None, tmp_path: Path) -> None:
+    database, other = tmp_path / "tune.db", with_epilogue(subtract=True)
+    sl.tune(
+        with_epilogue(subtract=False), "dsp", trials=3, finals=0, search="random", database=database
+    )
+    found = sl.best(other, "dsp", database)
+    # Which is the fastest is a matter of luck, but each was measured, on the right target.
+    assert found is None or found.kind == "family"
+    assert sl.targets.dsp.measurer.InProcess.started == 2
+    with sl.open_database(database) as opened:
+        assert all(record.verified for record in opened.query(other.key, "dsp/registers=16"))
+        assert opened.query(other.key, "dsp/registers=16", limit=1)
+
+
+def test_its_space_is_its_own(dsp: None, workload: sl.Workload) -> None:
+    assert sl.default_space("dsp").name == "dsp"
+    assert sl.default_space(Target("dsp", registers=4)).modules[0].options["bound"] == 4
+    assert sl.default_space("cpu").name == "cpu"
+
+
+def test_its_names_are_found_and_listed(dsp: None) -> None:
+    target = Target("dsp", registers=8)
+    assert type(target) is sl.targets.dsp.target.DSPTarget
+    assert isinstance(target, Target) and target.kind == "dsp"
+    assert type(Target("signal/slow")) is type(Target("slow")) is type(target)
+    assert as_target(TVMTarget({"kind": "c"})) == Target("dsp") == Target.from_name("dsp")
+    assert as_target(TVMTarget({"kind": "llvm"})).kind == "cpu"
+    with pytest.raises(sl.TargetError, match="unknown target 'npu'; known: cpu, x86/.*, dsp, "):
+        Target("npu")
+    with pytest.raises(sl.TargetError, match="did you mean 'signal/slow'"):
+        Target("signals/slow")
+    with pytest.raises(sl.TargetError, match="'cuda'; only c, llvm is known|only llvm, c is known"):
+        as_target(TVMTarget({"kind": "cuda"}))
+
+
+def test_it_is_a_value_and_describes_its_code(dsp: None, workload: sl.Workload) -> None:
+    target = Target("dsp", registers=8)
+    assert copy.deepcopy(target) == pickle.loads(pickle.dumps(target)) == target
+    generator = kinds.code_generator(json.loads(json.dumps(target.spec())))
+    assert str(generator.device) == "cpu:0" and str(target.tvm_target().kind.name) == "c"
+    assert generator.compile(workload.mod)["main"] is not None
+    assert target.describe() == target.key and target.peak_flops == float("inf")
+
+
+def test_one_that_is_not_here(dsp: None, workload: sl.Workload) -> None:
+    target = Target("dsp", registers=17)
+    for use in (sl.tune, lambda *these: build_callable(workload.mod, target)):
+        with pytest.raises(sl.TargetError, match="it has 16 registers"):
+            use(workload, target)
+    with pytest.raises(sl.TargetError, match="kind 'dsp', and this measures on CPUs"):
+        sl.targets.LocalCPU(workload, "dsp")
+
+
+def test_a_kind_without_a_method_is_no_target(dsp: None) -> None:
+    class Half(Target):
+        kind = key = "half"
+
+    with pytest.raises(TypeError, match="check_present"):
+        Half("half")

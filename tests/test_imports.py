@@ -203,7 +203,7 @@ def test_the_links_lead_to_the_folders(part: str) -> None:
 
 
 KNOWN = {
-    "schedlang.language.schedule",
+    "schedlang.spaces.space",
     "schedlang.tuning",
     "schedlang.modules.tiling",
     "schedlang.workloads",
@@ -214,34 +214,34 @@ KNOWN = {
     ("path", "text", "problem"),
     [
         (
-            "schedlang/language/schedule.py",
+            "schedlang/spaces/space.py",
             "from schedlang.modules import tiling",
             "core may not import",
         ),
-        ("schedlang/language/schedule.py", "import schedlang.search.random", "core may not import"),
+        ("schedlang/spaces/space.py", "import schedlang.search.random", "core may not import"),
         (
-            "schedlang/language/schedule.py",
+            "schedlang/spaces/space.py",
             "def f():\n    import schedlang.targets.cpu",
             "core may not import",
         ),
         (
-            "schedlang/language/schedule.py",
+            "schedlang/spaces/space.py",
             "from schedlang import tuning",
             "core may not import schedlang.tuning",
         ),
         (
-            "schedlang/language/schedule.py",
+            "schedlang/spaces/space.py",
             "import schedlang as sl",
             "core may not import schedlang ",
         ),
         (
-            "schedlang/language/schedule.py",
+            "schedlang/spaces/space.py",
             "from schedlang import Schedule",
             "core may not import schedlang ",
         ),
-        ("schedlang/language/schedule.py", "from schedlang.cli import main", "core may not import"),
+        ("schedlang/spaces/space.py", "from schedlang.cli import main", "core may not import"),
         (
-            "schedlang/language/schedule.py",
+            "schedlang/spaces/space.py",
             "from schedlang.testing import x",
             "core may not import",
         ),
@@ -265,15 +265,15 @@ KNOWN = {
         ("targets/cpu.py", "from schedlang.search import x", "targets may not import"),
         ("targets/cpu.py", "from modules import x", "import schedlang.modules"),
         ("targets/cpu.py", "from . import x", "relative import"),
-        ("schedlang/language/schedule.py", "import tvm", "go through schedlang/tvm/"),
-        ("schedlang/language/schedule.py", "from tvm import te", "go through schedlang/tvm/"),
+        ("schedlang/spaces/space.py", "import tvm", "go through schedlang/tvm/"),
+        ("schedlang/spaces/space.py", "from tvm import te", "go through schedlang/tvm/"),
         ("search/random.py", "import tvm_ffi", "go through schedlang/tvm/"),
         ("targets/cpu.py", "from tvm.s_tir import Schedule", "go through schedlang/tvm/"),
         ("schedlang/workloads/x.py", "from tvm import tirx", "go through schedlang/tvm/"),
         (
-            "schedlang/language/schedule.py",
+            "schedlang/spaces/space.py",
             "if TYPE_CHECKING:\n    import tvm\nelse:\n    import tvm",
-            "schedule.py:4: imports tvm;",
+            "space.py:4: imports tvm;",
         ),
     ],
 )
@@ -286,33 +286,33 @@ def test_a_violation_is_caught(path: str, text: str, problem: str) -> None:
     ("path", "text"),
     [
         (
-            "schedlang/language/schedule.py",
+            "schedlang/spaces/space.py",
             "import schedlang.errors\nfrom schedlang import workloads\nimport os",
         ),
-        ("schedlang/language/schedule.py", "if TYPE_CHECKING:\n    from tvm.ir import IRModule"),
+        ("schedlang/spaces/space.py", "if TYPE_CHECKING:\n    from tvm.ir import IRModule"),
         ("schedlang/tvm/program.py", "import tvm\nfrom tvm.s_tir import Schedule"),
         ("schedlang/workloads/x.py", "from tvm import te"),
         ("schedlang/tuning/tune.py", "import schedlang.search.x\nimport schedlang.targets\n"),
         ("schedlang/cli/run.py", "from schedlang.tuning import tune\nimport schedlang.modules.x"),
         (
             "schedlang/__init__.py",
-            "from schedlang.tuning import tune\nfrom schedlang.language.schedule import Trace",
+            "from schedlang.tuning import tune\nfrom schedlang.spaces.space import Space",
         ),
         (
             "modules/tiling.py",
-            "from schedlang.modules.other import x\nimport schedlang.language.schedule",
+            "from schedlang.modules.other import x\nimport schedlang.spaces.space",
         ),
         (
             "targets/cpu.py",
-            "from schedlang.modules.tiling import x\nimport schedlang.language.schedule",
+            "from schedlang.modules.tiling import x\nimport schedlang.spaces.space",
         ),
         (
             "search/random.py",
-            "from schedlang.search.x import y\nimport schedlang.language.schedule",
+            "from schedlang.search.x import y\nimport schedlang.spaces.space",
         ),
         (
             "schedlang/testing/x.py",
-            "from schedlang.search import y\nimport schedlang.language.schedule",
+            "from schedlang.search import y\nimport schedlang.spaces.space",
         ),
     ],
 )

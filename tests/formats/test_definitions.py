@@ -99,7 +99,7 @@ def test_what_is_in_a_module_is_imported() -> None:
     vectorize_inner(sch, sch.get_block("C"), 8)
     first, second = sch.trace.as_python().splitlines()[:2]
     assert first == "import schedlang as sl"
-    assert second == "from schedlang.modules.shared.finish import vectorize_inner"
+    assert second == "from schedlang.modules import vectorize_inner"
 
 
 def test_what_has_no_source_says_what_to_do() -> None:

@@ -1,4 +1,4 @@
-"""Where the wall time of a tuning run goes, and how much of it is left."""
+"""The wall-clock budget of a tuning run: where it went, and how much of it is left."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-# Of a wall-clock budget, the finals keep at most this part, and at most so many seconds.
+# The finals get this part of a wall-clock budget, and no more than this many seconds.
 _FINALS_PART = 0.2
 _FINALS_SECONDS = 7.0
-# What building the finalists and ending the run take besides the finals' own samples.
+# Seconds to build the finalists and to end the run, besides the finals' own samples.
 _FINALS_OVERHEAD = 1.5
 
 
-class Clock:
-    """Started when it is made.
+class Budget:
+    """The wall time of one call of ``tune``; it counts from the moment the object is made.
 
     Parameters
     ----------
-    seconds: wall-clock budget of the run; None for none. ValueError unless positive.
+    seconds: wall-clock budget of the run; None for no limit. ValueError unless positive.
 
     Attributes
     ----------
-    seconds: the budget, infinite without one.
+    seconds: the budget, infinite without a limit.
     earlier: seconds of the budget that earlier calls of the same run have used.
     """
 
@@ -44,27 +44,27 @@ class Clock:
 
     @property
     def used(self) -> float:
-        """Seconds since the start, and those of earlier calls."""
+        """Seconds since the start, plus those of earlier calls."""
         return self.earlier + self.elapsed
 
     @property
     def limited(self) -> bool:
-        """Whether there is a budget."""
+        """Whether there is a limit."""
         return self.seconds < math.inf
 
     def search_deadline(self, finals: bool) -> float:
-        """When to stop measuring (of ``time.monotonic``), so that there is time for the finals."""
+        """Return when to stop measuring, in ``time.monotonic``: time for the finals is left."""
         kept = min(_FINALS_PART * self.seconds, _FINALS_SECONDS) if finals and self.limited else 0
         return self._started + self.seconds - self.earlier - kept
 
     @property
     def finals_budget(self) -> float:
-        """Seconds that are left for the finals' samples; 0 or less when there is no time."""
+        """Seconds left for the finals' samples; 0 or less when there is no time for them."""
         return self.seconds - self.used - _FINALS_OVERHEAD
 
     @contextmanager
     def timing(self, part: str) -> Iterator[None]:
-        """Count the time inside as ``search``, ``measure`` or ``finals``."""
+        """Add the time inside to ``search``, ``measure`` or ``finals``."""
         started = time.monotonic()
         try:
             yield
@@ -72,10 +72,10 @@ class Clock:
             self._spent[part] += time.monotonic() - started
 
     def split(self, measured: Mapping[str, float], model: float) -> dict[str, float]:
-        """Seconds by part; together they are ``elapsed``.
+        """Return the seconds of each part; they add up to ``elapsed``.
 
-        ``measured`` is how much of ``measure`` went into what, by the measurer's own names, and
-        ``model`` how much of ``search`` went into cost models.
+        ``measured`` splits part of ``measure`` by activity, as the measurer names it; ``model`` is
+        the part of ``search`` that cost models took.
         """
         parts = {
             "search": self._spent["search"] - model,

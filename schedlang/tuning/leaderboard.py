@@ -1,4 +1,4 @@
-"""The fastest candidates of a run, and the finals between them."""
+"""The fastest programs of a run, and the finals between them."""
 
 from __future__ import annotations
 
@@ -10,61 +10,63 @@ from schedlang.database import Record
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement
 from schedlang.measurement.finals import Finals, choose
-from schedlang.tvm.program import structural_key
 
 Remeasure = Callable[[Sequence[Candidate]], Sequence[Measurement]]
 
 
 class Leader(NamedTuple):
-    """A candidate, as it was measured and as it is made; ``program`` is its structural key."""
+    """One of the fastest programs: its record, and the schedule that makes it."""
 
     record: Record
     schedule: Schedule
-    program: str
 
 
-class Leaders:
-    """The fastest candidates so far, each program once.
+class Leaderboard:
+    """The fastest programs so far, each once.
 
     Parameters
     ----------
-    most: how many to keep, 1 or more.
+    size: how many to keep, 1 or more.
     verified: keep only those whose results were compared.
     """
 
-    def __init__(self, most: int, *, verified: bool) -> None:
-        self._most = most
+    def __init__(self, size: int, *, verified: bool) -> None:
+        self._size = size
         self._verified = verified
         self._leaders: list[Leader] = []
 
-    def add(self, record: Record, schedule: Schedule) -> None:
-        """Take in a candidate that was measured, if it is one of the fastest."""
-        if not self.wants(record):
-            return
-        found = Leader(record, schedule, structural_key(schedule.mod))
-        others = [leader for leader in self._leaders if leader.program != found.program]
-        same = [leader for leader in self._leaders if leader.program == found.program]
-        others.append(min(same + [found], key=_latency))
-        self._leaders = sorted(others, key=_latency)[: self._most]
+    def emptied(self) -> Leaderboard:
+        """Return one without programs that keeps the same."""
+        return Leaderboard(self._size, verified=self._verified)
 
-    def wants(self, record: Record) -> bool:
-        """Whether it is one of the fastest."""
+    def add(self, record: Record, schedule: Schedule) -> None:
+        """Enter a measured program if it is one of the fastest."""
+        if not self.admits(record):
+            return
+        key = record.program_key
+        same = [leader for leader in self._leaders if leader.record.program_key == key]
+        others = [leader for leader in self._leaders if leader.record.program_key != key]
+        fastest = min([*same, Leader(record, schedule)], key=_latency)
+        self._leaders = sorted([*others, fastest], key=_latency)[: self._size]
+
+    def admits(self, record: Record) -> bool:
+        """Whether a record is fast enough to enter."""
         if not record.ok or (self._verified and not record.verified):
             return False
-        full = len(self._leaders) == self._most
+        full = len(self._leaders) == self._size
         return not full or record.latency < self._leaders[-1].record.latency
 
     @property
     def fastest_first(self) -> Sequence[Leader]:
-        """In the order of their latencies."""
+        """The leaders by latency, lowest first; after the finals, by rank."""
         return self._leaders
 
     def hold_finals(self, remeasure: Remeasure) -> tuple[Finals | None, Counter[str]]:
-        """Time all against each other, and order them by that.
+        """Time the leaders against each other and rank them by the result.
 
-        Those that fail are no leaders any more. Returns what the samples of the others say, by the
-        rank of each before (0 was the fastest), None if there is no other; and how many failed, by
-        status.
+        Leaders that fail are removed. Returns the comparison of the others, in which the id of a
+        program is its rank before (0 was the fastest), or None where all failed; and the number of
+        failures by status.
         """
         found = remeasure(
             [Candidate(place, leader.schedule.mod) for place, leader in enumerate(self._leaders)]

@@ -1,4 +1,4 @@
-"""What is measured as a record, and a record as what was measured."""
+"""Records made of measurements, and measurements made of records."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import time
 from dataclasses import replace
 
 from schedlang.database import Record
-from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurement, Status
+from schedlang.search import Proposal
 from schedlang.targets import Target, toolchain_key
-from schedlang.tvm.program import structural_key
 from schedlang.workloads.workload import Workload
 
 
 def blank_record(workload: Workload, target: Target, search: str, seed: int | None) -> Record:
-    """What the records of one workload, machine and search have in common."""
+    """Return a record with the fields that all records of one run share."""
     return Record(
         workload_key=workload.key,
         workload_name=workload.name,
@@ -32,26 +31,24 @@ def blank_record(workload: Workload, target: Target, search: str, seed: int | No
     )
 
 
-def as_record(
-    blank: Record, schedule: Schedule, measurement: Measurement, proposal: int | None = None
-) -> Record:
-    """``blank`` filled in with a program that was measured just now."""
+def as_record(blank: Record, proposal: Proposal, measurement: Measurement) -> Record:
+    """Return ``blank`` with a proposal that was measured just now."""
     return replace(
         blank,
-        trace_json=schedule.trace.to_json(),
+        trace_json=proposal.trace.to_json(),
         status=measurement.status,
         samples=measurement.samples,
         message=measurement.message,
         verified=measurement.verified,
         created=time.time(),
         stderr=measurement.stderr,
-        program_key=structural_key(schedule.mod),
-        proposal=proposal,
+        program_key=proposal.program_key,
+        proposal=proposal.id,
     )
 
 
 def as_measurement(record: Record, number: int) -> Measurement:
-    """What a search is told of a record, as of the candidate with this id."""
+    """Return the measurement of a record, as of the candidate with the id ``number``."""
     return Measurement(
         number, record.status, record.samples, record.message, record.stderr, record.verified
     )

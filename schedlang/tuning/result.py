@@ -8,20 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.database import Record
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency
 from schedlang.measurement.finals import Finals, Interval
+from schedlang.targets import Target
 from schedlang.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Build = Callable[[Any], Any]
-    Export = Callable[[Any, str | Path], Path]
 
 
 @dataclass(frozen=True)
@@ -39,8 +34,7 @@ class Best:
 
     record: Record
     trace: Trace
-    _build: Build = field(repr=False)
-    _export: Export = field(repr=False)
+    _target: Target = field(repr=False)
     finals: Finals | None = field(default=None, repr=False)
     runner_up: Record | None = field(default=None, repr=False)
 
@@ -68,11 +62,11 @@ class Best:
         """Compile it: a callable on numpy arrays or TVM tensors, which writes the outputs in
         place.
         """
-        return self._build(self.schedule.mod)
+        return self._target.build(self.schedule.mod)
 
     def export_library(self, path: str | Path) -> Path:
         """Compile it into a shared library that ``tvm.runtime.load_module`` loads."""
-        return self._export(self.schedule.mod, path)
+        return self._target.export_library(self.schedule.mod, path)
 
 
 @dataclass(frozen=True)

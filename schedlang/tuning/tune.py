@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from typing import Any
 
 from schedlang.database import Database, open_database
 from schedlang.database.programs import put_program
-from schedlang.errors import SchedlangError, SpaceError
 from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
-from schedlang.search import MakeStrategy, Strategy, make_search
+from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.targets.measure.verify_policy import Verify, check_verify
-from schedlang.tuning.budget import Clock
-from schedlang.tuning.outcome import ending_of, result_of, stored_result
+from schedlang.tuning.arguments import (
+    as_space,
+    as_strategy,
+    check_whole,
+    measurer_identity,
+    search_identity,
+)
+from schedlang.tuning.budget import Budget
+from schedlang.tuning.conclusion import ending_of, result_of, stored_result
+from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.progress import ProgressBar
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.resume.identity import identity
-from schedlang.tuning.resume.journal import Journal, as_run
-from schedlang.tuning.resume.resume import resume
+from schedlang.tuning.resume import RunState, identity, new_run, open_journal, resume
 from schedlang.tuning.run import TuningRun
-from schedlang.tuning.warm_start.suggestions import suggestions
+from schedlang.tuning.warm_start import WarmStart
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
@@ -34,7 +40,7 @@ _MOST_REASONS = 4
 
 
 def default_space(target: Target | str = "cpu") -> Space:
-    """The target's own space, to extend or override: ``default_space() + my_module``."""
+    """Return the target's own space, to extend or override: ``default_space() + my_module``."""
     return as_target(target).default_space()
 
 
@@ -63,166 +69,114 @@ def tune(
     workload: a ``Workload``, or what makes one (PrimFunc, IRModule, TE tensors).
     target: a ``Target`` or its name.
     space: what to search; by default the target's own.
-    trials: candidates to measure at most; 64 when ``seconds`` are not given either.
+    trials: maximum number of candidates to measure; 64 when ``seconds`` is not given either.
     seconds: wall time of the whole call, finals included; it then returns the best so far. A
-        measurer of your own is not interrupted: what it began it finishes.
-    seed: of the search and of the random inputs.
+        measurer of your own that keeps no deadline finishes the candidate that it has begun.
+    seed: seed of the search and of the random inputs.
     search: a name of ``schedlang.search.SEARCHES``, ``"auto"`` for what measured best (see
         docs/search.md), a function ``(space, workload, seed) -> Strategy`` such as a strategy's
         class, or a strategy made for this space and workload.
-    batch: candidates to ask the search for at a time, at most. A search that learns does better
-        with small batches, a farm of machines with large ones.
+    batch: maximum number of candidates to ask the search for at a time. A search that learns does
+        better with small batches, a farm of machines with large ones.
     database: where records go: a path, a ``Database``, or None for memory only. The same call with
-        the same database goes on where it was interrupted, and returns at once when it was not; a
-        program that was measured there on this machine is not measured again.
+        the same database continues an interrupted run, and returns at once when the run had ended;
+        a program that was measured there on this kind of machine is not measured again.
     remeasure: begin again, whatever the database holds.
-    transfer: let the search start from the fastest programs that the database has for this workload
-        and those of its family, if it can.
+    transfer: start the search from the fastest programs that the database has for this workload
+        and its family, if the search supports it.
     verify: compare results with the unscheduled program's: True for candidates that could win,
         ``"all"``, or False.
-    finals: so many of the fastest verified candidates are timed again at the end, against each
-        other, and the best is the winner; 0 takes the fastest as it was measured.
-    measurer: what measures, for this workload, such as ``schedlang.targets.RPC``; it stays open
-        and its own settings hold, ``verify`` too. By default this machine does.
-    progress: show a progress bar; None does on a terminal.
+    finals: number of the fastest verified candidates to time again at the end, against each other;
+        the winner is the best. 0 takes the fastest as it was measured.
+    measurer: measures the candidates, for example ``schedlang.targets.RPC``. It is bound to the
+        workload, stays open, and its own settings hold, those of ``verify`` too. By default the
+        target's own, on this machine.
+    progress: show a progress bar; None shows it on a terminal.
 
     Returns the records and the best candidate. A bad candidate never raises: it becomes a record
     with its status. An interruption (Ctrl-C) stops the workers and keeps the records made so far.
-    An exception of a module itself, other than ``NotApplicable``, is the user's to see: it ends the
-    run, as do wrong arguments (``ValueError``, ``SpaceError``, ``WorkloadError``, ``TargetError``)
-    and a database that cannot be opened (``DatabaseError``).
+    An exception in a module, other than ``NotApplicable``, ends the run. Wrong arguments raise
+    ``ValueError``, ``TypeError``, ``SpaceError``, ``WorkloadError`` or ``TargetError``, a database
+    that cannot be opened ``DatabaseError``.
     """
-    clock = Clock(seconds)
-    workload = as_workload(workload)
-    target = as_target(target)
+    budget = Budget(seconds)
+    workload, target = as_workload(workload), as_target(target)
     if trials is None and seconds is None:
         trials = TRIALS
-    if trials is not None:
-        _check_whole("trials", trials, least=1)
-    _check_whole("seed", seed, least=0)
-    _check_whole("finals", finals, least=0)
-    _check_whole("batch", batch, least=1)
-    space = _as_space(space, target)
-
-    def make_strategy() -> Strategy:
-        return _as_strategy(search, space, workload, seed, trials)
-
+    check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
+    check_whole(seed=seed, finals=finals, least=0)
+    space = default_space(target) if space is None else as_space(space)
+    make_strategy = partial(as_strategy, search, space, workload, seed, trials)
     strategy = make_strategy()
-    if measurer is None:
-        # Before the database: what cannot be measured leaves no file behind.
-        check_verify(verify)
-        target.check_present()
+    # Before the database is opened: a call that cannot measure leaves no file behind.
+    given = _bound(measurer, workload, target, verify)
+    # A measurer that is given verifies by its own settings.
+    verified: Verify = verify if given is None else False
+    blank = blank_record(workload, target, strategy.name, seed)
     with ExitStack() as stack:
         opened = open_database(database)
         if opened is not database:
             stack.callback(opened.close)
-        run = TuningRun(
-            workload,
-            blank_record(workload, target, strategy.name, seed),
-            strategy,
-            make_strategy,
-            opened,
-            clock,
-            finalists=max(finals, 1),
-            # A measurer that is given verifies as it likes.
-            verified=verify if measurer is None else False,
-            reuse=not remeasure,
-        )
+        leaderboard = Leaderboard(max(finals, 1), verified=verified is not False)
+        state = RunState(workload, strategy, leaderboard)
         if database is not None:
             put_program(opened, workload)
-            past = suggestions(opened, workload, target.key) if transfer else []
-            call = identity(
-                *(run.like.workload_key, run.like.target_key),
-                # Traces name blocks, which the key of a workload does not.
-                *(workload.structure.blocks, space, seed, str(verify), transfer),
-                *(_search_identity(search, strategy), _measurer_identity(measurer)),
+            past = WarmStart(
+                opened, workload, blank, verified, transfer=transfer, reuse=not remeasure
             )
-            journal = Journal.open(opened, as_run(run.like, call, past), anew=remeasure)
-            stack.callback(run.release)
-            run.write_to(journal)
+            call = identity(
+                # Traces name blocks, which the key of a workload does not.
+                *(workload.key, workload.structure.blocks, target.key, space, seed, str(verify)),
+                *(transfer, search_identity(search, strategy), measurer_identity(measurer)),
+            )
+            journal = open_journal(opened, new_run(blank, call, past.newest), anew=remeasure)
+            stack.enter_context(journal)
             ending = journal.ending
             if ending is not None and ending.covers(trials, seconds, finals=finals > 0):
-                return stored_result(workload, target, journal, ending, clock)
-            resume(run, past)
-        opened_measurer = stack.enter_context(_opened(measurer, workload, target, verify, seed))
+                return stored_result(workload, target, journal, ending, budget)
+            state = resume(RunState(workload, strategy, leaderboard, journal, past), make_strategy)
+            budget.earlier = journal.seconds
+        used = stack.enter_context(_measuring(given, workload, target, verify, seed))
+        run = TuningRun(state, blank, opened, used, budget, finals=finals > 0)
         with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
-            finished = run.search(opened_measurer, trials, batch, bar, finals=finals > 0)
-        if run.strategy.finished is not None and len(run.records) == 1:
+            finished = run.search(trials, batch, bar)
+        if state.strategy.finished is not None and len(state.records) == 1:
             finished += _why_nothing(space, workload)
         if finals:
-            run.hold_finals(opened_measurer)
-        result = result_of(run, target, opened_measurer, finished)
-        if run.journal is not None:
-            run.journal.finish(ending_of(run, result))
+            run.hold_finals()
+        result = result_of(run, target, finished)
+        if state.journal is not None:
+            state.journal.finish(ending_of(run, result))
         return result
 
 
+def _bound(
+    measurer: SupportsMeasure | None, workload: Workload, target: Target, verify: Verify
+) -> Measurer | None:
+    """Return a measurer that was given, bound to the workload; check that the default can work."""
+    if measurer is None:
+        check_verify(verify)
+        target.check_present()
+        return None
+    given = as_measurer(measurer)
+    given.bind(workload)
+    return given
+
+
+def _measuring(
+    given: Measurer | None, workload: Workload, target: Target, verify: Verify, seed: int
+) -> AbstractContextManager[Measurer]:
+    """Return the measurer that was given, which stays open, or the target's, to be closed."""
+    if given is not None:
+        return nullcontext(given)
+    return target.measurer(workload, verify=verify, seed=seed)
+
+
 def _why_nothing(space: Space, workload: Workload) -> str:
-    """Why a space holds the unscheduled program alone; empty where modules did something."""
+    """Say why a space holds the unscheduled program only; empty where a module did something."""
     visits = space.explain(workload)
     if any(visit.instructions for visit in visits):
         return ""
     said = "; ".join(map(str, visits[:_MOST_REASONS]))
     more = len(visits) - _MOST_REASONS
     return f"; no module did anything: {said}" + (f"; and {more} more" if more > 0 else "")
-
-
-def _search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -> object:
-    """What tells one search from another."""
-    given: object = search
-    if isinstance(search, Strategy):
-        try:
-            given = search.save()
-        except SchedlangError:
-            given = vars(search)
-    return [given, type(strategy), strategy.name, dict(strategy.settings)]
-
-
-def _measurer_identity(measurer: SupportsMeasure | None) -> object:
-    """Latencies of different measurers do not compare, unless they say that they do."""
-    return None if measurer is None else [type(measurer), str(getattr(measurer, "key", ""))]
-
-
-def _opened(
-    measurer: SupportsMeasure | None, workload: Workload, target: Target, verify: Verify, seed: int
-) -> AbstractContextManager[Measurer]:
-    if measurer is not None:
-        given = as_measurer(measurer)
-        given.bind(workload)
-        return nullcontext(given)
-    return target.measurer(workload, verify=verify, seed=seed)
-
-
-def _check_whole(name: str, value: int, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name}={value!r}; give a whole number, {least} or more")
-
-
-def _as_space(space: Space | Module | None, target: Target) -> Space:
-    if space is None:
-        return default_space(target)
-    if isinstance(space, Module):
-        return Space([space])
-    if isinstance(space, Space):
-        return space
-    raise SpaceError(
-        f"space is a Space or a module, not {type(space).__name__}; for several modules give "
-        "Space([...])"
-    )
-
-
-def _as_strategy(
-    search: str | MakeStrategy | Strategy,
-    space: Space,
-    workload: Workload,
-    seed: int,
-    trials: int | None,
-) -> Strategy:
-    if isinstance(search, Strategy):
-        return search
-    if callable(search):
-        made = search(space, workload, seed)
-        if isinstance(made, Strategy):
-            return made
-        raise ValueError(f"search={search!r} made a {type(made).__name__}, not a Strategy")
-    return make_search(search, space, workload, seed, trials)

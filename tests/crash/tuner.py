@@ -30,11 +30,11 @@ class Replayed:
     reference_latency = 1.0
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds = seconds
+        self._seconds = seconds
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         for candidate in candidates:
-            time.sleep(self.seconds)
+            time.sleep(self._seconds)
             yield measured(candidate)
 
     def remeasure(

@@ -15,7 +15,7 @@ from schedlang.database import Record
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.finals import Finals, Interval, choose, median_interval
-from schedlang.tuning.leaderboard import Leaders
+from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tvm.program import structural_key
 
 RNG = np.random.default_rng(0)
@@ -117,42 +117,49 @@ def schedules() -> list[Schedule]:
     return found
 
 
-def record(latency: float, *, verified: bool = True, status: Status = Status.OK) -> Record:
-    return Record("w", "w", "t", "c", "{}", status, (latency,), "", verified, "random", 0, 0.0)
+def record(
+    latency: float, program: int, *, verified: bool = True, status: Status = Status.OK
+) -> Record:
+    """Of one of four programs."""
+    return Record(
+        *("w", "w", "t", "c", "{}", status, (latency,), "", verified, "random", 0, 0.0),
+        program_key=f"program {program}",
+    )
 
 
-def latencies(leaders: Leaders) -> list[float]:
-    return [leader.record.latency for leader in leaders.fastest_first]
+def latencies(leaderboard: Leaderboard) -> list[float]:
+    return [leader.record.latency for leader in leaderboard.fastest_first]
 
 
 def test_the_fastest_are_kept(schedules: list[Schedule]) -> None:
     for order in itertools.permutations(range(4)):
-        leaders = Leaders(2, verified=True)
+        leaderboard = Leaderboard(2, verified=True)
         for number in order:
-            leaders.add(record(1.0 + number), schedules[number])
-        assert latencies(leaders) == [1.0, 2.0]
-        assert [leader.schedule for leader in leaders.fastest_first] == schedules[:2]
+            leaderboard.add(record(1.0 + number, number), schedules[number])
+        assert latencies(leaderboard) == [1.0, 2.0]
+        assert [leader.schedule for leader in leaderboard.fastest_first] == schedules[:2]
 
 
 def test_a_program_leads_once(schedules: list[Schedule]) -> None:
-    leaders = Leaders(3, verified=True)
+    leaderboard = Leaderboard(3, verified=True)
     for latency in (3.0, 2.0, 4.0):
-        leaders.add(record(latency), schedules[0])
-    leaders.add(record(5.0), schedules[1])
-    assert latencies(leaders) == [2.0, 5.0]
+        leaderboard.add(record(latency, 0), schedules[0])
+    leaderboard.add(record(5.0, 1), schedules[1])
+    assert latencies(leaderboard) == [2.0, 5.0]
 
 
 def test_only_what_was_measured_and_verified_leads(schedules: list[Schedule]) -> None:
-    unverified, failed = record(1.0, verified=False), record(1.0, status=Status.SUSPICIOUS_TIME)
+    failed = record(1.0, 0, status=Status.SUSPICIOUS_TIME)
+    unverified = record(1.0, 1, verified=False)
     for strict in (True, False):
-        leaders = Leaders(3, verified=strict)
-        leaders.add(failed, schedules[0])
-        leaders.add(unverified, schedules[1])
-        assert len(leaders.fastest_first) == (0 if strict else 1)
+        leaderboard = Leaderboard(3, verified=strict)
+        leaderboard.add(failed, schedules[0])
+        leaderboard.add(unverified, schedules[1])
+        assert len(leaderboard.fastest_first) == (0 if strict else 1)
 
 
 def finals_of(
-    leaders: Leaders, samples: dict[int, Sequence[float]]
+    leaderboard: Leaderboard, samples: dict[int, Sequence[float]]
 ) -> tuple[Finals | None, dict[str, int]]:
     """Hold them with these samples by rank; a rank that is missing fails."""
 
@@ -164,31 +171,31 @@ def finals_of(
             for c in candidates
         ]
 
-    finals, failed = leaders.hold_finals(remeasure)
+    finals, failed = leaderboard.hold_finals(remeasure)
     return finals, dict(failed)
 
 
-def three(schedules: list[Schedule]) -> Leaders:
-    leaders = Leaders(3, verified=True)
+def three(schedules: list[Schedule]) -> Leaderboard:
+    leaderboard = Leaderboard(3, verified=True)
     for number in range(3):
-        leaders.add(record(1.0 + number), schedules[number])
-    return leaders
+        leaderboard.add(record(1.0 + number, number), schedules[number])
+    return leaderboard
 
 
 def test_the_finals_decide_the_order(schedules: list[Schedule]) -> None:
-    leaders = three(schedules)
-    finals, failed = finals_of(leaders, {0: times(3.0), 1: times(1.0), 2: times(2.0)})
+    leaderboard = three(schedules)
+    finals, failed = finals_of(leaderboard, {0: times(3.0), 1: times(1.0), 2: times(2.0)})
     assert finals is not None and [f.id for f in finals.ranking] == [1, 2, 0]
-    assert latencies(leaders) == [2.0, 3.0, 1.0] and failed == {}
+    assert latencies(leaderboard) == [2.0, 3.0, 1.0] and failed == {}
 
 
 def test_who_fails_in_the_finals_leads_no_more(schedules: list[Schedule]) -> None:
-    leaders = three(schedules)
-    finals, failed = finals_of(leaders, {2: times(2.0), 1: times(3.0)})
+    leaderboard = three(schedules)
+    finals, failed = finals_of(leaderboard, {2: times(2.0), 1: times(3.0)})
     assert finals is not None and finals.winner.id == 2
-    assert latencies(leaders) == [3.0, 2.0] and failed == {"crashed": 1}
-    assert finals_of(leaders, {}) == (None, {"crashed": 2})
-    assert latencies(leaders) == []
+    assert latencies(leaderboard) == [3.0, 2.0] and failed == {"crashed": 1}
+    assert finals_of(leaderboard, {}) == (None, {"crashed": 2})
+    assert latencies(leaderboard) == []
 
 
 # -- the result of a run -------------------------------------------------------------------------

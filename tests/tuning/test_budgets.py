@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import LocalCPU
 from schedlang.testing.spaces import ORDINARY, TINY, small_workload
-from schedlang.tuning.budget import Clock
+from schedlang.tuning.budget import Budget
 
 LATENCY = 1e-5
 
@@ -166,10 +166,10 @@ def test_a_measurer_that_says_no_more_has_one_part() -> None:
     assert "build" not in split and split["measure"] > 8 * 0.01
 
 
-def test_the_clock_keeps_time_for_the_finals() -> None:
-    unlimited, limited = Clock(), Clock(100)
+def test_the_budget_keeps_time_for_the_finals() -> None:
+    unlimited, limited = Budget(), Budget(100)
     assert unlimited.search_deadline(True) == math.inf and not unlimited.limited
     kept = limited.search_deadline(False) - limited.search_deadline(True)
     assert kept == pytest.approx(7)
-    short = Clock(10)
+    short = Budget(10)
     assert short.search_deadline(False) - short.search_deadline(True) == pytest.approx(2)

@@ -2,106 +2,96 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from schedlang.database import Ask, Record
-from schedlang.errors import InvalidTrace, TraceFormatError
+from schedlang.database import Ask
+from schedlang.errors import InvalidTrace, SchedlangError, TraceFormatError
 from schedlang.language.schedule import Trace
-from schedlang.search import pretrain
-from schedlang.tuning.resume.journal import Journal, Restored, newest
-from schedlang.tuning.run import TuningRun
-from schedlang.tuning.warm_start.measurement_cache import Diverged
-from schedlang.tuning.warm_start.suggestions import as_traces, suggestions
-
-# Records of each workload that a cost model is taught, before a run: some 10 ms each.
-_TAUGHT = 64
-_THREADS = min(os.cpu_count() or 1, 8)
+from schedlang.search import Strategy
+from schedlang.tuning.resume.journal import Diverged
+from schedlang.tuning.resume.state import RunState
 
 
-def resume(run: TuningRun, past: Sequence[Record]) -> None:
-    """Bring a run to where its journal ends; nothing is measured.
+def resume(fresh: RunState, make_strategy: Callable[[], Strategy]) -> RunState:
+    """Return a run as its journal leaves it, ready to be continued; nothing is measured.
 
     Where the search would now propose other programs than it did, as its code has changed, the run
-    begins again with a journal of its own, and takes over what was measured.
+    begins again under a new entry of the journal, and takes over what was measured.
 
     Parameters
     ----------
-    past: records to start from if it begins, or begins again.
+    fresh: the run before anything was asked, with a journal; it may be used up.
+    make_strategy: makes another search like that of the run.
     """
-    journal = run.journal
-    assert journal is not None
-    told = journal.restore(run.strategy)
-    if told is None:
-        journal.forget_state()
-        run.begin(run.another_strategy())
-        told = Restored([], {})
-    if not journal.run.state:
-        _warm_up(run, past if journal.is_new else _known_then(run, journal))
+    journal, warm_start = fresh.journal, fresh.warm_start
+    assert journal is not None and warm_start is not None
+    known = None if journal.is_new else journal.run.known
+    state = fresh
     try:
-        _take_over(run, told)
-        asked = {record.proposal for record in told.records if record.run_id == journal.id}
-        for ask in journal.asks():
-            asked |= _ask_again(run, ask)
-        if not journal.measured.keys() <= asked:
-            raise Diverged("the run measured what the search does not propose any more")
+        if not _restore(state):
+            state = _another(state, make_strategy)
+        if not journal.run.state:
+            warm_start.prepare(state.strategy, known)
+        _ask_again(state)
     except Diverged:
-        another = run.another_strategy()
-        journal = journal.restart(past)
-        run.write_to(journal)
-        run.begin(another)
-        _warm_up(run, past)
-    run.clock.earlier = journal.seconds
+        state = _another(state, make_strategy)
+        journal.begin_again(warm_start.newest)
+        warm_start.prepare(state.strategy)
+    return state
 
 
-def _known_then(run: TuningRun, journal: Journal) -> list[Record]:
-    """What the run started from."""
-    if not journal.run.known:
-        return []
-    return suggestions(run.database, run.workload, run.like.target_key, journal.run.known)
-
-
-def _warm_up(run: TuningRun, past: Sequence[Record]) -> None:
-    """Show a search that was asked nothing yet what was fast before, and teach its model."""
-    if not past:
-        return
-    run.strategy.suggest(as_traces(past, run.workload))
-    model = run.strategy.cost_model
-    if model is not None and not model.trained:
-        pretrain(
-            model,
-            run.database,
-            target_key=run.like.target_key,
-            workloads={record.workload_key for record in past},
-            limit=_TAUGHT,
-            newest=newest(past),
-            threads=_THREADS,
+def _another(state: RunState, make_strategy: Callable[[], Strategy]) -> RunState:
+    """Return the run before anything was asked, with a search of its own."""
+    made = make_strategy()
+    if made is state.strategy:
+        raise SchedlangError(
+            f"this {made.name!r} cannot go on with the run that the database has of it; give "
+            "tune its class or a function that makes it, instead of the strategy itself"
         )
+    return RunState(
+        state.workload, made, state.leaderboard.emptied(), state.journal, state.warm_start
+    )
 
 
-def _take_over(run: TuningRun, told: Restored) -> None:
-    """Count records that the search knows of; the programs of the fastest are made again."""
-    run.records += told.records
-    run.earlier += len(told.records)
-    for record in told.records:
-        if record.id in told.leaders:
+def _restore(state: RunState) -> bool:
+    """Bring a run to its saved state, if it has one; False when that cannot be loaded."""
+    assert state.journal is not None
+    restored = state.journal.restore(state.strategy)
+    if restored is None:
+        return False
+    records, leaders = restored
+    state.records += records
+    state.earlier += len(records)
+    for record in records:
+        if record.id in leaders:
             try:
-                trace = Trace.from_json(told.leaders[record.id], run.workload)
-                run.leaders.add(record, trace.replay())
+                trace = Trace.from_json(leaders[record.id], state.workload)
+                state.leaderboard.add(record, trace.replay())
             except (InvalidTrace, TraceFormatError) as error:
                 raise Diverged("what was fastest cannot be made again") from error
+    return True
 
 
-def _ask_again(run: TuningRun, ask: Ask) -> set[int | None]:
-    """What the search was asked before, and told; the ids of what it proposed."""
-    if run.unfinished:
+def _ask_again(state: RunState) -> None:
+    """Ask the search what it was asked after its saved state, and tell it what came of that."""
+    assert state.journal is not None
+    asked = {r.proposal for r in state.records if r.run_id == state.journal.id}
+    for ask in state.journal.asks():
+        asked |= _repeat(state, ask)
+    if not state.journal.measured <= asked:
+        raise Diverged("the run measured what the search does not propose any more")
+
+
+def _repeat(state: RunState, ask: Ask) -> set[int | None]:
+    """Repeat one batch; return the ids of its proposals."""
+    if state.unfinished:
         raise Diverged("a batch in the middle of the run was not measured")
-    proposals = run.strategy.ask(ask.size)
+    proposals = state.strategy.ask(ask.size)
     if not proposals:
         raise Diverged("the search proposes less than it did")
-    known = run.find_known(proposals)
-    if len(known) < len(proposals):
-        run.unfinished = proposals
+    found = state.find_measured(proposals)
+    if len(found) < len(proposals):
+        state.unfinished = proposals
     else:
-        run.strategy.tell([run.count(known[one.id], one) for one in proposals])
+        state.strategy.tell([state.reuse(found[one.id], one) for one in proposals])
     return {proposal.id for proposal in proposals}

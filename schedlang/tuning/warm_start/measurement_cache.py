@@ -1,73 +1,38 @@
-"""Records that make measuring a proposal unnecessary."""
+"""Records of other runs that make measuring a program unnecessary."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from schedlang.database import Database, Record
-from schedlang.errors import SchedlangError
-from schedlang.search import Proposal
 from schedlang.targets.measure.verify_policy import Verify
-from schedlang.tuning.leaderboard import Leaders
-from schedlang.tuning.resume.journal import Journal
-from schedlang.tvm.program import structural_key
+from schedlang.tuning.leaderboard import Leaderboard
 
 
-class Diverged(SchedlangError):
-    """The search proposes other programs than those that its run measured."""
-
-
-class Known:
-    """What a run's journal, and the other runs of a database, know of proposals.
+class MeasurementCache:
+    """Measurements of one workload on one machine with one toolchain, by program.
 
     Parameters
     ----------
-    journal: of the run.
-    like: what the records of the run have in common.
-    verified: a record of another run will do only if its results were compared, unless it is too
-        slow to win; with ``"all"`` only if they were.
-    reuse: programs that other runs measured need not be measured again.
+    blank: has the keys of workload, machine and toolchain.
+    verified: if True, a record whose results were not compared will do only where it is too slow to
+        win; with ``"all"`` it will not do; with False it always does.
     """
 
-    def __init__(
-        self, database: Database, journal: Journal, like: Record, *, verified: Verify, reuse: bool
-    ) -> None:
+    def __init__(self, database: Database, blank: Record, *, verified: Verify) -> None:
         self._database = database
-        self._journal = journal
-        self._like = like
+        self._keys = (blank.workload_key, blank.target_key, blank.toolchain_key)
         self._verified = verified
-        self._reuse = reuse
 
-    def of(self, proposals: Sequence[Proposal], leaders: Leaders) -> dict[int, Record]:
-        """Their records, by the proposal's id, of those that have one.
-
-        ``Diverged`` when a proposal is another program than the one the run measured as that.
-        """
-        found: dict[int, Record] = {}
-        for proposal in proposals:
-            program = structural_key(proposal.schedule.mod)
-            own = self._journal.measured.get(proposal.id)
-            if own is not None:
-                if own.program_key != program:
-                    raise Diverged(f"proposal {proposal.id} is another program than it was")
-                found[proposal.id] = own
-            elif self._reuse and (record := self._elsewhere(program, leaders)) is not None:
-                found[proposal.id] = record
-        return found
-
-    def _elsewhere(self, program: str, leaders: Leaders) -> Record | None:
-        """The first record of a program on this machine with this toolchain, if it will do."""
-        like = self._like
-        for record in self._database.query(
-            like.workload_key, like.target_key, like.toolchain_key, program_key=program
-        ):
-            if record.run_id == like.run_id:
+    def find(self, program_key: str, leaderboard: Leaderboard, run_id: int) -> Record | None:
+        """Return the first record of a program that will do, leaving out those of a run."""
+        for record in self._database.query(*self._keys, program_key=program_key):
+            if record.run_id == run_id:
                 continue
             if not record.ok or record.verified or not self._verified:
                 return record
             if self._verified == "all":
                 continue
-            if not leaders.wants(dataclasses.replace(record, verified=True)):
+            if not leaderboard.admits(dataclasses.replace(record, verified=True)):
                 return record  # it could not win, so nobody compared its results
         return None

@@ -1,4 +1,4 @@
-"""What a database already knows that helps to tune a workload: fast programs of it and its kin."""
+"""Fast programs of a workload, and of similar ones, to start a search from."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.workloads.workload import Workload
 
-# So many of the fastest programs of a workload, and of how many others of its family.
+# Number of programs of each workload, of other workloads, and of records of each that are read.
 _OF_EACH = 2
 _OTHERS = 4
 _LOOKED_AT = 16
 
 
-def kin(database: Database, workload: Workload) -> list[str]:
-    """Keys of the workload itself, of those that compute the same, and of its family, in order."""
+def related(database: Database, workload: Workload) -> list[str]:
+    """Return the keys of the workload, of those that compute the same, and of its family."""
     found = [workload.key]
     for keys in (
         database.workloads(exact_key=workload.exact_key),
@@ -30,11 +30,11 @@ def kin(database: Database, workload: Workload) -> list[str]:
 def suggestions(
     database: Database, workload: Workload, target_key: str, newest: int | None = None
 ) -> list[Record]:
-    """The fastest verified records of this workload and of its kin on this kind of machine.
+    """Return the fastest verified records of a workload and of related ones on a kind of machine.
 
-    As they were when ``newest`` was the id of the newest record, if that is given.
+    With ``newest``, only records up to this id count.
     """
-    own, *others = kin(database, workload)
+    own, *others = related(database, workload)
     chosen: list[Record] = []
     for key in (own, *others[:_OTHERS]):
         if newest is None:
@@ -48,7 +48,7 @@ def suggestions(
 
 
 def _different(fastest_first: Iterable[Record]) -> Iterator[Record]:
-    """The first ones of different programs."""
+    """Yield the first records of different programs."""
     seen: set[str] = set()
     for record in fastest_first:
         if record.program_key not in seen and len(seen) < _OF_EACH:
@@ -56,7 +56,12 @@ def _different(fastest_first: Iterable[Record]) -> Iterator[Record]:
             yield record
 
 
-def as_traces(records: Sequence[Record], workload: Workload) -> list[Trace]:
-    """Their traces on ``workload``; without those that do not apply, as blocks have other names."""
+def applied(records: Sequence[Record], workload: Workload) -> list[Trace]:
+    """Return the traces of records on ``workload``, those that apply: block names may differ."""
     schedules = [replayed(record, workload) for record in records]
     return [schedule.trace for schedule in schedules if schedule is not None]
+
+
+def newest(records: Sequence[Record]) -> int:
+    """Return the largest id; 0 without any."""
+    return max((record.id or 0 for record in records), default=0)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import replayed, stored_workload
 from schedlang.errors import TargetError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate
+from schedlang.search import Proposal
 from schedlang.targets import Target, toolchain_key
 from schedlang.tuning.records import as_record, blank_record
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
-# So many of the fastest programs of each similar workload, of so many workloads, are tried.
+# Number of similar workloads, and of the fastest programs of each, that are tried.
+_WORKLOADS = 8
 _OF_EACH = 2
-_KIN = 8
 
 
 @dataclass(frozen=True)
@@ -39,27 +40,27 @@ class Attempt:
 def transfer(
     workload: Workload, target: Target, database: Database
 ) -> tuple[list[Attempt], int | None]:
-    """Schedules of similar programs that were tried, and the place of the fastest right one.
+    """Try schedules of similar programs on this machine, which must be the target.
 
-    None where none is faster than the unscheduled program. What was tried before, and is in the
-    database, is not tried again. Nothing is where this machine is not the target.
+    Returns the attempts, and the place of the fastest verified one among them; None where none is
+    faster than the unscheduled program. A program that the database has a record of is not tried
+    again. On another machine there are no attempts.
     """
     try:
         target.check_present()
     except TargetError:
         return [], None
-    found = list(_candidates(workload, target, database))
+    found = list(_proposals(workload, target, database))
     if not found:
         return [], None
     attempts: list[Attempt] = []
     blank = blank_record(workload, target, "transfer", None)
     with target.measurer(workload, verify="all") as measurer:
-        for measured in measurer.measure(
-            [Candidate(number, schedule.mod) for number, (_, schedule) in enumerate(found)]
-        ):
-            source, schedule = found[measured.id]
-            record = as_record(blank, schedule, measured)
-            attempts.append(Attempt(record, schedule, source.workload_name))
+        candidates = [Candidate(proposal.id, proposal.schedule.mod) for proposal, _ in found]
+        for measured in measurer.measure(candidates):
+            proposal, name = found[measured.id]
+            record = replace(as_record(blank, proposal, measured), proposal=None)
+            attempts.append(Attempt(record, proposal.schedule, name))
         latencies = {
             place: one.record.latency
             for place, one in enumerate(attempts)
@@ -71,12 +72,12 @@ def transfer(
     return attempts, fastest
 
 
-def _candidates(
+def _proposals(
     workload: Workload, target: Target, database: Database
-) -> Iterator[tuple[Record, Schedule]]:
-    """Records of similar programs, and what their traces make of this one."""
+) -> Iterator[tuple[Proposal, str]]:
+    """Yield what the traces of similar programs make of this one, and the names of the former."""
     tried: set[str] = set()
-    for key, _ in database.workloads(family_key=workload.family_key)[:_KIN]:
+    for key, _ in database.workloads(family_key=workload.family_key)[:_WORKLOADS]:
         source = stored_workload(database, key)
         if source is None:
             continue
@@ -84,17 +85,18 @@ def _candidates(
             schedule = _transferred(record, source, workload)
             if schedule is None:
                 continue
-            made = program.structural_key(schedule.mod)
+            proposal = Proposal(len(tried), schedule)
+            program_key = proposal.program_key
             known = database.query(
-                workload.key, target.key, toolchain_key(), limit=1, program_key=made
+                workload.key, target.key, toolchain_key(), limit=1, program_key=program_key
             )
-            if made not in tried and not known:
-                tried.add(made)
-                yield record, schedule
+            if program_key not in tried and not known:
+                tried.add(program_key)
+                yield proposal, record.workload_name
 
 
 def _transferred(record: Record, source: Workload, workload: Workload) -> Schedule | None:
-    """The trace of a similar program applied to this one, blocks matched by their order."""
+    """Apply the trace of a similar program to this one, with blocks matched by their order."""
     theirs, ours = source.structure.blocks, workload.structure.blocks
     if len(theirs) != len(ours) or len(set(theirs)) != len(theirs):
         return None

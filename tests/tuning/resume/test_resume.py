@@ -18,7 +18,7 @@ from schedlang.database import Database, MemoryDatabase, SQLiteDatabase
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement
 from schedlang.search import CoordinateDescent, Evolutionary, Random, Strategy
-from schedlang.tuning.resume.journal import Ending
+from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.resume.owner import is_alive, this_process
 from tests.crash.tuner import Replayed
 

@@ -1,0 +1,63 @@
+"""What ``tune`` accepts for its arguments, and what of them identifies the call."""
+
+from __future__ import annotations
+
+from schedlang.errors import SchedlangError, SpaceError
+from schedlang.measurement import SupportsMeasure, as_measurer
+from schedlang.search import MakeStrategy, Strategy, make_search
+from schedlang.spaces.module import Module
+from schedlang.spaces.space import Space
+from schedlang.workloads.workload import Workload
+
+
+def check_whole(*, least: int, **arguments: int) -> None:
+    """ValueError for an argument that is not a whole number, or less than ``least``."""
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{name}={value!r}; give a whole number, {least} or more")
+
+
+def as_space(space: Space | Module) -> Space:
+    """Return the space that ``space`` means; SpaceError for what is none."""
+    if isinstance(space, Module):
+        return Space([space])
+    if isinstance(space, Space):
+        return space
+    raise SpaceError(
+        f"space is a Space or a module, not {type(space).__name__}; for several modules give "
+        "Space([...])"
+    )
+
+
+def as_strategy(
+    search: str | MakeStrategy | Strategy,
+    space: Space,
+    workload: Workload,
+    seed: int,
+    trials: int | None,
+) -> Strategy:
+    """Return the strategy that ``search`` means; ValueError for what is none."""
+    if isinstance(search, Strategy):
+        return search
+    if callable(search):
+        made = search(space, workload, seed)
+        if isinstance(made, Strategy):
+            return made
+        raise ValueError(f"search={search!r} made a {type(made).__name__}, not a Strategy")
+    return make_search(search, space, workload, seed, trials)
+
+
+def search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -> object:
+    """Return what tells one search from another; ``strategy`` is what ``search`` made."""
+    given: object = search
+    if isinstance(search, Strategy):
+        try:
+            given = search.save()
+        except SchedlangError:
+            given = vars(search)
+    return [given, type(strategy), strategy.name, dict(strategy.settings)]
+
+
+def measurer_identity(measurer: SupportsMeasure | None) -> object:
+    """Return what tells one measurer from another: latencies compare where class and key do."""
+    return None if measurer is None else [type(measurer), as_measurer(measurer).key]

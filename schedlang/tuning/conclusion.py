@@ -1,0 +1,96 @@
+"""The result of a run, and what a database keeps of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from schedlang.language.schedule import Trace
+from schedlang.measurement.finals import choose
+from schedlang.targets import Target
+from schedlang.tuning.budget import Budget
+from schedlang.tuning.result import Best, TuneResult
+from schedlang.tuning.resume import Journal
+from schedlang.tuning.resume.ending import Ending
+from schedlang.tuning.run import TuningRun
+from schedlang.workloads.workload import Workload
+
+_MOST_CULPRITS = 5
+
+
+def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
+    """Return what ``tune`` gives back for a run that ended; ``finished`` says why it did."""
+    state = run.state
+    best = None
+    if leaders := state.leaderboard.fastest_first:
+        runner_up = leaders[1].record if run.finals and len(leaders) > 1 else None
+        record, schedule = leaders[0]
+        best = Best(record, schedule.trace, target, run.finals, runner_up)
+    rejections = state.strategy.rejections
+    rejected = Counter(rejection.reason for rejection in rejections)
+    rejected.update(str(record.status) for record in state.records if not record.ok)
+    rejected.update(run.failed_finals)
+    culprits = Counter(rejection.where for rejection in rejections if rejection.where)
+    return TuneResult(
+        state.workload,
+        state.records,
+        rejected,
+        culprits.most_common(_MOST_CULPRITS),
+        run.reference_latency,
+        run.budget.elapsed,
+        finished,
+        best,
+        run.time_split(),
+        state.earlier,
+    )
+
+
+def ending_of(run: TuningRun, result: TuneResult) -> Ending:
+    """Return what the database keeps of a run that ended."""
+    leaders = [leader.record.id for leader in run.state.leaderboard.fastest_first]
+    finals = {} if run.finals is None else {f.id: list(f.samples) for f in run.finals.ranking}
+    return Ending(
+        finished=result.finished,
+        exhausted=run.state.strategy.finished is not None,
+        limit=run.budget.seconds if run.out_of_time else None,
+        records=[record.id for record in result.records if record.id is not None],
+        reference=result.reference_latency,
+        seconds=run.budget.used,
+        rejected=dict(result.rejected),
+        culprits=list(result.culprits),
+        winner=leaders[0] if leaders else None,
+        runner_up=leaders[1] if run.finals and len(leaders) > 1 else None,
+        trace=result.best.trace.to_json() if leaders else "",
+        finals=finals,
+        split=dict(result.time_split),
+    )
+
+
+def stored_result(
+    workload: Workload, target: Target, journal: Journal, ending: Ending, budget: Budget
+) -> TuneResult:
+    """Return the result of a run that ended in an earlier call; nothing is measured.
+
+    DatabaseError when the database lacks some of its records.
+    """
+    records = journal.records(ending.records)
+    best = None
+    if ending.winner is not None:
+        [winner] = journal.records([ending.winner])
+        finals = choose(dict(sorted(ending.finals.items()))) if ending.finals else None
+        runner_up = None
+        if ending.runner_up is not None:
+            [runner_up] = journal.records([ending.runner_up])
+        trace = Trace.from_json(ending.trace, workload)
+        best = Best(winner, trace, target, finals, runner_up)
+    return TuneResult(
+        workload,
+        records,
+        Counter(ending.rejected),
+        [(name, count) for name, count in ending.culprits],
+        ending.reference,
+        budget.elapsed,
+        ending.finished,
+        best,
+        {"other": budget.elapsed},
+        len(records),
+    )

@@ -1,0 +1,93 @@
+"""How a run ended, as the database keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedlang.errors import DatabaseError
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended, with all that its result needs besides the records.
+
+    Attributes
+    ----------
+    finished: why it ended.
+    exhausted: the search had nothing left to propose.
+    limit: the wall-clock budget that ended it, in seconds; None if it was not the time.
+    records: ids of its records, those it took over from other runs included, in order.
+    reference: median latency of the unscheduled program, in seconds.
+    seconds: wall time, of all calls together.
+    rejected, culprits: as in ``TuneResult``.
+    winner, runner_up: ids of the first and the second; None if there is none.
+    trace: of the winner, as JSON text: its record may be of a run whose blocks have other names.
+    finals: samples of the finals in seconds, by the rank before.
+    split: as ``TuneResult.time_split``.
+    """
+
+    finished: str
+    exhausted: bool
+    limit: float | None
+    records: Sequence[int]
+    reference: float
+    seconds: float
+    rejected: Mapping[str, int]
+    culprits: Sequence[tuple[str, int]]
+    winner: int | None
+    runner_up: int | None
+    trace: str
+    finals: Mapping[int, Sequence[float]]
+    split: Mapping[str, float]
+
+    def to_json(self) -> str:
+        """Return it as one line of text."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return json.dumps(fields | {"finals": list(self.finals.items())})
+
+    def covers(self, trials: int | None, seconds: float | None, *, finals: bool) -> bool:
+        """Whether a call with these budgets would have nothing to do any more."""
+        if finals and self.winner is not None and not self.finals and self.limit is None:
+            return False
+        if self.exhausted or (trials is not None and len(self.records) >= trials):
+            return True
+        return seconds is not None and max(self.seconds, self.limit or 0.0) >= seconds
+
+    @staticmethod
+    def from_json(text: str) -> Ending:
+        """Read what ``to_json`` wrote; DatabaseError for anything else."""
+        try:
+            stored = json.loads(text)
+            finals = {int(rank): [float(s) for s in samples] for rank, samples in stored["finals"]}
+            culprits = [(str(name), int(count)) for name, count in stored["culprits"]]
+            ids = [int(number) for number in stored["records"]]
+            ending = Ending(**(stored | {"records": ids, "finals": finals, "culprits": culprits}))
+            _check_types(ending)
+            return ending
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+            raise DatabaseError(
+                f"the database holds a run whose end cannot be read ({error!r}); "
+                "tune with remeasure=True to begin it again"
+            ) from error
+
+
+def _check_types(ending: Ending) -> None:
+    """TypeError for a field that holds something else than it should."""
+    number, whole = (int, float), (int, type(None))
+    wanted: dict[str, tuple[type, ...]] = {
+        "finished": (str,),
+        "exhausted": (bool,),
+        "limit": (int, float, type(None)),
+        "reference": number,
+        "seconds": number,
+        "rejected": (dict,),
+        "winner": whole,
+        "runner_up": whole,
+        "trace": (str,),
+        "split": (dict,),
+    }
+    for name, kinds in wanted.items():
+        if not isinstance(getattr(ending, name), kinds):
+            raise TypeError(f"{name} is a {type(getattr(ending, name)).__name__}")

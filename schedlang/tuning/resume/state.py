@@ -1,0 +1,75 @@
+"""Where a run stands: what it is made from, and what it brings up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from schedlang.database import Record
+from schedlang.language.schedule import Schedule
+from schedlang.search import Outcome, Proposal, Strategy
+from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.records import as_measurement
+from schedlang.tuning.resume.journal import Journal
+from schedlang.tuning.warm_start import WarmStart
+from schedlang.workloads.workload import Workload
+
+
+@dataclass
+class RunState:
+    """A search and all that it was told; made with a search that was asked nothing yet.
+
+    Attributes
+    ----------
+    workload: what is tuned.
+    strategy: the search.
+    leaderboard: the fastest of its programs.
+    journal: where the run is written down; None where it is not.
+    warm_start: what earlier runs give; None where there are none.
+    records: in the order in which the search was told of them, those of earlier calls first.
+    earlier: number of them that were not measured in this call.
+    unfinished: proposals of a batch of which not all were measured when an earlier call ended.
+    """
+
+    workload: Workload
+    strategy: Strategy
+    leaderboard: Leaderboard
+    journal: Journal | None = None
+    warm_start: WarmStart | None = None
+    records: list[Record] = field(default_factory=list)
+    earlier: int = 0
+    unfinished: list[Proposal] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> int | None:
+        """Id of the run in the database; None where it is not written down."""
+        return None if self.journal is None else self.journal.id
+
+    def add(self, record: Record, schedule: Schedule) -> None:
+        """Take in a program that was measured in this call."""
+        self.records.append(record)
+        self.leaderboard.add(record, schedule)
+
+    def reuse(self, record: Record, proposal: Proposal) -> Outcome:
+        """Take in a record of an earlier call or of another run; return what to tell of it."""
+        self.add(record, proposal.schedule)
+        self.earlier += 1
+        return Outcome(proposal.id, as_measurement(record, proposal.id))
+
+    def find_measured(self, proposals: Sequence[Proposal]) -> dict[int, Record]:
+        """Return the records of proposals that need no measuring, by the proposal's id.
+
+        ``Diverged`` when a proposal is another program than the one that the run measured as it.
+        """
+        found: dict[int, Record] = {}
+        if self.journal is None:
+            return found
+        for proposal in proposals:
+            record = self.journal.find_measured(proposal)
+            if record is None and self.warm_start is not None:
+                record = self.warm_start.find_measured(
+                    proposal.program_key, self.leaderboard, self.journal.id
+                )
+            if record is not None:
+                found[proposal.id] = record
+        return found

@@ -5,27 +5,22 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.expressions import IndexMap, IntExpr
 from schedlang.formats.definitions import head
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.handles import BlockRV, LoopRV, handle_name
-from schedlang.instructions.instruction import Instruction
+from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Sampling
+from schedlang.instructions.line import choices, decisions
 from schedlang.instructions.sites import Taken, claim_site, free_site
 from schedlang.workloads.workload import Workload
 
-if TYPE_CHECKING:
-    from schedlang.language.trace import Trace
 
-
-def as_python(trace: Trace, workload: Workload | Any = None) -> str:
-    """A program that makes the workload, then ``sch`` by the trace's instructions."""
-    from schedlang.interpreters.flatten import workload_of
-
-    workload = workload_of(trace, workload)
-    lines = [*head(trace.instructions), "", *_workload_lines(workload), *print_lines(trace)]
+def as_python(line: Line, workload: Workload) -> str:
+    """Write a program that makes the workload, then ``sch`` by the instructions."""
+    lines = [*head(line), "", *_workload_lines(workload), *print_lines(line)]
     return "\n".join(lines) + "\n"
 
 
@@ -39,11 +34,11 @@ def _workload_lines(workload: Workload) -> Iterator[str]:
     yield "sch = sl.Schedule(workload)"
 
 
-def print_lines(trace: Trace) -> Iterator[str]:
-    """One statement an instruction; a comment where another module's instructions begin."""
+def print_lines(line: Line) -> Iterator[str]:
+    """Write one statement an instruction; a comment where another module's instructions begin."""
     module = ""
     taken: Taken = {}
-    for instruction in trace.instructions:
+    for instruction in line:
         if instruction.module != module:
             module = instruction.module
             yield comment(module or "outside modules")
@@ -117,14 +112,14 @@ def is_default(default: Any, arg: Any) -> bool:
     return type(default) is type(arg) and bool(default == arg)
 
 
-def diff_traces(old: Trace, new: Trace) -> str:
-    """Changed decisions by site; then changed instructions, as a unified diff without decisions."""
-    lines: list[str] = []
-    before, after = old.choices | old.decisions, new.choices | new.decisions
+def diff_lines(old: Line, new: Line) -> str:
+    """Write changed decisions by site, then changed instructions as a unified diff without them."""
+    changed: list[str] = []
+    before, after = choices(old) | decisions(old), choices(new) | decisions(new)
     for site in before:
         if site in after and before[site] != after[site]:
-            lines.append(f"{site}: {before[site]} -> {after[site]}")
-    old_lines = [statement(i, with_decision=False, name=i.site) for i in old.instructions]
-    new_lines = [statement(i, with_decision=False, name=i.site) for i in new.instructions]
-    lines += difflib.unified_diff(old_lines, new_lines, "old", "new", lineterm="", n=1)
-    return "\n".join(lines)
+            changed.append(f"{site}: {before[site]} -> {after[site]}")
+    old_lines = [statement(i, with_decision=False, name=i.site) for i in old]
+    new_lines = [statement(i, with_decision=False, name=i.site) for i in new]
+    changed += difflib.unified_diff(old_lines, new_lines, "old", "new", lineterm="", n=1)
+    return "\n".join(changed)

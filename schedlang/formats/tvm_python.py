@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import SpaceError
 from schedlang.formats.python import comment, is_default, targets
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.arguments.texts import IntrinsicArgument
-from schedlang.instructions.instruction import Instruction
+from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Primitive, Sampling
+from schedlang.instructions.line import simplified
 from schedlang.instructions.tvm_counterparts import Places
-from schedlang.interpreters.flatten import flatten_for_tvm, workload_of
+from schedlang.interpreters.to_tvm import flatten_for_tvm
 from schedlang.tvm import program
 from schedlang.tvm.schedule.intrinsics import definition
 from schedlang.workloads.workload import Workload
 
-if TYPE_CHECKING:
-    from schedlang.language.trace import Trace
 
-
-def as_tvm_python(trace: Trace, workload: Workload | Any = None) -> str:
-    """A program that makes ``sch``, a TVM schedule, with the workload embedded as TVMScript."""
-    workload = workload_of(trace, workload)
-    flat = flatten_for_tvm(trace, workload).simplified()
+def as_tvm_python(line: Line, workload: Workload) -> str:
+    """Write a program that makes ``sch``, a TVM schedule; the workload is embedded as TVMScript."""
+    flat = simplified(flatten_for_tvm(line, workload))
     lines = ["import tvm", "from tvm.s_tir import Schedule"]
-    lines += _intrinsic_lines(_intrinsics(flat.instructions))
+    lines += _intrinsic_lines(_intrinsics(flat))
     lines += ["", *_module_lines(workload), "sch = Schedule(mod)"]
     places: Places = {}
-    for instruction in flat.instructions:
+    for instruction in flat:
         lines += _lines(instruction, places)
     return "\n".join(lines) + "\n"
 

@@ -16,8 +16,7 @@ from schedlang.instructions.handles import Handle
 from schedlang.instructions.instruction import Parameter
 from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.tvm_counterparts import TVMDraw
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.metaschedule.arguments import MOST_INPUTS, ArgumentReader
 from schedlang.metaschedule.rows import MARKER, Row, rows
 from schedlang.workloads.workload import Workload

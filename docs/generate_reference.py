@@ -1,4 +1,4 @@
-"""Writes docs/reference/instructions.md from the declarations of the instructions.
+"""Write docs/reference/instructions.md from the declarations of the instructions.
 
 A test fails when the file is not what this program writes: run it after changing a declaration.
 """
@@ -42,14 +42,20 @@ ARGUMENTS = {
 HEAD = """\
 # Instructions
 
+<<<<<<< HEAD
+`docs/generate_reference.py` writes this file from the declarations in
+`schedlang/language/primitives/` and `modules/`; do not edit it. [language.md](../language.md)
+explains how instructions are used.
+=======
 Written by `docs/generate_reference.py` from the declarations in `schedlang/language/primitives/`
 and `modules/`; do not edit. [language.md](../language.md) says how instructions are used.
+>>>>>>> main
 
-Methods are written `sch.split(...)`, instructions in Python `vectorize_inner(sch, ...)`. *In TVM*
-is the method of TVM's `s_tir.Schedule` that it stands for; where there is none, a trace that goes
-out to TVM holds what the instruction did (its drawn value, or the primitives that it ran).
+Methods are called as `sch.split(...)`, instructions in Python as `vectorize_inner(sch, ...)`. *In
+TVM* is the corresponding method of TVM's `s_tir.Schedule`. Where there is none, a trace exported to
+TVM holds the effect of the instruction: its drawn value, or the primitives that it ran.
 
-Each sampling instruction takes also `name`, the name of its site in the trace, and `decision`, a
+Each sampling instruction also takes `name`, the name of its site in the trace, and `decision`, a
 value to use instead of drawing one.
 
 """

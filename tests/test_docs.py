@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -28,6 +29,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 FILES = [ROOT / "README.md", CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))]
+FOLDERS = "schedlang|modules|search|targets|tests|examples|docs|benchmarks"
 NOT_RUN = "<!-- not run -->"
 QUOTED = re.compile(r"<!-- from (\S+) -->")
 MARK = "\x1e"
@@ -229,6 +231,16 @@ def test_links_lead_to_files(file: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.M | re.S)
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
         assert (file.parent / link).exists(), link
+
+
+@each_file
+def test_files_and_names_in_the_prose_exist(file: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for name in re.findall(r"`([^`\n]+)`", prose):
+        if re.fullmatch(rf"({FOLDERS})/[\w/.]*", name):
+            assert (ROOT / name).exists(), name
+        elif dotted := re.match(r"(?:python -m )?(schedlang(?:\.\w+)+)", name):
+            pkgutil.resolve_name(dotted[1])
 
 
 def test_every_document_is_in_the_index() -> None:

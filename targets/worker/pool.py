@@ -22,8 +22,12 @@ _SETTLE_TIMEOUT = 10.0
 class Slot:
     """The place of one worker.
 
-    ``requests`` counts what the present one has been asked to do; it is ``used`` once it has run a
-    candidate.
+    Attributes
+    ----------
+    starting: the worker starts, or goes over to another workload.
+    requests: number of requests to the present worker.
+    used: the present worker has run a candidate.
+    binding: number of the workload that it was told of last.
     """
 
     serial: int
@@ -33,6 +37,7 @@ class Slot:
     starting: bool = False
     requests: int = 0
     used: bool = False
+    binding: int = 0
 
     @property
     def idle(self) -> bool:
@@ -66,6 +71,8 @@ class WorkerPool:
     slots: list[Slot] = field(init=False)
     greeting: dict[str, Any] = field(init=False, default_factory=dict)
     closed: bool = field(init=False, default=False)
+    _bind: Request | None = field(init=False, default=None)
+    _binding: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.slots = [Slot(serial) for serial in range(self.size)]
@@ -79,7 +86,7 @@ class WorkerPool:
             if alive < min(count, self.size) and slot.process is None:
                 slot.process = WorkerProcess(self.threads, self.program, self.scratch)
                 slot.requests, slot.used = 0, False
-                slot.starting = True
+                slot.starting, slot.binding = True, self._binding
                 self._send(slot, self.start)
                 alive += 1
 
@@ -89,13 +96,18 @@ class WorkerPool:
         A running worker is sent ``bind`` and starts anew with what it replies, in the same
         process; one that is busy is replaced. New workers are started with ``start``.
         """
-        self.start = start
+        self.start, self._bind = start, bind
+        self._binding += 1
         for slot in self.slots:
-            if slot.request is not None:
+            if slot.idle:
+                self._rebind(slot)
+            elif not slot.starting:
                 self.drop(slot)
-            elif slot.process is not None:
-                slot.starting = True
-                self._send(slot, bind)
+
+    def _rebind(self, slot: Slot) -> None:
+        assert self._bind is not None
+        slot.starting, slot.binding = True, self._binding
+        self._send(slot, self._bind)
 
     def submit(self, slot: Slot, request: Request) -> None:
         """Send a request to an idle worker."""
@@ -128,7 +140,10 @@ class WorkerPool:
             if reply is None:
                 continue
             slot.starting, slot.request = False, None
-            if starting:
+            if starting and slot.binding != self._binding:
+                if slot.process is not None:
+                    self._rebind(slot)
+            elif starting:
                 self._check_start(slot, reply)
             else:
                 ended.append((slot, reply))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from tvm.ir import IRModule
 
+from schedlang import workloads
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import Target
@@ -24,6 +26,7 @@ from schedlang.targets.rpc import launch as rpc_launch
 from schedlang.targets.rpc import scheduler as rpc_scheduler
 from schedlang.targets.rpc.launch import Service, start_server, start_tracker
 from schedlang.targets.rpc.measurer import RPC
+from schedlang.testing.measurers import MeasurerContract
 from schedlang.tuning import tune
 from schedlang.tvm import rpc as tvm_rpc
 from schedlang.workloads import from_prim_func
@@ -88,6 +91,18 @@ def strict(workload: Workload, tracker: Service, servers: list[Service]) -> Iter
         timing=QUICK,
     ) as measurer:
         yield measurer
+
+
+@pytest.fixture(scope="module")
+def for_contract(workload: Workload, tracker: Service, servers: list[Service]) -> Iterator[RPC]:
+    with RPC(workload, ONE_CORE, tracker=tracker.address, key=KEY, timing=QUICK) as measurer:
+        yield measurer
+
+
+class TestContract(MeasurerContract):
+    @pytest.fixture
+    def measurer(self, for_contract: RPC) -> RPC:
+        return for_contract
 
 
 def measured(measurer: RPC, *modules: IRModule) -> dict[int, Measurement]:
@@ -344,6 +359,33 @@ def test_an_abandoned_iteration_leaves_nothing_behind(strict: RPC, good: IRModul
         slot.request is None for slot in strict._scheduler.pool.slots
     )
     assert all(m.ok for m in measured(strict, good, good).values())
+
+
+def test_running_workers_go_over_to_another_workload(strict: RPC, good: IRModule) -> None:
+    workload, other = strict.workload, workloads.matmul(16, 24, 8)
+    assert all(m.verified for m in measured(strict, good, good).values())
+    before = workers(strict)
+    strict.bind(other)
+    assert strict.best_so_far is None
+    found = measured(strict, other.mod, other.mod)
+    assert all(m.verified for m in found.values()), found
+    strict.bind(workload)
+    found = measured(strict, good, matmul_variant(WRONG))
+    assert found[0].verified and found[1].status is Status.WRONG_RESULT
+    assert before and workers(strict) == before
+
+
+def test_at_the_deadline_what_runs_is_dropped(strict: RPC, good: IRModule) -> None:
+    strict.deadline = time.monotonic() + 0.5
+    try:
+        found = list(strict.measure([Candidate(number, good) for number in range(200)]))
+        assert len(found) < 200
+        assert not strict._scheduler.jobs
+        assert list(strict.measure([Candidate(0, good)])) == []
+    finally:
+        strict.deadline = math.inf
+    assert not list(Path(strict._folder.name).glob("candidate*"))
+    assert measured(strict, good)[0].ok
 
 
 def test_building_while_candidates_run(

@@ -42,14 +42,9 @@ ARGUMENTS = {
 HEAD = """\
 # Instructions
 
-<<<<<<< HEAD
 `docs/generate_reference.py` writes this file from the declarations in
 `schedlang/language/primitives/` and `modules/`; do not edit it. [language.md](../language.md)
 explains how instructions are used.
-=======
-Written by `docs/generate_reference.py` from the declarations in `schedlang/language/primitives/`
-and `modules/`; do not edit. [language.md](../language.md) says how instructions are used.
->>>>>>> main
 
 Methods are called as `sch.split(...)`, instructions in Python as `vectorize_inner(sch, ...)`. *In
 TVM* is the corresponding method of TVM's `s_tir.Schedule`. Where there is none, a trace exported to

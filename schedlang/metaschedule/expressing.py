@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.database import Record
 from schedlang.errors import SchedlangError, TraceFormatError
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.metaschedule.lookup import origin_free
 from schedlang.tvm import errors, program
 from schedlang.tvm import metaschedule as tvm_metaschedule

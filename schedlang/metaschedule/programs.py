@@ -7,7 +7,7 @@ import time
 from schedlang.database import Database, Record
 from schedlang.errors import DatabaseError
 from schedlang.formats.python import comment
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.workload import Workload
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from schedlang.errors import SchedlangError, TraceFormatError, WorkloadError
 from schedlang.formats.document import parse, short
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.metaschedule.lines import Line
 from schedlang.metaschedule.reading import UnknownInstruction, read_trace
 from schedlang.tvm import errors, program

@@ -16,8 +16,7 @@ from tvm import te, tirx
 
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.language.rewriting import MATH_FUNCTIONS, blocks_with_calls
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
 from schedlang.modules.cpu.vector_math import replace_math_calls, vector_math, vectorize_math
 from schedlang.modules.shared.compute_location import random_compute_location

@@ -23,7 +23,7 @@ from schedlang.search.models.cost_model import (
     throughputs,
 )
 from schedlang.search.models.gradient_boosting import GradientBoosting
-from schedlang.tvm.analysis.features import COLUMNS
+from schedlang.tvm.analysis.statement_features import COLUMNS
 
 MakeModel = Callable[[int], CostModel]
 MODELS = {"gradient boosting": GradientBoosting, "random": RandomModel}

@@ -10,7 +10,7 @@ from typing import Any
 from _contest import BATCH, Draw
 
 import schedlang as sl
-from schedlang.search.prior import PATIENCE
+from schedlang.search.prior import GIVE_UP_AFTER
 from schedlang.tvm.program import structural_key
 
 _MOST_TRIALS = 2**31 - 1
@@ -40,11 +40,11 @@ def draw_from_metaschedule(workload: sl.Workload, target: sl.Target, seed: int) 
 
 
 def _distinct_programs(context: Any) -> Iterator[Any]:
-    """New programs until ``PATIENCE`` draws in a row gave none, as ``schedlang.search.Random``."""
+    """Yield new programs until ``GIVE_UP_AFTER`` draws in a row gave none, as ``Random`` does."""
     context.pre_tuning(max_trials=_MOST_TRIALS, num_trials_per_iter=BATCH)
     seen: set[str] = set()
     barren = 0
-    while barren < PATIENCE:
+    while barren < GIVE_UP_AFTER:
         drawn = context.search_strategy.generate_measure_candidates()
         barren += BATCH - len(drawn)  # draws that its post-processors refused too often
         for candidate in drawn:

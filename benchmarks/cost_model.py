@@ -30,10 +30,10 @@ from _measured import measured_programs
 import schedlang as sl
 from schedlang.distributions.base import Decision
 from schedlang.search.evolutionary.ranking import pairwise_accuracy, recall_at
+from schedlang.search.models.booster import train_booster
 from schedlang.search.models.cost_model import CostModel, Example, RandomModel, Scores, throughputs
 from schedlang.search.models.decision_model import DecisionModel, site_values
 from schedlang.search.models.gradient_boosting import LEAST_WEIGHT, ROUNDS, GradientBoosting
-from schedlang.search.models.lightgbm_trees import grow_trees
 from schedlang.tvm.analysis.features import statement_features
 
 WORKLOADS = ("GMM", "C2D", "SFM", "T2D")
@@ -125,7 +125,7 @@ class Incremental:
             return (2 * weight * error)[program], (2 * weight * counts)[program]
 
         rows = np.concatenate([example.features for example in examples])
-        self._forests.append(grow_trees(rows, ROUNDS, self._settings, derivatives))
+        self._forests.append(train_booster(rows, ROUNDS, self._settings, derivatives))
 
     def _scores(self, examples: Sequence[Example]) -> Scores:
         counts = [len(example.features) for example in examples]

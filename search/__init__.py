@@ -1,5 +1,6 @@
 """Searches: strategies that ask for traces and are told their measurements."""
 
+from schedlang.search.base import ProposingStrategy, StrategyBase
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.evolutionary import Evolutionary
 from schedlang.search.explore_exploit import SETTINGS, ExploreExploit
@@ -8,11 +9,13 @@ from schedlang.search.models.cost_model import CostModel, CostModelError, Exampl
 from schedlang.search.models.decision_model import DecisionModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.models.pretraining import pretrain
-from schedlang.search.proposals import Ledger, Told
+from schedlang.search.proposals import Proposals, Told
 from schedlang.search.random import Random
 from schedlang.search.registry import SEARCHES, MakeStrategy, make_search
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.search.tree.tree_search import TreeSearch
+
+Ledger = Proposals  # the earlier name of Proposals
 
 __all__ = [
     "SEARCHES",
@@ -30,10 +33,13 @@ __all__ = [
     "MakeStrategy",
     "Outcome",
     "Proposal",
+    "Proposals",
+    "ProposingStrategy",
     "Random",
     "RandomModel",
     "Rejection",
     "Strategy",
+    "StrategyBase",
     "Told",
     "TreeSearch",
     "make_search",

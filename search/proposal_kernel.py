@@ -1,7 +1,7 @@
 """The proposals of Metropolis-Hastings: which sites of a trace to change, and to what.
 
-Most steps change one draw, some two or three; now and then one choice is changed, which leads to
-another sketch. What a draw may become is its distribution's own business (``propose``).
+Most mutations change one draw, some two or three; a few change one choice, which leads to another
+sketch. The distribution of a draw says what it may become (``propose``).
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from typing import Any
 from schedlang.distributions import Distribution
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
+from schedlang.search.settings import require
 from schedlang.spaces.mutation import by_site, log_ratio, same_draw
 
-# How likely a step changes one draw, two, or three.
-SITES_A_STEP = (0.7, 0.2, 0.1)
+# Probabilities that a mutation of draws changes one of them, two, or three.
+DRAWS_CHANGED = (0.7, 0.2, 0.1)
 
 
 @dataclass(frozen=True)
-class Step:
+class Mutation:
     """What to change in a trace.
 
     Attributes
     ----------
     wanted: new decisions, or the number of the new option, by site.
-    ratios: log q(old|new) - log q(new|old) of each alone.
-    jump: it changes a choice: the space's program has to run again.
+    ratios: log q(old|new) - log q(new|old) of each site alone.
+    jump: whether it changes a choice, so that the space's program has to run again.
     """
 
     wanted: Mapping[str, Any]
@@ -39,21 +40,20 @@ class Step:
     jump: bool
 
 
-class Kernel:
-    """Draws steps, and knows how likely the way back is.
+class ProposalKernel:
+    """Draws mutations, and computes how likely the way back is.
 
     Parameters
     ----------
-    jump: probability that a step changes a choice, where there are both choices and draws.
+    jump: probability that a mutation changes a choice, where there are both choices and draws.
     """
 
     def __init__(self, jump: float = 0.1) -> None:
-        if not 0 < jump < 1:
-            raise ValueError(f"jump={jump}; give a probability between 0 and 1")
+        require(0 < jump < 1, "jump", jump, "a probability between 0 and 1")
         self._jump = jump
 
-    def pick(self, trace: Trace, rng: random.Random) -> Step | None:
-        """A step from a trace; None for a trace without anything to change."""
+    def pick(self, trace: Trace, rng: random.Random) -> Mutation | None:
+        """Draw a mutation of a trace; ``None`` for a trace without anything to change."""
         draws, choices = movable(trace)
         if not draws and not choices:
             return None
@@ -61,7 +61,7 @@ class Kernel:
         if jump:
             sites = [choices[rng.randrange(len(choices))]]
         else:
-            weights = SITES_A_STEP[: len(draws)]
+            weights = DRAWS_CHANGED[: len(draws)]
             [count] = rng.choices(range(1, len(weights) + 1), weights)
             sites = rng.sample(draws, count)
         wanted: dict[str, Any] = {}
@@ -71,22 +71,24 @@ class Kernel:
             proposed, ratio = instruction.distribution.propose(instruction.decision, rng)
             wanted[instruction.site] = proposed
             ratios[instruction.site] = ratio
-        return Step(wanted, ratios, jump)
+        return Mutation(wanted, ratios, jump)
 
-    def log_ratio(self, old: Trace, new: Trace, step: Step) -> float:
-        """log q(old|new) - log q(new|old) for ``new``, made of ``old`` by ``revise`` and a step."""
-        there, back = self._log_selection(old, step), self._log_selection(new, step)
-        return back - there + log_ratio(old, new, step.ratios)
+    def log_ratio(self, old: Trace, new: Trace, mutation: Mutation) -> float:
+        """Return log q(old|new) - log q(new|old), for ``new`` made by ``revise`` of ``old``."""
+        there, back = self._log_selection(old, mutation), self._log_selection(new, mutation)
+        return back - there + log_ratio(old, new, mutation.ratios)
 
-    def way_back(self, old: Trace, new: Trace, step: Step, rng: random.Random) -> Mapping[str, Any]:
-        """What a step from ``new`` back to ``old`` wants.
+    def way_back(
+        self, old: Trace, new: Trace, mutation: Mutation, rng: random.Random
+    ) -> Mapping[str, Any]:
+        """Return what a mutation from ``new`` back to ``old`` wants.
 
-        Where the distribution changed it makes no difference what a step wants; a step from ``new``
-        would want something that is proposed there.
+        Where the distribution of a site changed, what a mutation wants there makes no difference:
+        something that is proposed there stands for it.
         """
         before, after = by_site(old), by_site(new)
         wanted: dict[str, Any] = {}
-        for site in step.wanted:
+        for site in mutation.wanted:
             there = after.get(site)
             if there is None or same_draw(before[site], there):
                 wanted[site] = before[site].decision
@@ -95,17 +97,17 @@ class Kernel:
                 wanted[site], _ = there.distribution.propose(there.decision, rng)
         return wanted
 
-    def _log_selection(self, trace: Trace, step: Step) -> float:
-        """log of the probability that the sites of a step are picked in a trace."""
+    def _log_selection(self, trace: Trace, mutation: Mutation) -> float:
+        """Log of the probability that the sites of a mutation are picked in a trace."""
         draws, choices = movable(trace)
         jump = 0.0 if not choices else 1.0 if not draws else self._jump
-        places = choices if step.jump else draws
-        if not set(step.wanted) <= {instruction.site for instruction in places}:
+        places = choices if mutation.jump else draws
+        if not set(mutation.wanted) <= {instruction.site for instruction in places}:
             return -math.inf
-        if step.jump:
+        if mutation.jump:
             return math.log(jump / len(choices))
-        weights = SITES_A_STEP[: len(draws)]
-        count = len(step.wanted)
+        weights = DRAWS_CHANGED[: len(draws)]
+        count = len(mutation.wanted)
         if count > len(weights):
             return -math.inf
         share = weights[count - 1] / sum(weights)

@@ -1,18 +1,16 @@
-"""What every search has to keep: which programs it proposed, and what it was told of them."""
+"""The proposals of a search: which programs it proposed, and what it was told of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import InstructionError, InvalidTrace
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
 from schedlang.search.state import dump_measurement, load_measurement
 from schedlang.search.strategy import Outcome, Proposal, Rejection
-from schedlang.tvm.program import structural_key
 from schedlang.workloads.workload import Workload
 
 
@@ -26,15 +24,16 @@ class Told:
 
     @property
     def latency(self) -> float | None:
-        """Median latency in seconds; None when it failed."""
+        """Median latency in seconds; ``None`` if it failed."""
         return self.measurement.latency if self.measurement.ok else None
 
 
-class Ledger:
+class Proposals:
     """Gives proposals their ids, proposes no program twice, and matches outcomes by id.
 
     Attributes
     ----------
+    workload: the program before scheduling.
     rejections: what was refused, in order.
     told: every proposal that was measured, in the order in which its outcome was told.
     """
@@ -44,32 +43,18 @@ class Ledger:
         self.rejections: list[Rejection] = []
         self.told: list[Told] = []
         self._pending: dict[int, Trace] = {}
-        self._seen: dict[str, int] = {}
+        self._ids: dict[str, int] = {}
         self._next_id = 0
 
-    def admit(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
-        """A proposal of this program; None, and a rejection, if it was proposed before.
+    # -- proposing -------------------------------------------------------------------------------
 
-        ``program_key`` is its structural key, where the caller has computed it already.
-        """
-        key = program_key or structural_key(schedule.mod)
-        if key in self._seen:
-            message = f"the same program as proposal {self._seen[key]}"
-            self.rejections.append(Rejection("duplicate", "", message))
+    def attempt(self, make: Callable[[], Schedule | None]) -> Schedule | None:
+        """Return what ``make`` returns; its InvalidTrace or InstructionError is refused."""
+        try:
+            return make()
+        except (InvalidTrace, InstructionError) as error:
+            self.refuse(error)
             return None
-        proposal = Proposal(self._next_id, schedule, key)
-        self._next_id += 1
-        self._seen[key] = proposal.id
-        self._pending[proposal.id] = proposal.trace
-        return proposal
-
-    def knows(self, key: str) -> bool:
-        """Whether the program with this structural key was proposed."""
-        return key in self._seen
-
-    def id_of(self, key: str) -> int | None:
-        """Which proposal has this structural key."""
-        return self._seen.get(key)
 
     def refuse(self, error: InvalidTrace | InstructionError) -> None:
         """Note a trace that could not become a program."""
@@ -80,8 +65,46 @@ class Ledger:
             where = "/".join(filter(None, (error.module, error.instruction)))
             self.rejections.append(Rejection("instruction", where, message))
 
+    def admit(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
+        """Propose a program; ``None``, and a rejection, if it was proposed before.
+
+        ``program_key`` is its structural key, where the caller has computed it already.
+        """
+        proposal = Proposal(self._next_id, schedule, program_key)
+        known = self._ids.setdefault(proposal.program_key, proposal.id)
+        if known != proposal.id:
+            self.rejections.append(
+                Rejection("duplicate", "", f"the same program as proposal {known}")
+            )
+            return None
+        self._next_id += 1
+        self._pending[proposal.id] = proposal.trace
+        return proposal
+
+    def id_of(self, program_key: str) -> int | None:
+        """Return the id of the proposal with this structural key, or ``None``."""
+        return self._ids.get(program_key)
+
+    @property
+    def count(self) -> int:
+        """How many programs were proposed."""
+        return self._next_id
+
+    # -- outcomes --------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> Mapping[int, Trace]:
+        """Proposals whose outcome was not told yet, by id."""
+        return self._pending
+
+    @property
+    def best(self) -> Told | None:
+        """The fastest proposal so far, the earliest of equals; ``None`` before one works."""
+        working = (one for one in self.told if one.measurement.ok)
+        return min(working, key=lambda one: (one.measurement.latency, one.id), default=None)
+
     def settle(self, outcomes: Sequence[Outcome]) -> list[Told]:
-        """Match outcomes with what is pending; sorted by id, as they come in any order.
+        """Match outcomes with what is pending; return them sorted by id.
 
         ValueError for an id that is not pending, or comes twice; nothing is settled then.
         """
@@ -98,21 +121,13 @@ class Ledger:
         self.told += told
         return told
 
-    @property
-    def pending(self) -> Mapping[int, Trace]:
-        """Proposals whose outcome was not told yet, by id."""
-        return self._pending
-
-    @property
-    def proposed(self) -> int:
-        """How many programs were proposed."""
-        return self._next_id
+    # -- the state -------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
-        """Everything in it as JSON values."""
+        """Return everything in it as JSON values."""
         return {
             "next_id": self._next_id,
-            "seen": self._seen,
+            "ids": self._ids,
             "pending": {str(number): trace.to_json() for number, trace in self._pending.items()},
             "told": [
                 [one.id, one.trace.to_json(), dump_measurement(one.measurement)]
@@ -122,9 +137,9 @@ class Ledger:
         }
 
     def load(self, stored: Mapping[str, Any]) -> None:
-        """Continue with what ``save`` gave."""
+        """Continue with what ``save`` returned."""
         self._next_id = int(stored["next_id"])
-        self._seen = {str(key): int(number) for key, number in stored["seen"].items()}
+        self._ids = {str(key): int(number) for key, number in stored["ids"].items()}
         self._pending = {
             int(number): Trace.from_json(text, self.workload)
             for number, text in stored["pending"].items()

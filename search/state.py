@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Measurement, Status
 
-VERSION = 1
+VERSION = 2
 
 T = TypeVar("T")
 
 
 def dump_state(name: str, state: Mapping[str, Any]) -> str:
-    """The state of the search called ``name`` as one line of JSON."""
+    """Write the state of the search called ``name`` as one line of JSON."""
     return json.dumps({"search": name, "version": VERSION, **state}, separators=(",", ":"))
 
 

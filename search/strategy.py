@@ -5,16 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from schedlang.errors import SchedlangError
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
+from schedlang.search.models.cost_model import CostModel
 from schedlang.tvm.program import structural_key
-
-if TYPE_CHECKING:
-    from schedlang.search.models.cost_model import CostModel
 
 
 @dataclass(frozen=True)
@@ -36,13 +32,13 @@ class Proposal:
 
     @property
     def trace(self) -> Trace:
-        """The trace behind it."""
+        """How the program is made."""
         return self.schedule.trace
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a proposal, matched by id: failures are told too."""
+    """The measurement of a proposal, matched by the proposal's id; failures are told too."""
 
     id: int
     measurement: Measurement
@@ -54,7 +50,7 @@ class Rejection:
 
     Attributes
     ----------
-    reason: a short word to count by: ``decision``, ``instruction``, ``duplicate``.
+    reason: a word to count by: ``decision``, ``instruction`` or ``duplicate``.
     where: the site, or the module and instruction, that caused it.
     message: one line.
     """
@@ -69,15 +65,15 @@ class Strategy(ABC):
 
     Outcomes come in any order and in any number at a time, while other proposals are pending.
     The same seed and the same outcomes give the same proposals in every process.
-    ``schedlang.testing.strategy`` has the contract as a test suite. :class:`Ledger` keeps what
-    every search has to keep.
+    ``schedlang.testing.strategy`` has the contract as a test suite. ``ProposingStrategy`` does what
+    is the same in every search: a class that derives from it says only what to propose.
     """
 
     name: str
 
     @abstractmethod
     def ask(self, n: int) -> list[Proposal]:
-        """Up to ``n`` new proposals, with ids that grow from one to the next.
+        """Return at most ``n`` new proposals, with ids that grow from one to the next.
 
         Fewer, or none, when the strategy has no more to propose or waits for pending outcomes.
         """
@@ -86,20 +82,20 @@ class Strategy(ABC):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         """Learn from outcomes of earlier proposals, each told once.
 
-        ValueError for an id that is not pending; nothing is learned from that call then.
+        ValueError for an id that is not pending; then nothing is learned from that call.
         """
 
     def suggest(self, traces: Sequence[Trace]) -> None:  # noqa: B027 - not every search can
-        """Before the first ``ask``: what was fast on this program or on one like it.
+        """Start from traces that were fast on this program or on a similar one.
 
-        A search may start from there; by default it starts where it always does. A trace that does
-        not apply is refused like any other draw.
+        Called before the first ``ask``. By default they are ignored. A trace that does not apply is
+        refused like any other draw.
         """
 
     @property
     @abstractmethod
     def finished(self) -> str | None:
-        """Why there is nothing left to propose, in one line, or None while there is."""
+        """Why there is nothing left to propose, in one line; ``None`` while there is something."""
 
     @property
     @abstractmethod
@@ -107,9 +103,9 @@ class Strategy(ABC):
         """What was drawn but could not be proposed, in order."""
 
     def save(self) -> str:
-        """The whole state as JSON text, pending proposals and generators included.
+        """Return the whole state as JSON text, pending proposals and generators included.
 
-        SchedlangError where a search does not offer it.
+        SchedlangError if the search does not offer it.
         """
         raise SchedlangError(f"the search {self.name!r} cannot save its state")
 
@@ -117,28 +113,29 @@ class Strategy(ABC):
         """Continue where ``save`` was called: the same outcomes then give the same proposals.
 
         For a fresh strategy that was made with the same arguments. SchedlangError for a state that
-        is not one of this search, or where a search does not offer it.
+        is not one of this search, or if the search does not offer it.
         """
         raise SchedlangError(f"the search {self.name!r} cannot load a state")
 
     @property
     def cost_model(self) -> CostModel | None:
-        """A model that may be taught before the first ``ask``; None where there is none."""
+        """A model that may be taught before the first ``ask``; ``None`` if there is none."""
         return None
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """What tells it from another search of the same name, where ``tune`` chose that: numbers
-        and text. A run is continued only by a search with the same settings.
+        """Numbers and text that tell it from another search of the same name.
+
+        A run is continued only by a search with the same settings.
         """
         return {}
 
     @property
     def report(self) -> str:
-        """What to show of it while it runs: a few words on one line, or nothing."""
+        """A few words on its progress, on one line, or nothing."""
         return ""
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Wall time of the parts of ``ask`` and ``tell`` that are worth knowing, by their names."""
+        """Wall time of the main parts of ``ask`` and ``tell``, by name."""
         return {}

@@ -6,52 +6,51 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
-from schedlang.search.coordinate_descent.line_searches import Lines
+from schedlang.language.schedule import Schedule, Trace
+from schedlang.search.base import StrategyBase
+from schedlang.search.coordinate_descent.line_searches import LineSearches
 from schedlang.search.coordinate_descent.starting_points import StartingPoints
-from schedlang.search.coordinate_descent.step_model import Expectations
-from schedlang.search.prior import PATIENCE, nothing_new
-from schedlang.search.proposals import Ledger
-from schedlang.search.state import dump_state, load_state
-from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
+from schedlang.search.coordinate_descent.step_model import StepModel
+from schedlang.search.proposals import Told
+from schedlang.search.settings import require
+from schedlang.search.strategy import Proposal
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
 _LEAST_PENDING = 4
 
 
-class CoordinateDescent(Strategy):
+class CoordinateDescent(StrategyBase):
     """Goes from a point to a neighbour that is surely faster, until there is none (Droplet Search).
 
     The coordinates of a trace are its draws and its choices; ``Distribution.neighbours`` gives the
-    steps. A line search goes on as soon as a faster point is known, while others are pending: the
-    outcomes that come late may still take it further. Several lines run at once, and the next
-    proposal is always the one of which the lowest latency is expected, by what the step last did
-    and by a model of the decisions (``Expectations``): so the best line goes first, and the others
-    fill the batch (the open wish of the paper's 4.5). Equal programs are measured once, and a line
-    that comes to where another one was ends.
+    steps. A line search goes on as soon as it knows a faster point, while other outcomes are
+    pending; those may still take it further. Several line searches run at once, and the next
+    proposal is always the move with the lowest predicted latency, by what the step last did and by
+    a model of the decisions (``StepModel``). So the best line search goes first, and the others
+    fill the batch (the open wish of the paper's 4.5). Equal programs are measured once. A line
+    search stops when it reaches a point that another one has visited.
 
-    The first line starts at the origin of the space's distributions, the next ones at draws from
-    the prior. Those that follow when lines end start near the fastest programs, several decisions
-    away, where a model of the decisions expects most (``Kicks``); one in ten at a draw.
+    The first line search starts at the origin of the space's distributions, the next ones at draws
+    from the prior. When one ends, the next one starts near the fastest programs, several decisions
+    away, where the model of the decisions predicts most (``Perturbation``); one in ten at a draw.
 
     Parameters
     ----------
     space, workload: what to search.
     seed: of the draws.
     start: traces to start at instead of the origin and the draws, measured first if they were not.
-        What follows them starts near the fastest.
-    lines: so many are open at once.
-    pending: so many outcomes are waited for at most, as each of them may turn a line: ``ask`` gives
-        fewer than it was asked for. More keep a larger machine busy, and need more trials. None is
-        a quarter of what is asked for, but 4 at least.
-    restarts: so many lines start in place of those that ended; None keeps starting them. A start
-        that fails is replaced, and does not count.
+        Later line searches start near the fastest.
+    lines: number of line searches open at the same time.
+    pending: maximum number of unmeasured proposals; ``ask`` returns fewer when it is reached, since
+        each outcome may turn a line search. More keep a larger machine busy, but cost more trials.
+        ``None`` is a quarter of what is asked for, but at least 4.
+    restarts: number of line searches that start in place of those that ended; ``None`` sets no
+        limit. A start that fails is replaced, and does not count.
     significance: level of the t-test that a neighbour is faster (Droplet Search, 3.3).
-    most_loss: a step of which more than this is expected (logarithm of the latency after it over
-        the one before) is left out, while lines may still start elsewhere and the model of
-        decisions has learned enough.
+    most_loss: skip steps whose predicted slowdown (log ratio of the latencies after and before)
+        exceeds this, once the model of the decisions has learned enough, and while line searches
+        may still start elsewhere.
 
     ValueError for numbers out of range.
     """
@@ -71,89 +70,82 @@ class CoordinateDescent(Strategy):
         significance: float = 0.05,
         most_loss: float = 0.2,
     ) -> None:
-        if (
-            lines < 1
-            or (pending is not None and pending < 1)
-            or (restarts or 0) < 0
-            or not 0 < significance < 1
-        ):
-            raise ValueError(
-                f"lines={lines}, pending={pending}, restarts={restarts}, significance="
-                f"{significance}: give 1 or more lines and pending proposals, 0 or more restarts, "
-                "and a significance between 0 and 1"
-            )
-        if not most_loss >= 0:
-            raise ValueError(f"most_loss={most_loss}: give 0 or more; math.inf leaves none out")
+        require(lines >= 1, "lines", lines, "1 or more")
+        require(pending is None or pending >= 1, "pending", pending, "1 or more, or None")
+        require(restarts is None or restarts >= 0, "restarts", restarts, "0 or more, or None")
+        require(0 < significance < 1, "significance", significance, "a number between 0 and 1")
+        require(most_loss >= 0, "most_loss", most_loss, "0 or more; math.inf skips no step")
+        super().__init__(space, workload, seed)
         given = [start] if isinstance(start, Trace) else start
-        self._ledger = Ledger(workload)
-        self._expect = Expectations(self._ledger, seed)
-        self._lines = Lines(space, self._ledger, self._expect, significance)
+        self._step_model = StepModel(self.proposals, seed)
+        self._line_searches = LineSearches(space, self.proposals, self._step_model, significance)
         draws = lines - 1 if given is None else 0
-        self._starts = StartingPoints(space, self._ledger, self._expect, seed, given, draws)
+        self._starts = StartingPoints(
+            space, self.proposals, self._step_model, self.rng, given, draws
+        )
         self._most_lines = lines
         self._most_pending = pending
         self._most_loss = most_loss
         self._starts_left = math.inf if restarts is None else restarts
         self._starts_left += lines if given is None else len(given)
-        self._barren = 0
 
     # -- the contract ----------------------------------------------------------------------------
 
     def ask(self, n: int) -> list[Proposal]:
-        proposals: list[Proposal] = []
+        made: list[Proposal] = []
         most = self._most_pending or max(n // 4, _LEAST_PENDING)
-        room = min(n, most - self._lines.pending)
-        while len(proposals) < room and self.finished is None:
+        room = min(n, most - self._line_searches.pending)
+        while len(made) < room and self.finished is None:
             starts = self._may_start
-            proposal = self._start_line() if starts else self._lines.extend(self._most_expected)
+            proposal = self._start() if starts else self._line_searches.extend(self._allowed_loss)
             if proposal is not None:
-                proposals.append(proposal)
+                made.append(proposal)
             elif not starts and not self._may_start:
                 break
-        return proposals
+        return made
 
-    def tell(self, outcomes: Sequence[Outcome]) -> None:
-        self._starts_left += self._lines.tell(self._ledger.settle(outcomes))
+    def learn(self, told: Sequence[Told]) -> None:
+        self._starts_left += self._line_searches.tell(told)
 
     @property
     def finished(self) -> str | None:
-        if self._lines or self._may_start:
+        if self._line_searches or self._may_start:
             return None
-        converged = self._lines.converged
+        converged = self._line_searches.converged
         if not converged:
-            return nothing_new(self._barren, self._ledger)
-        lines = "1 line" if converged == 1 else f"{converged} lines"
-        measured = len(self._lines.measured)
-        return f"{lines} converged; best {self._lines.best:.4g} s after {measured} measurements"
-
-    @property
-    def rejections(self) -> Sequence[Rejection]:
-        return self._ledger.rejections
+            return self.exhausted
+        measured = len(self._line_searches.measured)
+        return (
+            f"{converged} line search{'' if converged == 1 else 'es'} converged; "
+            f"best {self._line_searches.best:.4g} s after {measured} measurements"
+        )
 
     @property
     def report(self) -> str:
-        return f"{len(self._lines)} lines descend, {self._lines.converged} converged"
+        """How many line searches there are."""
+        searches = self._line_searches
+        return f"{len(searches)} line searches open, {searches.converged} converged"
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        return {"model": self._expect.seconds}
+        return {"model": self._step_model.seconds}
 
     def suggest(self, traces: Sequence[Trace]) -> None:
-        """Start the first lines there."""
+        """Start the first line searches there."""
         self.start_at(traces)
 
     # -- what another search explored ------------------------------------------------------------
 
     def adopt(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
-        """Propose a program that another search made; None if it was proposed before.
+        """Propose a program that another search made; ``None`` if it was proposed before.
 
-        Its outcome is told here, as that of any proposal. No line measures it again.
+        Its outcome is told here, as that of any proposal. No line search measures it again.
         ``program_key`` is its structural key, where the caller has computed it already.
         """
-        return self._ledger.admit(schedule, program_key)
+        return self.proposals.admit(schedule, program_key)
 
     def start_at(self, traces: Sequence[Trace]) -> None:
-        """Start lines here before any other."""
+        """Start line searches here before any other."""
         self._starts.put_first(traces)
         self._starts_left += len(traces)
 
@@ -161,52 +153,44 @@ class CoordinateDescent(Strategy):
 
     @property
     def _has_starts(self) -> bool:
-        """Whether lines may start yet, now or when others end."""
-        return self._starts_left > 0 and self._barren < PATIENCE
+        """Whether more line searches may start, now or when others end."""
+        return self._starts_left > 0 and self.failed_draws < self.give_up_after
 
     @property
     def _may_start(self) -> bool:
-        return self._has_starts and len(self._lines) < self._most_lines
+        return self._has_starts and len(self._line_searches) < self._most_lines
 
     @property
-    def _most_expected(self) -> float:
-        """What may be expected of a move at most: without other starts, none is hopeless."""
-        choosy = self._has_starts and self._expect.learn()
+    def _allowed_loss(self) -> float:
+        """Predicted slowdown above which a move is skipped; without other starts, none is."""
+        choosy = self._has_starts and self._step_model.learn()
         return self._most_loss if choosy else math.inf
 
-    def _start_line(self) -> Proposal | None:
-        """Open a line; a proposal if its start is not measured."""
-        schedule = self._starts.next()
-        started, proposal = (False, None) if schedule is None else self._lines.open(schedule)
+    def _start(self) -> Proposal | None:
+        """Start a line search; return a proposal if the point where it starts is not measured."""
+        program = self._starts.next()
+        started, proposal = (False, None) if program is None else self._line_searches.open(program)
         if started:
-            self._barren = 0
+            self.failed_draws = 0
             self._starts_left -= 1
         else:
-            self._barren += 1
+            self.failed_draws += 1
         return proposal
 
     # -- the state -------------------------------------------------------------------------------
 
-    def save(self) -> str:
+    def state(self) -> Mapping[str, Any]:
         left = self._starts_left
-        state = {
-            "ledger": self._ledger.save(),
+        return {
             "starts": self._starts.save(),
             "starts_left": None if math.isinf(left) else int(left),
-            "barren": self._barren,
-            "lines": self._lines.save(),
-            "expectations": self._expect.save(),
+            "line_searches": self._line_searches.save(),
+            "step_model": self._step_model.save(),
         }
-        return dump_state(self.name, state)
 
-    def load(self, state: str) -> None:
-        def read(stored: Any) -> None:
-            self._ledger.load(stored["ledger"])
-            self._starts.load(stored["starts"])
-            left = stored["starts_left"]
-            self._starts_left = math.inf if left is None else int(left)
-            self._barren = int(stored["barren"])
-            self._lines.load(stored["lines"])
-            self._expect.load(stored["expectations"])
-
-        load_state(self.name, state, read)
+    def restore(self, stored: Any) -> None:
+        self._starts.load(stored["starts"])
+        left = stored["starts_left"]
+        self._starts_left = math.inf if left is None else int(left)
+        self._line_searches.load(stored["line_searches"])
+        self._step_model.load(stored["step_model"])

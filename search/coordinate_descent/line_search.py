@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement
 from schedlang.search.coordinate_descent.neighbourhood import (
     Move,
@@ -18,7 +18,7 @@ from schedlang.search.coordinate_descent.neighbourhood import (
     steps_onward,
 )
 from schedlang.search.coordinate_descent.significance import surely_faster
-from schedlang.search.coordinate_descent.step_model import Expectations, Gains
+from schedlang.search.coordinate_descent.step_model import Gains, StepModel
 from schedlang.workloads.workload import Workload
 
 # The gain that stands for a step to a program that failed.
@@ -26,13 +26,15 @@ _FAILED = math.log(100)
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A proposal, by its id, whose outcome a line waits for.
+class AwaitedPoint:
+    """A proposal whose outcome a line search waits for.
 
     Attributes
     ----------
-    trace: the line's own way to the program.
+    id: of the proposal.
+    trace: how the line search came to the program.
     base: id of the point that ``move`` started from.
+    move: the steps taken from there.
     """
 
     id: int
@@ -42,58 +44,61 @@ class Watched:
 
 
 @dataclass
-class Line:
-    """Where a line search is.
+class LineSearch:
+    """A line search: the point where it is, and what it waits for.
 
     Attributes
     ----------
     id, trace: of the fastest point so far, where it is.
     back: the step that would undo the last one.
-    tried: moves from here that were proposed, lead to known programs, or to none.
-    watched: what it waits for, by id; of points before this one too.
+    tried: moves from here that were made: proposed, known already, or not applicable.
+    awaited: proposals that it waits for, by id, also of earlier points.
     """
 
     id: int
     trace: Trace
     back: Step | None = None
     tried: dict[Move, None] = field(default_factory=dict)
-    watched: dict[int, Watched] = field(default_factory=dict)
+    awaited: dict[int, AwaitedPoint] = field(default_factory=dict)
 
-    def offer(self, expect: Expectations, most: float = math.inf) -> tuple[Move, float] | None:
-        """The move to try next and what is expected of it; None when all were tried.
+    def offer(
+        self, step_model: StepModel, most_loss: float = math.inf
+    ) -> tuple[Move, float] | None:
+        """Return the move to try next and its predicted gain; ``None`` when all were tried.
 
-        First come all steps together that are expected to gain, if more is expected of that than of
-        one of them, then the steps one by one, the best first. While outcomes of those are pending,
-        speculation comes last; when they are known, and none is faster, the line is through. Moves
-        of which more than ``most`` is expected are left out.
+        First comes the move that takes all promising steps together, if it promises more than each
+        of them; then the steps one by one, the most promising first. While their outcomes are
+        pending, speculation comes last. When they are known and none is faster, the line search has
+        converged. Moves whose predicted slowdown (log ratio) exceeds ``most_loss`` are skipped.
         """
         return next(
             (
                 (move, gain)
-                for move, gain in self._moves(expect)
-                if move not in self.tried and gain <= most
+                for move, gain in self._moves(step_model)
+                if move not in self.tried and gain <= most_loss
             ),
             None,
         )
 
-    def _moves(self, expect: Expectations) -> Iterator[tuple[Move, float]]:
-        expected = expect.of_steps(self.trace)
+    def _moves(self, step_model: StepModel) -> Iterator[tuple[Move, float]]:
+        expected = step_model.of_steps(self.trace)
         steps = sorted(expected, key=lambda step: expected[step])
-        together = _one_a_site([step for step in steps if expected[step] < expect.threshold])
+        together = _one_a_site([step for step in steps if expected[step] < step_model.threshold])
         if len(together) > 1 and together not in self.tried:
-            gain = expect.of_all(self.trace, together)
+            gain = step_model.of_all(self.trace, together)
             if gain < expected[steps[0]]:
                 yield together, gain
         for step in steps:
             yield (step,), expected[step]
-        if not any(one.base == self.id and len(one.move) == 1 for one in self.watched.values()):
+        if not any(one.base == self.id and len(one.move) == 1 for one in self.awaited.values()):
             return
         for ahead, move in self._speculate(steps):
             yield move, expected[ahead] + sum(expected.get(s, 0.0) for s in move if s != ahead)
 
     def _speculate(self, steps: Sequence[Step]) -> Iterator[tuple[Step, Move]]:
-        """Differential speculation (3.4): the next point in the direction of the last step, and
-        moves to its neighbours.
+        """Speculate (differential speculation, 3.4).
+
+        Moves to the next point in the direction of the last step, and to its neighbours.
         """
         if self.back is None:
             return
@@ -110,13 +115,13 @@ class Line:
 
     def learn(
         self, measured: Mapping[int, Measurement], level: float, gains: Gains
-    ) -> Watched | None:
-        """Take in the outcomes it waited for; the fastest of those that are surely faster."""
-        found: list[Watched] = []
-        for one in list(self.watched.values()):
+    ) -> AwaitedPoint | None:
+        """Take in the outcomes that it waited for; return the fastest that is surely faster."""
+        found: list[AwaitedPoint] = []
+        for one in list(self.awaited.values()):
             if one.id not in measured:
                 continue
-            del self.watched[one.id]
+            del self.awaited[one.id]
             after = measured[one.id]
             if len(one.move) == 1:
                 gains[one.move[0]] = _gain(measured[one.base], after, level)
@@ -124,8 +129,8 @@ class Line:
                 found.append(one)
         return min(found, key=lambda one: (measured[one.id].latency, one.id), default=None)
 
-    def go(self, there: Watched, gains: Gains) -> None:
-        """Search on from a point that was found; what it waits for it goes on waiting for."""
+    def go(self, there: AwaitedPoint, gains: Gains) -> None:
+        """Go on from a point that was found; what it waits for stays awaited."""
         backward: list[Step] = []
         for step in there.move:
             before = decision_at(self.trace, step.site)
@@ -137,36 +142,36 @@ class Line:
         self.tried = {}
 
     def save(self) -> dict[str, Any]:
-        """Everything in it as JSON values."""
+        """Return everything in it as JSON values."""
         return {
             "id": self.id,
             "trace": self.trace.to_json(),
             "back": dump_move(() if self.back is None else (self.back,)),
             "tried": [dump_move(move) for move in self.tried],
-            "watched": [
+            "awaited": [
                 [one.id, one.trace.to_json(), one.base, dump_move(one.move)]
-                for one in self.watched.values()
+                for one in self.awaited.values()
             ],
         }
 
     @staticmethod
-    def load(stored: Mapping[str, Any], workload: Workload) -> Line:
-        """The line that ``save`` gave."""
-        watched = [
-            Watched(int(id), Trace.from_json(trace, workload), int(base), load_move(move))
-            for id, trace, base, move in stored["watched"]
+    def load(stored: Mapping[str, Any], workload: Workload) -> LineSearch:
+        """Make the line search that ``save`` returned."""
+        awaited = [
+            AwaitedPoint(int(id), Trace.from_json(trace, workload), int(base), load_move(move))
+            for id, trace, base, move in stored["awaited"]
         ]
-        return Line(
+        return LineSearch(
             int(stored["id"]),
             Trace.from_json(stored["trace"], workload),
             next(iter(load_move(stored["back"])), None),
             dict.fromkeys(load_move(move) for move in stored["tried"]),
-            {one.id: one for one in watched},
+            {one.id: one for one in awaited},
         )
 
 
 def _one_a_site(steps: list[Step]) -> Move:
-    """The first step of each site."""
+    """Take the first step of each site."""
     first: dict[str, Step] = {}
     for step in steps:
         first.setdefault(step.site, step)
@@ -174,7 +179,7 @@ def _one_a_site(steps: list[Step]) -> Move:
 
 
 def _gain(before: Measurement, after: Measurement, level: float) -> float:
-    """A loss counts as it was measured, a gain only where it is significant."""
+    """Logarithm of the latency after over that before; a gain counts only if it is significant."""
     if not after.ok:
         return _FAILED
     gain = math.log(after.latency / before.latency)

@@ -10,8 +10,7 @@ from schedlang.distributions import Distribution
 from schedlang.distributions.base import Decision
 from schedlang.instructions.choices import plain_decision
 from schedlang.instructions.instruction import Instruction
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.spaces.mutation import revise
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
@@ -26,16 +25,16 @@ class Step:
 
 
 Move = tuple[Step, ...]
-"""Steps at different sites, taken together; none of them is the trace itself."""
+"""Steps at different sites, taken together; the empty move is the trace itself."""
 
 
 def origin(space: Space, workload: Workload) -> Schedule:
-    """The program with every draw and choice at its origin; InstructionError if it is none."""
+    """Make the program with every draw and choice at its origin; InstructionError if it fails."""
     return revise(Trace((), workload), {}, None, space=space)
 
 
 def steps_from(trace: Trace) -> list[Step]:
-    """All steps of a trace in program order, as ``Distribution.neighbours`` orders them."""
+    """List all steps of a trace in program order, as ``Distribution.neighbours`` orders them."""
     return [
         Step(instruction.site, decision)
         for instruction, distribution in _coordinates(trace)
@@ -44,7 +43,7 @@ def steps_from(trace: Trace) -> list[Step]:
 
 
 def decision_at(trace: Trace, site: str) -> Decision | None:
-    """What a trace decided, or chose, at a site; None if it does not have it."""
+    """Return what a trace decided, or chose, at a site; ``None`` if it lacks the site."""
     for instruction, _ in _coordinates(trace):
         if instruction.site == site:
             decision: Decision = instruction.decision
@@ -53,10 +52,10 @@ def decision_at(trace: Trace, site: str) -> Decision | None:
 
 
 def steps_onward(trace: Trace, site: str, before: Decision, here: Decision) -> list[Step]:
-    """The steps from ``here`` that lead on in the direction from ``before`` to it.
+    """List the steps from ``here`` that go on in the direction from ``before`` to it.
 
-    All numbers of a decision must go on changing in the same direction. None where the trace has
-    no such site, or draws there from what does not permit ``here``.
+    All numbers of a decision must go on changing in the same direction. Empty if the trace lacks
+    the site, or if its distribution there does not permit ``here``.
     """
     for instruction, distribution in _coordinates(trace):
         if instruction.site == site and distribution.permits(here):
@@ -67,11 +66,11 @@ def steps_onward(trace: Trace, site: str, before: Decision, here: Decision) -> l
 
 
 def take(space: Space, trace: Trace, move: Move) -> Schedule:
-    """The program that ``move`` leads to.
+    """Make the program that ``move`` leads to.
 
-    The recorded instructions are replayed. Another option of a choice is another program: the
-    space's program then runs again. Later draws whose distributions changed take their nearest
-    decisions. Raises ``InvalidTrace`` or ``InstructionError`` if an instruction does not apply.
+    The recorded instructions are replayed. If the move changes a choice, the space's program runs
+    again. Later draws whose distributions changed take the nearest decisions. Raises
+    ``InvalidTrace`` or ``InstructionError`` if an instruction does not apply.
     """
     wanted = {step.site: step.decision for step in move}
     chooses = any(site in wanted for site in trace.choices)
@@ -79,12 +78,12 @@ def take(space: Space, trace: Trace, move: Move) -> Schedule:
 
 
 def dump_move(move: Move) -> list[list[Any]]:
-    """A move as JSON values."""
+    """Write a move as JSON values."""
     return [[step.site, step.decision] for step in move]
 
 
 def load_move(stored: Iterable[Any]) -> Move:
-    """The move that ``dump_move`` gave."""
+    """Read a move that ``dump_move`` wrote."""
     return tuple(Step(str(site), plain_decision(decision)) for site, decision in stored)
 
 

@@ -9,23 +9,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
-from schedlang.search.coordinate_descent.step_model import Expectations
+from schedlang.language.schedule import Schedule, Trace
+from schedlang.search.coordinate_descent.step_model import StepModel
 from schedlang.search.models.decision_model import site_values
-from schedlang.search.prior import attempt
+from schedlang.search.program import Program
 from schedlang.search.proposal_kernel import movable
-from schedlang.search.proposals import Ledger, Told
+from schedlang.search.proposals import Proposals, Told
 from schedlang.spaces.mutation import revise
 from schedlang.spaces.space import Space
-from schedlang.tvm.program import structural_key
 
-# A kick proposes something else for 1 to 3 draws, and now and then for a choice besides.
+# A perturbation changes 1 to 3 draws, and with this probability a choice as well.
 _MOST_DRAWS = 3
 _CHOICE = 0.15
-# It starts at one of so many of the fastest programs,
+# Number of the fastest programs that are perturbed.
 _FASTEST = 3
-# is the one of so many that the model ranks first, and after so many that are not new it gives up.
+# Perturbations that the model compares, and how many of the best are tried until one is new.
 _COMPARED = 96
 _TRIED = 8
 
@@ -34,7 +32,9 @@ _Identity = frozenset[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
-class _Kick:
+class _Perturbed:
+    """A trace and what to change in it; ``values`` are the decisions by site after that."""
+
     trace: Trace
     wanted: dict[str, Any]
     seed: int
@@ -42,48 +42,49 @@ class _Kick:
     values: dict[str, Any] = field(repr=False)
 
 
-class Kicks:
-    """Perturbs the fastest programs that a ledger was told of.
+class Perturbation:
+    """Perturbs the fastest programs that were measured.
 
-    What local search found is left by changing some decisions at once, too many for a descent to
-    come straight back, too few to lose what is good: better starts than fresh draws (Lourenco,
-    Martin and Stuetzle, Iterated Local Search, 2003). A model of the decisions, which learns from
-    all outcomes, picks the most promising of many such changes before any program is built.
+    It changes several decisions at once: too many for a descent to come straight back, too few to
+    lose what is good. Such starts are better than fresh draws (Lourenco, Martin and Stuetzle,
+    Iterated Local Search, 2003). A model of the decisions, which learns from all outcomes, picks
+    the most promising of many perturbations before any program is built.
     """
 
-    def __init__(self, space: Space, ledger: Ledger, expect: Expectations) -> None:
+    def __init__(self, space: Space, proposals: Proposals, step_model: StepModel) -> None:
         self._space = space
-        self._ledger = ledger
-        self._expect = expect
+        self._proposals = proposals
+        self._step_model = step_model
         self._known: set[_Identity] = set()
         self._noted = 0
 
-    def next(self, rng: random.Random) -> Schedule | None:
-        """A program that was not proposed; None where nothing was fast yet, or none was found."""
+    def next(self, rng: random.Random) -> Program | None:
+        """Make a program that was not proposed; ``None`` if none works yet, or none is found."""
         fastest = heapq.nsmallest(
             _FASTEST,
-            (one for one in self._ledger.told if one.measurement.ok),
+            (one for one in self._proposals.told if one.measurement.ok),
             key=lambda one: (one.measurement.latency, one.id),
         )
         if not fastest:
             return None
         self._note_known()
-        for kick in self._ranked(self._draw(fastest, rng)):
-            schedule = attempt(partial(self._apply, kick), self._ledger)
-            if schedule is not None and not self._ledger.knows(structural_key(schedule.mod)):
-                return schedule
+        for perturbed in self._ranked(self._draw(fastest, rng)):
+            schedule = self._proposals.attempt(partial(self._apply, perturbed))
+            program = None if schedule is None else Program(schedule)
+            if program is not None and self._proposals.id_of(program.key) is None:
+                return program
         return None
 
     def _note_known(self) -> None:
-        told = self._ledger.told
+        told = self._proposals.told
         traces = [one.trace for one in told[self._noted :]]
         self._noted = len(told)
-        traces += self._ledger.pending.values()
+        traces += self._proposals.pending.values()
         self._known.update(_identity(site_values(trace)) for trace in traces)
 
-    def _draw(self, fastest: list[Told], rng: random.Random) -> list[_Kick]:
-        """Different ones that want what was not proposed yet."""
-        kicks: dict[_Identity, _Kick] = {}
+    def _draw(self, fastest: list[Told], rng: random.Random) -> list[_Perturbed]:
+        """Draw different perturbations that lead to decisions not proposed yet."""
+        drawn: dict[_Identity, _Perturbed] = {}
         places = [(one.trace, *movable(one.trace), site_values(one.trace)) for one in fastest]
         for number in range(_COMPARED):
             trace, draws, choices, values = places[number % len(places)]
@@ -98,21 +99,22 @@ class Kicks:
                     instruction.decision, rng
                 )
             seed = rng.getrandbits(63)
-            kick = _Kick(trace, wanted, seed, jump, {**values, **wanted})
-            kicks.setdefault(_identity(kick.values), kick)
-        return [kick for key, kick in kicks.items() if key not in self._known]
+            perturbed = _Perturbed(trace, wanted, seed, jump, {**values, **wanted})
+            drawn.setdefault(_identity(perturbed.values), perturbed)
+        return [perturbed for key, perturbed in drawn.items() if key not in self._known]
 
-    def _ranked(self, kicks: list[_Kick]) -> Iterator[_Kick]:
-        """The most promising first, while they are few; as drawn before the model knows enough."""
-        order = list(range(len(kicks)))
-        if self._expect.learn():
-            scores = self._expect.scores([kick.values for kick in kicks])
+    def _ranked(self, drawn: list[_Perturbed]) -> Iterator[_Perturbed]:
+        """Yield the most promising first; in the order drawn before the model can predict."""
+        order = list(range(len(drawn)))
+        if self._step_model.learn():
+            scores = self._step_model.scores([perturbed.values for perturbed in drawn])
             order.sort(key=lambda k: (-scores[k], k))
-        return (kicks[k] for k in order[:_TRIED])
+        return (drawn[k] for k in order[:_TRIED])
 
-    def _apply(self, kick: _Kick) -> Schedule:
-        space = self._space if kick.jump else None
-        return revise(kick.trace, kick.wanted, random.Random(kick.seed), space=space)
+    def _apply(self, perturbed: _Perturbed) -> Schedule:
+        space = self._space if perturbed.jump else None
+        rng = random.Random(perturbed.seed)
+        return revise(perturbed.trace, perturbed.wanted, rng, space=space)
 
 
 def _identity(values: Mapping[str, Any]) -> _Identity:

@@ -10,9 +10,9 @@ from schedlang.measurement import Measurement
 
 
 def surely_faster(one: Measurement, other: Measurement, level: float) -> bool:
-    """Whether ``one`` is faster than ``other`` at this level of significance.
+    """Return whether ``one`` is faster than ``other`` at this level of significance.
 
-    What failed is slower than all that did not. Samples are compared as in Droplet Search, 3.3.
+    A failure is slower than anything that works. Samples are compared as in Droplet Search, 3.3.
     """
     if not one.ok or not other.ok:
         return one.ok
@@ -20,11 +20,11 @@ def surely_faster(one: Measurement, other: Measurement, level: float) -> bool:
 
 
 def p_value(one: Sequence[float], other: Sequence[float]) -> float:
-    """The probability of means that differ like these if ``one`` were no lower than ``other``.
+    """Compute the p-value of a one-sided t-test that the mean of ``one`` is below ``other``'s.
 
-    Of a one-sided t-test: Welch's, as a program that was given up early has fewer samples; with a
-    single sample on one side Student's, which takes the variance of the other. Where nothing is
-    known of the variance, or there is none, a lower mean is certain: 0, else 1.
+    Welch's test, because a program that was given up early has fewer samples. With a single sample
+    on one side, Student's test with the variance of the other side. Without any variance the
+    p-value is 0 if the mean of ``one`` is lower, else 1.
     """
     difference = statistics.fmean(one) - statistics.fmean(other)
     squared, freedom = _squared_error(one, other)
@@ -36,7 +36,7 @@ def p_value(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _squared_error(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
-    """Of the difference of the means, with its degrees of freedom; 0 where it is not known."""
+    """Squared error of the difference of the means, and its degrees of freedom; 0 if unknown."""
     few, many = sorted((one, other), key=len)
     if len(many) < 2:
         return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""What steps are expected to do: what they last did, and what a model of the decisions says."""
+"""Predicting what steps do, from what they last did and from a model of the decisions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.coordinate_descent.neighbourhood import (
     Move,
     Step,
@@ -16,54 +16,52 @@ from schedlang.search.coordinate_descent.neighbourhood import (
 )
 from schedlang.search.models.cost_model import energy
 from schedlang.search.models.decision_model import DecisionModel, site_values
-from schedlang.search.proposals import Ledger
+from schedlang.search.proposals import Proposals
 
 Gains = dict[Step, float]
-"""What each step last did: the logarithm of the latency after it over the one before."""
+"""Measured gain of each step: log(latency after it / latency before it), the last time."""
 
-# The model is asked once it has learned from so many outcomes; then it learns again whenever there
-# are a 32nd more.
+# Outcomes before the model first learns; it learns again whenever there are a 32nd more.
 _ENOUGH = 24
 _MORE = 32
-# What a step once did counts as so much at most (a ratio's logarithm): a failure may be chance.
+# Maximum gain (log ratio) that a measured step counts with: a failure may be chance.
 _MOST_GAIN = 0.5
-# It predicts a little for every step; what it predicts below this (a ratio's logarithm) is nothing.
+# The model predicts a little for every step; gains (log ratios) smaller than this count as none.
 _NOTHING = 0.01
 
 
-class Expectations:
-    """Predicts the logarithm of the latency after a step over the one before it.
+class StepModel:
+    """Predicts the gain of steps: log(latency after / latency before), negative if it is faster.
 
-    Every step is expected to do what it last did, anywhere; of one that was never taken nothing is
-    known, and nothing is expected. Once there are outcomes enough a model of the decisions, which
-    learns from all of them, knows more: its word counts for steps that were never taken, and for
-    the others the mean of both.
+    A step is predicted to do what it last did, wherever that was, and nothing if it was never
+    taken. Once there are enough outcomes, a model of the decisions learns from all of them. From
+    then on a step that was never taken is predicted by the model, any other by the mean of both.
 
     Parameters
     ----------
-    ledger: whose outcomes are learned.
+    proposals: whose outcomes are learned.
     seed: of the model.
 
     Attributes
     ----------
-    gains: what each step last did.
+    gains: measured gain of each step, the last time.
     seconds: wall time spent in the model.
     """
 
-    def __init__(self, ledger: Ledger, seed: int) -> None:
+    def __init__(self, proposals: Proposals, seed: int) -> None:
         self.gains: Gains = {}
         self.seconds = 0.0
-        self._ledger = ledger
+        self._proposals = proposals
         self._model = DecisionModel(seed)
         self._learned = 0
         self._due = _ENOUGH
         self._cache: dict[Trace, dict[Step, float]] = {}
 
     def learn(self) -> bool:
-        """Teach the model what was told since, where that is due; whether it knows enough."""
-        told = self._ledger.told
+        """Train the model if that is due; return whether it has learned enough to predict."""
+        told = self._proposals.told
         learned = self._learned
-        # What it has learned depends only on how many were told, however they came.
+        # What it learns depends on how many outcomes were told, not on how many at a time.
         while len(told) >= self._due:
             learned = self._due
             self._due += max(1, self._due // _MORE)
@@ -77,14 +75,14 @@ class Expectations:
         return self._model.trained
 
     def scores(self, candidates: Sequence[Mapping[str, Any]]) -> list[float]:
-        """The model's scores of decisions by site, higher is faster."""
+        """Score decisions by site with the model, higher is faster."""
         started = time.perf_counter()
         found = [float(score) for score in self._model.predict(candidates)]
         self.seconds += time.perf_counter() - started
         return found
 
     def of_steps(self, trace: Trace) -> dict[Step, float]:
-        """All steps of a trace, in program order, with what is expected of them.
+        """Predict all steps of a trace, in program order.
 
         Computed once between two calls of ``forget``.
         """
@@ -104,7 +102,7 @@ class Expectations:
         }
 
     def of_all(self, trace: Trace, move: Move) -> float:
-        """What is expected of steps taken together; the model's word alone, once there is one."""
+        """Predict steps taken together: by the model alone, once it has learned enough."""
         if self.learn():
             return self._predict(trace, [move])[0]
         expected = self.of_steps(trace)
@@ -112,19 +110,19 @@ class Expectations:
 
     @property
     def threshold(self) -> float:
-        """A step of which less is expected is expected to gain."""
+        """Gain below which a step is promising."""
         return -_NOTHING if self.learn() else 0.0
 
     def forget(self) -> None:
-        """Expect anew: the gains changed, or more was told."""
+        """Forget predictions, because gains changed or more was told."""
         self._cache.clear()
 
     def save(self) -> list[Any]:
-        """The gains as JSON values; the model learns again from the ledger."""
+        """Return the gains as JSON values; the model learns again from the proposals."""
         return [[dump_move((step,)), gain] for step, gain in self.gains.items()]
 
     def load(self, stored: Iterable[Any]) -> None:
-        """Continue with what ``save`` gave; the ledger is loaded before."""
+        """Continue with what ``save`` returned; the proposals are loaded before."""
         self.gains = {}
         for move, gain in stored:
             (step,) = load_move(move)

@@ -13,26 +13,27 @@ from typing import Any
 
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.kinds import Choice
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.proposal_kernel import movable
 
-Sketch = tuple[tuple[str, str, Any], ...]
+SketchKey = tuple[tuple[str, str, Any], ...]
+"""Kind, site and option taken of each instruction: what the members of a sketch share."""
 
 
 @dataclass(frozen=True)
 class Child:
-    """A trace, and the decisions by site that it takes over from another one."""
+    """A trace, and the decisions by site that it takes from another one."""
 
     parent: Trace
     taken: Mapping[str, Any]
 
 
 def cross(one: Trace, other: Trace, rng: random.Random) -> Child | None:
-    """``one`` with some of the blocks of ``other``; None where there is nothing to cross.
+    """Take some of the blocks of ``other`` into ``one``; ``None`` if there is nothing to cross.
 
-    Needs two traces of one sketch that differ in the decisions about two blocks at least.
+    Needs two traces of one sketch that differ in the decisions about at least two blocks.
     """
-    if sketch_of(one) != sketch_of(other):
+    if sketch_key(one) != sketch_key(other):
         return None
     theirs = other.decisions
     ours = one.decisions
@@ -47,8 +48,8 @@ def cross(one: Trace, other: Trace, rng: random.Random) -> Child | None:
     return Child(one, {site: theirs[site] for sites in taken for site in sites})
 
 
-def sketch_of(trace: Trace) -> Sketch:
-    """What the members of a sketch share: kinds of instructions, sites and choices taken."""
+def sketch_key(trace: Trace) -> SketchKey:
+    """Return what tells the sketch of a trace from others."""
     return tuple(
         (i.kind.name, i.site, i.decision if isinstance(i.kind, Choice) else None)
         for i in trace.instructions
@@ -56,10 +57,10 @@ def sketch_of(trace: Trace) -> Sketch:
 
 
 def draws_by_block(trace: Trace) -> dict[int, list[str]]:
-    """Sites of draws by the block that they are about.
+    """Group the sites of draws by the block that they are about.
 
     A draw is about the block that its arguments come from; a cache of a block, and the loops around
-    it, belong to it. What is about no block is kept together.
+    it, belong to that block. Draws about no block form one group.
     """
     owner: dict[int, int] = {}
     groups: dict[int, list[str]] = {}

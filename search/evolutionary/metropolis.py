@@ -4,10 +4,10 @@ The target is P(tau | e0), proportional to exp(-f(tau) / T) P(tau): ``f`` is the
 of the space, and T the temperature, 1 in the paper's equation. The acceptance holds all three
 parts: energy, prior and proposal ratio.
 
-Building a program to know its energy takes milliseconds. Where a cheaper energy is known, it
-screens: a step that it refuses is a step refused, and one that it lets pass is accepted by the true
-energy with a corrected probability, so that the chain's distribution stays the same (delayed
-acceptance: Christen and Fox 2005, section 2).
+Building a program to know its energy takes milliseconds. A cheaper energy, where there is one,
+screens the mutations: what it refuses is refused, and the true energy accepts the others with a
+corrected probability, so that the chain's distribution stays the same (delayed acceptance: Christen
+and Fox 2005, section 2).
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from schedlang.language.trace import Trace
-from schedlang.search.proposal_kernel import Kernel, Step
+from schedlang.language.schedule import Trace
+from schedlang.search.proposal_kernel import Mutation, ProposalKernel
 
 Values = Mapping[str, Any]
 Screen = Callable[[Sequence[Values]], Sequence[float]]
-Move = tuple[Trace, Step, int]
+Transition = tuple[Trace, Mutation, int]
+"""Where a chain stands, how it wants to go on, and a seed for what has to be drawn on the way."""
 
 
 class State(Protocol):
@@ -50,9 +51,9 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A step that passed the screen, with the logarithm of the probability that it does."""
+    """A mutation that passed the screen, with the log of the probability that it does."""
 
-    step: Step
+    mutation: Mutation
     log_pass: float
 
 
@@ -61,20 +62,20 @@ class Chains(Generic[S]):
 
     Parameters
     ----------
-    kernel: draws the steps.
-    build: makes the state behind each (trace, step, seed); None where that is no valid trace.
+    kernel: draws the mutations.
+    build: makes the state of each (trace, mutation, seed); ``None`` for a trace that is not valid.
     energies: f of states.
     rng: everything random is drawn from it, the seeds of ``build`` too.
-    screen: a cheap energy of decisions alone; without one every step is built.
-    attempts: steps that one sweep draws for a chain while the screen refuses them. With 1 the
-        chain's distribution is the target's; more leave out some of the time that it rests, which
-        is what a search for the best wants.
+    screen: a cheap energy of decisions alone; without one, every mutation is built.
+    attempts: mutations that one sweep draws for a chain while the screen refuses them. With 1 the
+        chain has the target's distribution. More of them shorten the time that a chain rests, which
+        suits a search for the best.
     """
 
     def __init__(
         self,
-        kernel: Kernel,
-        build: Callable[[Sequence[Move]], Sequence[S | None]],
+        kernel: ProposalKernel,
+        build: Callable[[Sequence[Transition]], Sequence[S | None]],
         energies: Callable[[Sequence[S]], Sequence[float]],
         rng: random.Random,
         *,
@@ -89,15 +90,15 @@ class Chains(Generic[S]):
         self._attempts = attempts if screen is not None else 1
 
     def sweep(self, states: Sequence[S], temperature: float) -> list[S]:
-        """One step of every chain (with a screen: up to ``attempts``) at a temperature."""
+        """Move every chain one step (with a screen: up to ``attempts``) at a temperature."""
         attempts = self._pick(states, temperature)
         moving = [number for number, attempt in enumerate(attempts) if attempt is not None]
-        moves: list[Move] = []
+        transitions: list[Transition] = []
         for number in moving:
             attempt = attempts[number]
             assert attempt is not None
-            moves.append((states[number].trace, attempt.step, self._rng.getrandbits(63)))
-        reached = self._build(moves)
+            transitions.append((states[number].trace, attempt.mutation, self._rng.getrandbits(63)))
+        reached = self._build(transitions)
         result = list(states)
         arrived = [
             (number, attempts[number], state)
@@ -114,7 +115,7 @@ class Chains(Generic[S]):
             log_alpha = (
                 (old - new) / temperature
                 + (state.log_prior - states[number].log_prior)
-                + self._kernel.log_ratio(states[number].trace, state.trace, attempt.step)
+                + self._kernel.log_ratio(states[number].trace, state.trace, attempt.mutation)
                 + (back - attempt.log_pass)
             )
             if self._accepts(log_alpha):
@@ -122,25 +123,25 @@ class Chains(Generic[S]):
         return result
 
     def _pick(self, states: Sequence[S], temperature: float) -> list[_Attempt | None]:
-        """For each chain the first of its steps that the screen lets pass."""
+        """Return for each chain the first of its mutations that the screen lets pass."""
         picked = [
             [self._kernel.pick(state.trace, self._rng) for _ in range(self._attempts)]
             for state in states
         ]
         if self._screen is None:
-            return [None if step is None else _Attempt(step, 0.0) for [step] in picked]
+            return [None if mutation is None else _Attempt(mutation, 0.0) for [mutation] in picked]
         rows: list[Values] = [state.values for state in states]
-        for state, steps in zip(states, picked, strict=True):
-            rows += [{**state.values, **(step.wanted if step else {})} for step in steps]
+        for state, mutations in zip(states, picked, strict=True):
+            rows += [{**state.values, **(one.wanted if one else {})} for one in mutations]
         cheap = self._screen(rows)
         attempts: list[_Attempt | None] = []
-        for number, steps in enumerate(picked):
+        for number, mutations in enumerate(picked):
             found: _Attempt | None = None
             first = len(states) + number * self._attempts
-            for position, step in enumerate(steps):
+            for position, mutation in enumerate(mutations):
                 log_pass = _log_pass(cheap[number], cheap[first + position], temperature)
-                if step is not None and self._accepts(log_pass):
-                    found = _Attempt(step, log_pass)
+                if mutation is not None and self._accepts(log_pass):
+                    found = _Attempt(mutation, log_pass)
                     break
             attempts.append(found)
         return attempts
@@ -151,14 +152,14 @@ class Chains(Generic[S]):
         arrived: Sequence[tuple[int, _Attempt | None, S]],
         temperature: float,
     ) -> list[float]:
-        """log of the probability that the screen would let each step back pass."""
+        """Log of the probability that the screen would let each way back pass."""
         if self._screen is None or not arrived:
             return [0.0] * len(arrived)
         rows: list[Values] = [state.values for _, _, state in arrived]
         for number, attempt, state in arrived:
             assert attempt is not None
             old = states[number].trace
-            back = self._kernel.way_back(old, state.trace, attempt.step, self._rng)
+            back = self._kernel.way_back(old, state.trace, attempt.mutation, self._rng)
             rows.append({**state.values, **back})
         cheap = self._screen(rows)
         return [

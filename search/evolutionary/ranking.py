@@ -51,6 +51,16 @@ def recall_at(k: int, predicted: ArrayLike, latencies: Sequence[float | None]) -
     return float(np.mean(times[chosen] <= limit))
 
 
+def describe_ranking(predicted: Sequence[float], latencies: Sequence[float | None]) -> str | None:
+    """Say in a few words how well the scores rank the programs; ``None`` if no pair differs."""
+    k = max(1, len(latencies) // 4)
+    accuracy = pairwise_accuracy(predicted, latencies)
+    recall = recall_at(k, predicted, latencies)
+    if accuracy is None or recall is None:
+        return None
+    return f"ranks {accuracy:.0%} of pairs, recall@{k} {recall:.0%}"
+
+
 def _checked(
     predicted: ArrayLike, latencies: Sequence[float | None]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

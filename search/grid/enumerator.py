@@ -11,15 +11,19 @@ from schedlang.distributions import Categorical, Distribution
 from schedlang.distributions.base import Decision
 from schedlang.instructions.rollback import StandingChoices
 
-# Values of a support that are looked at for evenly spaced ones.
+# Evenly spaced values are taken from the first values of a support, at most this many.
 _REACH = 100_000
 
 
 @dataclass
-class Wheel:
-    """One site: its present value, which is number ``position`` of those it takes, and the rest.
+class OpenSite:
+    """A site that the present run has met.
 
-    ``rejoined``: what follows when the choices from here on are rolled back was seen.
+    Attributes
+    ----------
+    value: of the present run; ``position`` is its number among the values of the site.
+    rest: the values that follow.
+    rejoined: whether a run has seen what follows when the choices from here on are rolled back.
     """
 
     value: Decision
@@ -28,21 +32,21 @@ class Wheel:
     rejoined: bool = False
 
 
-class Odometer:
-    """A decider that takes the next sequence of decisions at each run, the last site turning first.
+class Enumerator:
+    """A decider that takes the next sequence of decisions at each run; the last site changes first.
 
-    A site's support may depend on what was decided before it: it is opened when the program meets
-    it. Choices that are rolled back together go on alike, so what follows them is run once.
+    A site's support may depend on earlier decisions, so it is opened when the program meets it.
+    The program goes on alike after choices that are rolled back together, so that part is run once.
 
     Parameters
     ----------
-    points: at most so many values of each draw, evenly spaced in its support; None for all.
+    points: maximum number of values of each draw, evenly spaced in its support; ``None`` takes all.
     """
 
     def __init__(self, points: int | None) -> None:
         self._points = points
-        self._wheels: list[Wheel] = []
-        self._turned = -1
+        self._sites: list[OpenSite] = []
+        self._changed = -1
         self._met = 0
         self._repeated: int | None = None
         self._standing = StandingChoices()
@@ -60,68 +64,68 @@ class Odometer:
         return number
 
     def undone(self, count: int) -> None:
-        """Find out whether what follows was run before."""
+        """Note whether what follows was run before."""
         first = self._standing.roll_back(count)
         if first is None:
             return
-        wheel = self._wheels[first]
-        if wheel.rejoined and first <= self._turned < self._met and self._repeated is None:
+        site = self._sites[first]
+        if site.rejoined and first <= self._changed < self._met and self._repeated is None:
             self._repeated = self._met
-        wheel.rejoined = True
+        site.rejoined = True
 
     def _take(self, distribution: Distribution, points: int | None) -> Decision:
-        if self._met == len(self._wheels):
+        if self._met == len(self._sites):
             values = spaced(distribution, points)
-            at = len(self._wheels)
+            at = len(self._sites)
             position = self._stored[at][0] if at < len(self._stored) else 0
             value = next(islice(values, position, None))
-            self._wheels.append(Wheel(value, values, position))
-        value = self._wheels[self._met].value
+            self._sites.append(OpenSite(value, values, position))
+        value = self._sites[self._met].value
         self._met += 1
         return value
 
     # -- runs ------------------------------------------------------------------------------------
 
-    def turn(self) -> bool:
-        """Go on to the next sequence after a run; False when there is none."""
+    def advance(self) -> bool:
+        """Go on to the next sequence after a run; ``False`` when there is none."""
         if self._repeated is not None:
-            del self._wheels[self._repeated :]
-        while self._wheels:
-            last = self._wheels[-1]
+            del self._sites[self._repeated :]
+        while self._sites:
+            last = self._sites[-1]
             value = next(last.rest, None)
             if value is not None:
                 last.value = value
                 last.position += 1
-                self._begin(len(self._wheels) - 1)
+                self._begin(len(self._sites) - 1)
                 return True
-            self._wheels.pop()
+            self._sites.pop()
         return False
 
-    def _begin(self, turned: int) -> None:
-        self._turned = turned
+    def _begin(self, changed: int) -> None:
+        self._changed = changed
         self._met = 0
         self._repeated = None
         self._standing = StandingChoices()
 
     def save(self) -> list[Any]:
-        """Where each wheel stands before a run, as JSON values."""
-        return [[wheel.position, wheel.rejoined] for wheel in self._wheels]
+        """Return where each site stands before a run, as JSON values."""
+        return [[site.position, site.rejoined] for site in self._sites]
 
     def load(self, stored: Sequence[Any], run: Callable[[], object]) -> None:
-        """Continue with what ``save`` gave; ``run`` runs the program once, to open the wheels."""
+        """Continue with what ``save`` returned; ``run`` runs the program, to open the sites."""
         self._stored = [(int(position), bool(rejoined)) for position, rejoined in stored]
         run()
-        del self._wheels[len(stored) :]
-        for wheel, (_, rejoined) in zip(self._wheels, self._stored, strict=True):
-            wheel.rejoined = rejoined
+        del self._sites[len(stored) :]
+        for site, (_, rejoined) in zip(self._sites, self._stored, strict=True):
+            site.rejoined = rejoined
         self._stored = []
         self._begin(len(stored) - 1)
 
 
 def spaced(distribution: Distribution, points: int | None) -> Iterator[Decision]:
-    """At most ``points`` values of a support, in order, evenly spaced from first to last.
+    """Yield at most ``points`` values of a support, in order, evenly spaced from first to last.
 
-    Of a support with more than 100,000 values, the first 100,000 count. None gives all.
+    Of a support with more than 100,000 values, the first 100,000 count. ``None`` gives all.
     """
     if points is None:
         return iter(distribution.support())

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlang.distributions.base import Decision
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
+from schedlang.search.models.booster import train_booster
 from schedlang.search.models.cost_model import Scores
-from schedlang.search.models.lightgbm_trees import grow_trees
 
 if TYPE_CHECKING:
     import lightgbm
@@ -59,13 +59,13 @@ class DecisionModel:
         self._latencies: list[float | None] = []
         self._columns: dict[str, tuple[int, int]] = {}
         self._width = 0
-        self._trees: lightgbm.Booster | None = None
+        self._booster: lightgbm.Booster | None = None
         self._start = 0.0
 
     @property
     def trained(self) -> bool:
         """Whether its predictions rest on measurements."""
-        return self._trees is not None
+        return self._booster is not None
 
     def update(
         self, candidates: Sequence[Mapping[str, Decision]], latencies: Sequence[float | None]
@@ -101,13 +101,13 @@ class DecisionModel:
             return 2 * weight * (scores + self._start - target), 2 * weight
 
         rows = self._encode(self._candidates)
-        self._trees = grow_trees(rows, self._rounds, self._settings, derivatives)
+        self._booster = train_booster(rows, self._rounds, self._settings, derivatives)
 
     def predict(self, candidates: Sequence[Mapping[str, Decision]]) -> Scores:
         """One score a candidate, (candidates,), higher is faster, as a ``CostModel`` gives it."""
-        if self._trees is None or not candidates:
+        if self._booster is None or not candidates:
             return np.zeros(len(candidates))
-        scores = self._trees.predict(self._encode(candidates), num_threads=1)
+        scores = self._booster.predict(self._encode(candidates), num_threads=1)
         return self._start + np.asarray(scores, dtype=np.float64)
 
     def _encode(self, candidates: Sequence[Mapping[str, Decision]]) -> NDArray[np.float64]:

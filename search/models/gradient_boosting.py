@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schedlang.search.models.booster import read_booster, train_booster, write_booster
 from schedlang.search.models.cost_model import (
     CostModelError,
     Example,
@@ -20,7 +21,6 @@ from schedlang.search.models.cost_model import (
     read_document,
     throughputs,
 )
-from schedlang.search.models.lightgbm_trees import grow_trees, read_trees, write_trees
 from schedlang.tvm.analysis.features import COLUMNS, Features
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class GradientBoosting:
         self._settings = {**_SETTINGS, "seed": seed}
         self._rounds = rounds
         self._examples: list[Example] = []
-        self._trees: lightgbm.Booster | None = None
+        self._booster: lightgbm.Booster | None = None
         self._start = 0.0
         self._present: str | None = None
 
     @property
     def trained(self) -> bool:
-        return self._trees is not None
+        return self._booster is not None
 
     def update(self, examples: Sequence[Example]) -> None:
         """Learn from new examples, besides all those before; until one works nothing is learned."""
@@ -100,7 +100,7 @@ class GradientBoosting:
             error = np.bincount(program, scores, len(target)) - missing
             return (2 * weight * error)[program], hessian
 
-        self._trees = grow_trees(rows, self._rounds, self._settings, derivatives)
+        self._booster = train_booster(rows, self._rounds, self._settings, derivatives)
 
     def _weights(self, target: Scores) -> Scores:
         weights = np.maximum(target, LEAST_WEIGHT)
@@ -112,9 +112,9 @@ class GradientBoosting:
 
     def predict(self, features: Sequence[Features]) -> Scores:
         counts, program, rows = _stacked(features)
-        if self._trees is None:
+        if self._booster is None:
             return np.zeros(len(counts))
-        scores = self._trees.predict(rows, num_threads=1) if len(rows) else np.zeros(0)
+        scores = self._booster.predict(rows, num_threads=1) if len(rows) else np.zeros(0)
         return self._start + np.bincount(program, scores, len(counts)).astype(np.float64)
 
     def save(self) -> str:
@@ -124,7 +124,7 @@ class GradientBoosting:
         return json.dumps(
             {
                 "model": self.name,
-                "trees": None if self._trees is None else write_trees(self._trees),
+                "trees": None if self._booster is None else write_booster(self._booster),
                 "start": self._start,
                 "present": self._present,
                 "statements": counts.tolist(),
@@ -153,7 +153,7 @@ class GradientBoosting:
             present = None if stored["present"] is None else str(stored["present"])
         except (TypeError, ValueError, binascii.Error, zlib.error) as error:
             raise CostModelError(f"the examples of a stored model are broken: {error}") from None
-        self._trees = None if stored["trees"] is None else read_trees(stored["trees"], COLUMNS)
+        self._booster = None if stored["trees"] is None else read_booster(stored["trees"], COLUMNS)
         self._examples, self._start, self._present = examples, start, present
 
 

@@ -1,4 +1,4 @@
-"""One descent of a tree search: answers a program's sites by the tree, and below it by rollout."""
+"""One descent of a tree search: decides sites by the tree, and below the tree by rollout."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ _DRAWS = 20
 
 @dataclass(frozen=True)
 class Rollout:
-    """Draws what the tree does not say.
+    """Decides what the tree does not.
 
     Attributes
     ----------
     rng: of the draws.
-    favourite: decisions of the best program so far, by site.
-    follow: probability that a site takes the favourite's decision, if it is possible there.
-    alone: the tree is asked only where all that is drawn was proposed before.
+    best_values: decisions of the best program so far, by site.
+    follow: probability that a site takes its value in ``best_values``, if that is possible there.
+    alone: whether the rollout decides in the tree as well, except where nothing that it draws is
+        left to propose.
     """
 
     rng: random.Random
-    favourite: Mapping[str, Any]
+    best_values: Mapping[str, Any]
     follow: float
     alone: bool = False
 
     def draw(self, site: str, distribution: Distribution) -> Decision:
-        """The favourite's decision, or one drawn from the prior."""
-        followed = self.rng.random() < self.follow and site in self.favourite
-        if followed and distribution.permits(self.favourite[site]):
-            value: Decision = self.favourite[site]
+        """Take the value of ``best_values``, or draw one from the prior."""
+        followed = self.rng.random() < self.follow and site in self.best_values
+        if followed and distribution.permits(self.best_values[site]):
+            value: Decision = self.best_values[site]
             return value
         drawn: Decision = plain_decision(distribution.sample(self.rng))
         return drawn
 
     def draw_live(self, site: str, distribution: Distribution, node: Node) -> Decision | None:
-        """A value below which something is left to propose; None if no draw gives one."""
+        """Draw a value below which something is left to propose; ``None`` if no draw gives one."""
         for _ in range(_DRAWS):
             value = self.draw(site, distribution)
             child = node.children.get(value)
@@ -55,7 +56,7 @@ class Rollout:
         return None
 
     def draw_new(self, site: str, distribution: Distribution, tried: Mapping[Any, Node]) -> Any:
-        """A value that was not tried; there must be one."""
+        """Draw a value that was not tried; there must be one."""
         for _ in range(_DRAWS):
             value = self.draw(site, distribution)
             if value not in tried:
@@ -63,8 +64,8 @@ class Rollout:
         return next(value for value in distribution.support() if value not in tried)
 
 
-class Walk:
-    """Decides one run of a space's program; the tree learns of it when it is committed.
+class Descent:
+    """A decider of one run of a space's program; ``commit`` enters the run in the tree.
 
     Choices that are rolled back stay in the tree as dead ends, and the program goes on at the
     ``rejoined`` node of the first of them.
@@ -93,7 +94,7 @@ class Walk:
         return number
 
     def undone(self, count: int) -> None:
-        """Go on where all go on whose choices were rolled back here."""
+        """Go on at the node that all runs share whose choices were rolled back here."""
         first = self._standing.roll_back(count)
         if first is not None:
             self._rollbacks.append((first, len(self._taken)))
@@ -133,13 +134,13 @@ class Walk:
     # -- the tree --------------------------------------------------------------------------------
 
     def expect(self, score: float) -> None:
-        """Tell the nodes that it came by, and only those, what a cost model expects of it."""
+        """Tell the nodes that it passed, and only those, what a cost model predicts for it."""
         for node in (*self._visited, self._node):
             if node is not None:
                 node.expect(score)
 
     def commit(self) -> Node:
-        """Add what was taken to the tree, as used up; the node where the run ended."""
+        """Add the run to the tree, as used up; return the node where it ended."""
         node = self._root
         visited: list[Node] = []
         rollbacks = iter([*self._rollbacks, (0, -1)])

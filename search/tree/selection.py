@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from schedlang.search.settings import require
 from schedlang.search.tree.tree import Node
 
 Prior = Literal["none", "distribution", "model"]
@@ -35,16 +36,14 @@ class Selection:
 
     def __post_init__(self) -> None:
         factor, exponent = self.widening
-        if not self.exploration >= 0 or not factor > 0 or not 0 <= exponent <= 1:
-            raise ValueError(
-                f"exploration={self.exploration}, widening={self.widening}: give a weight of 0 or "
-                "more, a factor above 0 and an exponent of 0 to 1"
-            )
-        if self.prior not in get_args(Prior):
-            raise ValueError(f"prior={self.prior!r}: give one of {', '.join(get_args(Prior))}")
+        require(self.exploration >= 0, "exploration", self.exploration, "a weight of 0 or more")
+        require(factor > 0, "widening", self.widening, "a factor above 0")
+        require(0 <= exponent <= 1, "widening", self.widening, "an exponent of 0 to 1")
+        known = get_args(Prior)
+        require(self.prior in known, "prior", self.prior, f"one of {', '.join(known)}")
 
     def way(self, node: Node, best: float) -> Node | None:
-        """The way on from a node; None for a value that was not tried, or where there is no way.
+        """Return the way on from a node; ``None`` for a new value, or if there is no way.
 
         ``best`` is the highest reward in the whole tree.
         """
@@ -60,7 +59,7 @@ class Selection:
         return found
 
     def _weights(self, ways: Sequence[Node]) -> list[float]:
-        """What speaks for each way before its rewards do; an average where nothing is expected."""
+        """Weight each way before its rewards count; the average where nothing is predicted."""
         if self.prior != "model":
             return [way.prior for way in ways]
         known = [way.expected for way in ways if way.expected is not None]
@@ -68,15 +67,15 @@ class Selection:
         return [usual if way.expected is None else way.expected for way in ways]
 
     def allowed(self, visits: int) -> float:
-        """How many children a node may have after so many visits."""
+        """Maximum number of children of a node after ``visits`` visits."""
         factor, exponent = self.widening
         return float(factor * max(visits, 1) ** exponent)
 
     def score(self, way: Node, visits: int, best: float, odds: float) -> float:
-        """What speaks for a way on from a node with so many visits (deplodock part 3).
+        """Score a way on from a node that was visited ``visits`` times (deplodock part 3).
 
-        The best reward seen on it over the best of all, which is in [0, 1], and the bonus.
-        ``odds`` is its weight over that of an average way.
+        The sum of the best reward seen on it over the best of all, in [0, 1], and the bonus.
+        ``odds`` is the weight of the way over that of an average way.
         """
         value = way.best / best if best > 0 else 0.0
         if self.prior != "none":

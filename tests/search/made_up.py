@@ -7,7 +7,7 @@ import random
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome
-from schedlang.search.proposals import Ledger
+from schedlang.search.proposals import Proposals
 
 
 def timed(id: int, latency: float, noise: float = 0.0, samples: int = 5) -> Outcome:
@@ -17,8 +17,8 @@ def timed(id: int, latency: float, noise: float = 0.0, samples: int = 5) -> Outc
     return Outcome(id, Measurement(id, Status.OK, drawn))
 
 
-def enter(ledger: Ledger, schedule: Schedule, latency: float) -> None:
+def enter(proposals: Proposals, schedule: Schedule, latency: float) -> None:
     """Propose a new program and tell its latency."""
-    proposal = ledger.admit(schedule)
+    proposal = proposals.admit(schedule)
     assert proposal is not None
-    ledger.settle([timed(proposal.id, latency)])
+    proposals.settle([timed(proposal.id, latency)])

@@ -49,15 +49,15 @@ class OtherProgram(Random):
 
 class Forgetful(Random):
     def ask(self, n: int) -> list[Proposal]:
-        self._ledger._seen.clear()
-        self._barren = 0
+        self.proposals._ids.clear()
+        self.failed_draws = 0
         return super().ask(n)
 
 
 class WantsAllOutcomes(Random):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         super().tell(outcomes)
-        if pending := self._ledger.pending:
+        if pending := self.proposals.pending:
             raise ValueError(f"{len(pending)} outcomes are missing")
 
 
@@ -140,7 +140,7 @@ class RaisesAtTheEnd(Random):
 class ForgetsRejections(Random):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         super().tell(outcomes)
-        self._ledger.rejections.clear()
+        self.proposals.rejections.clear()
 
 
 class HidesMistakes(Random):
@@ -153,9 +153,9 @@ class HidesMistakes(Random):
 
 class SavesNoGenerator(Random):
     def load(self, state: str) -> None:
-        rng = self._rng.getstate()
+        rng = self.rng.getstate()
         super().load(state)
-        self._rng.setstate(rng)
+        self.rng.setstate(rng)
 
 
 class LoadsAnything(Random):
@@ -167,7 +167,7 @@ class LoadsAnything(Random):
 class LearnsInOrder(Random):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         super().tell(outcomes)
-        self._rng.seed(outcomes[0].id if outcomes else 0)
+        self.rng.seed(outcomes[0].id if outcomes else 0)
 
 
 class ReportsPages(Random):

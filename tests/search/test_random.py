@@ -35,8 +35,8 @@ def test_a_tiny_space_is_drawn_out(workload: Workload) -> None:
     assert reasons.keys() == {"duplicate"} and reasons["duplicate"] >= 200
 
 
-def test_patience_is_how_many_draws_in_a_row_may_give_nothing(workload: Workload) -> None:
-    strategy = Random(TINY, workload, seed=0, patience=3)
+def test_it_gives_up_after_some_draws_in_a_row_without_a_new_program(workload: Workload) -> None:
+    strategy = Random(TINY, workload, seed=0, give_up_after=3)
     finish(strategy)
     assert strategy.finished is not None
     assert strategy.finished.startswith("no new program in 3 draws")
@@ -53,7 +53,7 @@ def test_rejections_name_the_module_and_the_instruction(workload: Workload) -> N
 
 
 def test_without_a_valid_program_it_says_why(workload: Workload) -> None:
-    strategy = Random(HOPELESS, workload, seed=0, patience=20)
+    strategy = Random(HOPELESS, workload, seed=0, give_up_after=20)
     assert strategy.ask(4) == []
     assert len(strategy.rejections) == 20
     last = strategy.rejections[-1]

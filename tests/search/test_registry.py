@@ -76,8 +76,8 @@ def test_an_unknown_name_is_told_with_the_known_ones(workload: Workload) -> None
 
 
 @pytest.mark.parametrize("make", [Random, Evolutionary])
-def test_a_search_without_patience_is_refused(
+def test_a_search_that_gives_up_at_once_is_refused(
     make: type[Random] | type[Evolutionary], workload: Workload
 ) -> None:
-    with pytest.raises(ValueError, match="patience=0"):
-        make(ORDINARY, workload, 0, patience=0)
+    with pytest.raises(ValueError, match="give_up_after=0"):
+        make(ORDINARY, workload, 0, give_up_after=0)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Proposal
 from schedlang.search.coordinate_descent import CoordinateDescent
@@ -92,7 +92,9 @@ def test_it_reaches_the_optimum_of_each_analytic_model(cost: Cost, workload: Wor
     assert tiles_of(proposals)[0] == (1, 1)
     assert min(tiles_of(proposals), key=lambda tile: cost(*tile)) == optimum(cost)
     assert len(proposals) < len(SIDES) ** 2 / 2
-    assert strategy.finished is not None and strategy.finished.startswith("1 line converged; best ")
+    assert strategy.finished is not None and strategy.finished.startswith(
+        "1 line search converged; best "
+    )
     assert strategy.finished.endswith(f" s after {len(proposals)} measurements")
 
 
@@ -246,7 +248,7 @@ def test_it_speculates_only_while_it_waits(workload: Workload) -> None:
         best = (56, 51)
         strategy.tell([timed(p.id, 1.0 if tiles_of([p]) == [best] else 2.0) for p in asked])
     assert strategy.ask(8) == []
-    assert strategy.finished == "1 line converged; best 1 s after 8 measurements"
+    assert strategy.finished == "1 line search converged; best 1 s after 8 measurements"
 
 
 def test_the_number_of_pending_proposals_is_limited(workload: Workload) -> None:
@@ -275,7 +277,7 @@ def test_a_difference_that_is_not_significant_is_no_reason_to_move(workload: Wor
             drawn = samples.get(tiles_of([p])[0], (2.0, 2.1, 1.9))
             strategy.tell([Outcome(p.id, Measurement(p.id, Status.OK, drawn))])
     assert len(proposals) == 5
-    assert strategy.finished == "1 line converged; best 0.99 s after 5 measurements"
+    assert strategy.finished == "1 line search converged; best 0.99 s after 5 measurements"
 
 
 def test_failed_neighbours_and_few_samples_are_no_obstacle(workload: Workload) -> None:
@@ -312,8 +314,10 @@ def test_restarts_are_new_lines_from_the_prior(workload: Workload) -> None:
 
     strategy = CoordinateDescent(TILES, workload, lines=1, restarts=3)
     descend(strategy, flat)
-    assert strategy.finished is not None and strategy.finished.startswith("4 lines converged")
-    assert "converged" in strategy.report
+    assert strategy.finished is not None and strategy.finished.startswith(
+        "4 line searches converged"
+    )
+    assert strategy.report == "0 line searches open, 4 converged"
 
 
 def test_without_a_limit_of_restarts_it_ends_with_the_space(workload: Workload) -> None:

@@ -11,9 +11,9 @@ from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
-from schedlang.search.coordinate_descent.perturbation import Kicks
-from schedlang.search.coordinate_descent.step_model import Expectations
-from schedlang.search.proposals import Ledger
+from schedlang.search.coordinate_descent.perturbation import Perturbation
+from schedlang.search.coordinate_descent.step_model import StepModel
+from schedlang.search.proposals import Proposals
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.testing.spaces import ORDINARY, small_workload
@@ -28,12 +28,12 @@ def workload() -> Workload:
     return small_workload()
 
 
-def told(workload: Workload, count: int, space: Space) -> Ledger:
-    """A ledger of draws, the later ones faster."""
-    ledger = Ledger(workload)
+def told(workload: Workload, count: int, space: Space) -> Proposals:
+    """A proposals of draws, the later ones faster."""
+    proposals = Proposals(workload)
     for seed in range(count):
-        enter(ledger, space.sample(workload, seed=seed), 1.0 / (1 + seed))
-    return ledger
+        enter(proposals, space.sample(workload, seed=seed), 1.0 / (1 + seed))
+    return proposals
 
 
 @module
@@ -48,14 +48,15 @@ def note_many(sch: Schedule, block: BlockRV) -> None:
 def test_they_are_new_programs_a_few_decisions_from_one_of_the_fastest(workload: Workload) -> None:
     """A fresh draw would differ from each of them at ten sites."""
     space = Space([note_many], "many")
-    ledger = told(workload, 12, space)
-    kicks, rng = Kicks(space, ledger, Expectations(ledger, 0)), random.Random(0)
-    fastest = [one.trace.decisions for one in ledger.told[-3:]]
+    proposals = told(workload, 12, space)
+    perturbation, rng = Perturbation(space, proposals, StepModel(proposals, 0)), random.Random(0)
+    fastest = [one.trace.decisions for one in proposals.told[-3:]]
     for _ in range(8):
-        schedule = kicks.next(rng)
-        assert schedule is not None
-        assert not ledger.knows(structural_key(schedule.mod))
-        found = schedule.trace.decisions
+        program = perturbation.next(rng)
+        assert program is not None
+        assert program.key == structural_key(program.schedule.mod)
+        assert proposals.id_of(program.key) is None
+        found = program.trace.decisions
         differing = [sum(one[site] != found[site] for site in found) for one in fastest]
         assert 1 <= min(differing) <= 3
 
@@ -63,43 +64,43 @@ def test_they_are_new_programs_a_few_decisions_from_one_of_the_fastest(workload:
 def test_what_was_proposed_is_not_wanted_again(workload: Workload) -> None:
     """Of a space of 64 programs all but two are known: both are found."""
     space = Space([note_pair], "pair")
-    ledger = Ledger(workload)
+    proposals = Proposals(workload)
     left = {(5, 5), (6, 5)}
     for a in range(8):
         for b in range(8):
             if (a, b) not in left:
                 schedule = space.sample(workload, decisions={"a": a, "b": b})
-                enter(ledger, schedule, 1.0 + abs(a - 5) + abs(b - 5))
-    kicks, rng = Kicks(space, ledger, Expectations(ledger, 0)), random.Random(0)
+                enter(proposals, schedule, 1.0 + abs(a - 5) + abs(b - 5))
+    perturbation, rng = Perturbation(space, proposals, StepModel(proposals, 0)), random.Random(0)
     found = set()
     for _ in range(2):
-        schedule = kicks.next(rng)
-        assert schedule is not None and ledger.admit(schedule) is not None
-        found.add((schedule.trace.decisions["a"], schedule.trace.decisions["b"]))
+        program = perturbation.next(rng)
+        assert program is not None and proposals.admit(program.schedule) is not None
+        found.add((program.trace.decisions["a"], program.trace.decisions["b"]))
     assert found == left
-    assert kicks.next(rng) is None
-    assert not ledger.rejections
+    assert perturbation.next(rng) is None
+    assert not proposals.rejections
 
 
 def test_there_is_none_before_anything_was_fast(workload: Workload) -> None:
-    ledger = Ledger(workload)
-    kicks = Kicks(ORDINARY, ledger, Expectations(ledger, 0))
-    assert kicks.next(random.Random(0)) is None
-    proposal = ledger.admit(ORDINARY.sample(workload, seed=0))
+    proposals = Proposals(workload)
+    perturbation = Perturbation(ORDINARY, proposals, StepModel(proposals, 0))
+    assert perturbation.next(random.Random(0)) is None
+    proposal = proposals.admit(ORDINARY.sample(workload, seed=0))
     assert proposal is not None
     failed = Measurement(proposal.id, Status.RUN_ERROR, stderr="it failed")
-    ledger.settle([Outcome(proposal.id, failed)])
-    assert kicks.next(random.Random(0)) is None
+    proposals.settle([Outcome(proposal.id, failed)])
+    assert perturbation.next(random.Random(0)) is None
 
 
 def test_they_are_where_the_model_of_decisions_expects_most(workload: Workload) -> None:
     """Of what is around, it prefers what the outcomes so far say is fast: large ``h`` here."""
-    ledger = Ledger(workload)
+    proposals = Proposals(workload)
     for h in (1, 21, 41, 61, 91):
         for w in (1, 21, 41, 61, 91):
-            enter(ledger, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
-    kicks, rng = Kicks(TILES, ledger, Expectations(ledger, 0)), random.Random(0)
-    found = [kicks.next(rng) for _ in range(8)]
+            enter(proposals, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
+    perturbation, rng = Perturbation(TILES, proposals, StepModel(proposals, 0)), random.Random(0)
+    found = [perturbation.next(rng) for _ in range(8)]
     assert all(one is not None and one.trace.decisions["h"] >= 61 for one in found)
 
 

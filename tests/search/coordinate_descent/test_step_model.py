@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.coordinate_descent.neighbourhood import Step, steps_from
-from schedlang.search.coordinate_descent.step_model import Expectations
-from schedlang.search.proposals import Ledger
+from schedlang.search.coordinate_descent.step_model import StepModel
+from schedlang.search.proposals import Proposals
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.testing.strategy import made_up_outcome
 from schedlang.workloads.workload import Workload
@@ -28,13 +28,13 @@ def at(workload: Workload, h: int, w: int) -> Trace:
     return TILES.sample(workload, decisions={"h": h, "w": w}).trace
 
 
-def learned(workload: Workload, sides: tuple[int, ...]) -> Expectations:
+def learned(workload: Workload, sides: tuple[int, ...]) -> StepModel:
     """Latency falls with ``h``, and does not depend on ``w``."""
-    ledger = Ledger(workload)
+    proposals = Proposals(workload)
     for h in sides:
         for w in sides:
-            enter(ledger, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
-    return Expectations(ledger, 0)
+            enter(proposals, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
+    return StepModel(proposals, 0)
 
 
 def test_before_there_are_outcomes_enough_steps_do_what_they_last_did(workload: Workload) -> None:
@@ -119,12 +119,12 @@ def test_a_descent_that_learned_goes_on_where_it_was_saved(workload: Workload) -
 
 def test_what_it_learned_depends_on_how_many_were_told_alone(workload: Workload) -> None:
     """Asked after each outcome or once at the end: it retrains at the same counts."""
-    ledger = Ledger(workload)
-    often, once = Expectations(ledger, 0), Expectations(ledger, 0)
+    proposals = Proposals(workload)
+    often, once = StepModel(proposals, 0), StepModel(proposals, 0)
     for h in range(1, 96, 5):
         for w in range(1, 26, 5):
             schedule = TILES.sample(workload, decisions={"h": h, "w": w})
-            enter(ledger, schedule, 1 / (h + 2 * w))
+            enter(proposals, schedule, 1 / (h + 2 * w))
             often.learn()
     here = at(workload, 31, 31)
     assert often.of_steps(here) == once.of_steps(here)

@@ -8,9 +8,8 @@ import pytest
 from tvm import te
 
 from schedlang.instructions.handles import BlockRV
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
-from schedlang.search.evolutionary.crossover import cross, draws_by_block, sketch_of
+from schedlang.language.schedule import Schedule, Trace
+from schedlang.search.evolutionary.crossover import cross, draws_by_block, sketch_key
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.workloads import as_workload
@@ -72,7 +71,7 @@ def test_a_child_has_whole_blocks_of_its_parents(workload: Workload) -> None:
 def test_parents_of_two_sketches_have_no_child(workload: Workload) -> None:
     one = member(workload, 0)
     other = SPACE.sample(workload, seed=1, choices={**NOTED, "noted first": False}).trace
-    assert sketch_of(one) != sketch_of(other)
+    assert sketch_key(one) != sketch_key(other)
     assert cross(one, other, random.Random(0)) is None
 
 

@@ -15,11 +15,10 @@ import pytest
 from scipy.stats import chisquare
 
 from schedlang.instructions.handles import BlockRV
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
-from schedlang.search.evolutionary.metropolis import Chains, Move
+from schedlang.language.schedule import Schedule, Trace
+from schedlang.search.evolutionary.metropolis import Chains, Transition
 from schedlang.search.models.decision_model import site_values
-from schedlang.search.proposal_kernel import Kernel, Step
+from schedlang.search.proposal_kernel import Mutation, ProposalKernel
 from schedlang.spaces.module import module
 from schedlang.spaces.mutation import revise
 from schedlang.spaces.space import Space
@@ -82,11 +81,11 @@ def energies(points: Sequence[Point]) -> list[float]:
     return [energy(point.values) for point in points]
 
 
-def build(moves: Sequence[Move]) -> list[Point | None]:
+def build(moves: Sequence[Transition]) -> list[Point | None]:
     return [made(*move) for move in moves]
 
 
-def made(trace: Trace, step: Step, seed: int) -> Point:
+def made(trace: Trace, step: Mutation, seed: int) -> Point:
     space = SPACE if step.jump else None
     return Point(revise(trace, step.wanted, random.Random(seed), space=space).trace)
 
@@ -115,11 +114,11 @@ def visited(
     workload: Workload, screen: Callable[[Sequence[Any]], list[float]] | None
 ) -> Counter[str]:
     rng = random.Random(7)
-    walk: Chains[Point] = Chains(Kernel(jump=0.25), build, energies, rng, screen=screen)
+    chains: Chains[Point] = Chains(ProposalKernel(jump=0.25), build, energies, rng, screen=screen)
     points = [Point(SPACE.sample(workload, seed=seed).trace) for seed in range(CHAINS)]
     counts: Counter[str] = Counter()
     for sweep in range(SWEEPS):
-        points = walk.sweep(points, TEMPERATURE)
+        points = chains.sweep(points, TEMPERATURE)
         if sweep >= BURN_IN and sweep % EVERY == 0:
             counts.update(str(point.values) for point in points)
     return counts
@@ -149,10 +148,10 @@ def test_the_histogram_fits_the_exact_posterior(workload: Workload, screened: bo
 def test_a_cold_chain_stays_at_the_best_it_found(workload: Workload) -> None:
     """At a temperature of 1e-6 no step to a worse program is accepted."""
     rng = random.Random(3)
-    walk: Chains[Point] = Chains(Kernel(), build, energies, rng)
+    chains: Chains[Point] = Chains(ProposalKernel(), build, energies, rng)
     points = [Point(SPACE.sample(workload, seed=seed).trace) for seed in range(4)]
     for _ in range(60):
-        moved = walk.sweep(points, 1e-6)
+        moved = chains.sweep(points, 1e-6)
         for old, new in zip(points, moved, strict=True):
             assert new is old or energy(new.values) <= energy(old.values)
         points = moved

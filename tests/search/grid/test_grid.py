@@ -13,7 +13,7 @@ import pytest
 import schedlang as sl
 from schedlang.distributions import Categorical, Distribution, IntRange
 from schedlang.search.grid import Grid
-from schedlang.search.grid.enumerator import Odometer, spaced
+from schedlang.search.grid.enumerator import Enumerator, spaced
 from schedlang.testing.spaces import (
     FRAGILE,
     HOPELESS,
@@ -67,12 +67,12 @@ def undoes(sch: sl.Schedule, block: sl.BlockRV) -> None:
     raise sl.NotApplicable("never")
 
 
-def enumerate_runs(program: Callable[[Odometer], Any], points: int | None = None) -> list[Any]:
+def enumerate_runs(program: Callable[[Enumerator], Any], points: int | None = None) -> list[Any]:
     """What each run of a program gives."""
-    odometer = Odometer(points)
-    results = [program(odometer)]
-    while odometer.turn():
-        results.append(program(odometer))
+    enumerator = Enumerator(points)
+    results = [program(enumerator)]
+    while enumerator.advance():
+        results.append(program(enumerator))
     return results
 
 
@@ -113,13 +113,13 @@ def test_choices_that_were_rolled_back_are_not_multiplied(workload: Workload) ->
     assert Counter(r.reason for r in strategy.rejections) == {"duplicate": 5}
 
 
-# -- the odometer ------------------------------------------------------------------------------
+# -- the enumerator ------------------------------------------------------------------------------
 
 
 def test_only_what_was_rolled_back_is_skipped() -> None:
     """Where the first choice takes 1 nothing is undone; 0 and 2 are."""
 
-    def program(decider: Odometer) -> Any:
+    def program(decider: Enumerator) -> Any:
         before = decider.decide("before", PAIR)
         first = decider.choose("first", Categorical((0, 1, 2)), "xyz")
         if first != 1:
@@ -151,30 +151,30 @@ def test_points_are_evenly_spaced(
 
 
 def test_choices_keep_all_options_however_coarse_the_grid() -> None:
-    def program(decider: Odometer) -> Any:
+    def program(decider: Enumerator) -> Any:
         return decider.choose("a", Categorical((0, 1, 2)), "xyz"), decider.decide("b", PAIR)
 
     assert enumerate_runs(program, points=1) == [(0, 0), (1, 0), (2, 0)]
 
 
-def test_a_stored_odometer_goes_on_where_it_was() -> None:
-    def program(decider: Odometer) -> Any:
+def test_a_stored_enumerator_goes_on_where_it_was() -> None:
+    def program(decider: Enumerator) -> Any:
         a = decider.decide("a", Categorical((0, 1, 2)))
         return (a, *(decider.decide("b", IntRange(0, 2)) for _ in range(a)))
 
     everything = enumerate_runs(program)
     for done in range(1, len(everything)):
-        odometer = Odometer(None)
+        enumerator = Enumerator(None)
         for _ in range(done):
-            program(odometer)
-            odometer.turn()
-        stored = json.loads(json.dumps(odometer.save()))
-        odometer = Odometer(None)
-        odometer.load(stored, partial(program, odometer))
-        assert odometer.save() == stored
-        rest = [program(odometer)]
-        while odometer.turn():
-            rest.append(program(odometer))
+            program(enumerator)
+            enumerator.advance()
+        stored = json.loads(json.dumps(enumerator.save()))
+        enumerator = Enumerator(None)
+        enumerator.load(stored, partial(program, enumerator))
+        assert enumerator.save() == stored
+        rest = [program(enumerator)]
+        while enumerator.advance():
+            rest.append(program(enumerator))
         assert rest == everything[done:]
 
 

@@ -1,4 +1,4 @@
-"""The tree of a tree search: counts, selection by hand-computed numbers, walks."""
+"""The tree of a tree search: counts, selection by hand-computed numbers, descents."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from schedlang.distributions import Categorical, IntRange, Permutation
-from schedlang.search.tree.descent import Rollout, Walk
+from schedlang.search.tree.descent import Descent, Rollout
 from schedlang.search.tree.selection import Selection
 from schedlang.search.tree.tree import Node, dump_tree, load_tree
 
 PAIR = Categorical((0, 1))
-Program = Callable[[Walk], Any]
+Program = Callable[[Descent], Any]
 UCB1 = Selection(math.sqrt(2), (100.0, 1.0))
 
 
@@ -27,19 +27,19 @@ def child_of(parent: Node, value: int, visits: int, best: float, prior: float = 
     return child
 
 
-def walk(root: Node, program: Program, selection: Selection = UCB1, seed: int = 0) -> Any:
+def descent(root: Node, program: Program, selection: Selection = UCB1, seed: int = 0) -> Any:
     """One committed run, rewarded with 1; what the program returned."""
-    taken = Walk(root, selection, Rollout(random.Random(seed), {}, 0.0))
+    taken = Descent(root, selection, Rollout(random.Random(seed), {}, 0.0))
     result = program(taken)
     taken.commit().reward(1.0)
     return result
 
 
-def two_pairs(decider: Walk) -> tuple[int, int]:
+def two_pairs(decider: Descent) -> tuple[int, int]:
     return decider.decide("a", PAIR), decider.decide("b", PAIR)
 
 
-def rolled_back(decider: Walk) -> tuple[Any, ...]:
+def rolled_back(decider: Descent) -> tuple[Any, ...]:
     """Two choices; where the first takes 0 they are undone. Then a draw."""
     first = decider.choose("first", PAIR, ("x", "y"))
     second = decider.choose("second", PAIR, ("x", "y"))
@@ -181,13 +181,13 @@ def test_widening_bounds_the_children() -> None:
     selection = Selection(0.0, (2.0, 0.5))
     assert [selection.allowed(n) for n in (0, 1, 4, 16)] == [2, 2, 4, 8]
 
-    def program(decider: Walk) -> Any:
+    def program(decider: Descent) -> Any:
         return decider.decide("a", IntRange(0, 10**6)), decider.decide("b", IntRange(0, 10**6))
 
     root = Node()
     counts = []
     for seed in range(40):
-        walk(root, program, selection, seed)
+        descent(root, program, selection, seed)
         counts.append(len(root.children))
     expected = [1]
     for visits in range(1, 40):
@@ -196,28 +196,31 @@ def test_widening_bounds_the_children() -> None:
 
 
 def test_wrong_settings_are_refused() -> None:
-    for exploration, widening in ((-1.0, (1.0, 0.5)), (1.0, (0.0, 0.5)), (1.0, (1.0, 1.5))):
-        with pytest.raises(ValueError, match="exploration"):
-            Selection(exploration, widening)
+    with pytest.raises(ValueError, match=r"^exploration=-1.0: give a weight"):
+        Selection(-1.0, (1.0, 0.5))
+    with pytest.raises(ValueError, match=r"^widening=\(0.0, 0.5\): give a factor"):
+        Selection(1.0, (0.0, 0.5))
+    with pytest.raises(ValueError, match=r"^widening=\(1.0, 1.5\): give an exponent"):
+        Selection(1.0, (1.0, 1.5))
     with pytest.raises(ValueError, match="prior='both': give one of none, distribution, model"):
         Selection(1.0, (1.0, 0.5), "both")  # type: ignore[arg-type]
 
 
-# -- walks -------------------------------------------------------------------------------------
+# -- descents -------------------------------------------------------------------------------------
 
 
 def test_walks_take_every_path_once() -> None:
     root = Node()
-    taken = [walk(root, two_pairs, seed=seed) for seed in range(4)]
+    taken = [descent(root, two_pairs, seed=seed) for seed in range(4)]
     assert sorted(taken) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert root.used_up and root.visits == 4
 
 
 def test_expectations_reach_the_nodes_of_a_walk_and_no_others() -> None:
     root = Node()
-    walk(root, two_pairs)
+    descent(root, two_pairs)
     [first] = root.children.values()
-    taken = Walk(root, UCB1, Rollout(random.Random(0), {"a": first.value}, 1.0, alone=True))
+    taken = Descent(root, UCB1, Rollout(random.Random(0), {"a": first.value}, 1.0, alone=True))
     two_pairs(taken)
     taken.expect(0.25)
     assert (root.expected, first.expected) == (0.25, 0.25)
@@ -233,7 +236,7 @@ def test_before_the_first_reward_walks_are_draws_from_the_prior() -> None:
     option = Categorical((0, 1), (0.9, 0.1))
     taken = 0
     for seed in range(200):
-        decider = Walk(root, UCB1, Rollout(random.Random(seed), {}, 0.0))
+        decider = Descent(root, UCB1, Rollout(random.Random(seed), {}, 0.0))
         taken += decider.decide("option", option) == 0
         decider.decide("value", IntRange(0, 10**6))
         decider.commit()
@@ -244,7 +247,7 @@ def test_draws_before_the_first_reward_leave_out_what_is_used_up() -> None:
     root = Node()
     option = Categorical((0, 1), (0.999999, 1e-6))
     for expected in (0, 1):
-        decider = Walk(root, UCB1, Rollout(random.Random(0), {}, 0.0))
+        decider = Descent(root, UCB1, Rollout(random.Random(0), {}, 0.0))
         assert decider.decide("option", option) == expected
         decider.commit()
     assert root.used_up
@@ -252,21 +255,21 @@ def test_draws_before_the_first_reward_leave_out_what_is_used_up() -> None:
 
 def test_a_walk_that_is_not_committed_leaves_no_mark() -> None:
     root = Node()
-    walk(root, two_pairs)
+    descent(root, two_pairs)
     before = dump_tree(root)[0]
-    two_pairs(Walk(root, UCB1, Rollout(random.Random(1), {}, 0.0)))
+    two_pairs(Descent(root, UCB1, Rollout(random.Random(1), {}, 0.0)))
     assert dump_tree(root)[0] == before
 
 
 def test_a_value_that_the_prior_hardly_gives_is_tried_too() -> None:
     root = Node()
     rare = Categorical((0, 1), (1.0, 1e-12))
-    assert sorted(walk(root, lambda d: d.decide("a", rare)) for _ in range(2)) == [0, 1]
+    assert sorted(descent(root, lambda d: d.decide("a", rare)) for _ in range(2)) == [0, 1]
 
 
-def test_a_rollout_follows_the_favourite_where_it_is_possible() -> None:
+def test_a_rollout_follows_the_best_where_it_is_possible() -> None:
     rollout = Rollout(random.Random(0), {"a": 7, "b": 50}, 1.0)
-    decider = Walk(Node(), UCB1, rollout)
+    decider = Descent(Node(), UCB1, rollout)
     assert decider.decide("a", IntRange(0, 10)) == 7
     assert 0 <= decider.decide("b", IntRange(0, 10)) < 50
     assert decider.decide("c", IntRange(3, 4)) in (3, 4)
@@ -277,7 +280,7 @@ def test_what_follows_a_rollback_is_walked_once() -> None:
     root = Node()
     taken = []
     while not root.used_up:
-        taken.append(walk(root, rolled_back, seed=len(taken)))
+        taken.append(descent(root, rolled_back, seed=len(taken)))
         assert len(taken) < 20
     assert sorted(map(str, set(taken))) == sorted(
         map(str, [("undone", k) for k in range(3)] + [(1, s, k) for s in (0, 1) for k in range(3)])
@@ -289,14 +292,14 @@ def test_what_follows_a_rollback_is_walked_once() -> None:
 def test_the_only_way_may_be_one_that_is_rolled_back() -> None:
     """What follows it keeps the node live, and closes it once."""
 
-    def program(decider: Walk) -> Any:
+    def program(decider: Descent) -> Any:
         before = decider.decide("before", PAIR)
         decider.choose("only", Categorical((0,)), ("x",))
         decider.undone(1)
         return before, decider.decide("after", PAIR)
 
     root = Node()
-    assert sorted(walk(root, program, seed=seed) for seed in range(4)) == [
+    assert sorted(descent(root, program, seed=seed) for seed in range(4)) == [
         (0, 0), (0, 1), (1, 0), (1, 1)
     ]  # fmt: skip
     assert root.used_up and root.live == 0
@@ -306,7 +309,7 @@ def test_rewards_behind_a_rollback_count_for_the_choice_that_was_undone() -> Non
     root = Node()
     seed = 0
     while root.rejoined is None:
-        taken = Walk(root, UCB1, Rollout(random.Random(seed), {}, 0.0))
+        taken = Descent(root, UCB1, Rollout(random.Random(seed), {}, 0.0))
         rolled_back(taken)
         leaf = taken.commit()
         leaf.reward(float(seed + 1))
@@ -319,7 +322,7 @@ def test_rewards_behind_a_rollback_count_for_the_choice_that_was_undone() -> Non
 def test_a_stored_tree_is_the_same_tree() -> None:
     root = Node()
     for seed in range(6):
-        walk(root, rolled_back, seed=seed)
+        descent(root, rolled_back, seed=seed)
     rows, numbers = dump_tree(root)
     nodes = load_tree(json.loads(json.dumps(rows)))
     again, numbers_again = dump_tree(nodes[0])
@@ -327,5 +330,5 @@ def test_a_stored_tree_is_the_same_tree() -> None:
     assert [numbers_again[node] for node in nodes] == list(range(len(nodes)))
     assert set(numbers.values()) == set(range(len(nodes)))
     for seed in range(6, 12):
-        same = [walk(one, rolled_back, seed=seed) for one in (root, nodes[0])]
+        same = [descent(one, rolled_back, seed=seed) for one in (root, nodes[0])]
         assert same[0] == same[1]

@@ -34,7 +34,7 @@ _SETTINGS = {
 }
 
 
-def grow_trees(
+def train_booster(
     rows: NDArray[Any], rounds: int, settings: Mapping[str, Any], derivatives: Derivatives
 ) -> lightgbm.Booster:
     """``rounds`` trees, fewer when no split helps any more; scores start from 0."""
@@ -53,14 +53,14 @@ def grow_trees(
     return trees
 
 
-def write_trees(trees: lightgbm.Booster) -> str:
+def write_booster(trees: lightgbm.Booster) -> str:
     """LightGBM's text of the trees, after a line with its checksum."""
     text = str(trees.model_to_string())
     return f"{zlib.crc32(text.encode())}\n{text}"
 
 
-def read_trees(text: object, columns: int) -> lightgbm.Booster:
-    """Trees on so many columns that ``write_trees`` wrote; CostModelError for anything else."""
+def read_booster(text: object, columns: int) -> lightgbm.Booster:
+    """Trees on so many columns that ``write_booster`` wrote; CostModelError for anything else."""
     checksum, _, content = str(text).partition("\n")
     # LightGBM ends the process at a text that is cut off or changed.
     if checksum != str(zlib.crc32(content.encode())):

@@ -1,0 +1,151 @@
+"""What searches share: proposals, a generator, saving and loading, and when to give up."""
+
+from __future__ import annotations
+
+import random
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schedlang.language.schedule import Schedule
+from schedlang.search.prior import GIVE_UP_AFTER, draw
+from schedlang.search.proposals import Proposals, Told
+from schedlang.search.settings import require
+from schedlang.search.state import dump_rng, dump_state, load_rng, load_state
+from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
+from schedlang.spaces.space import Space
+from schedlang.workloads.workload import Workload
+
+
+class StrategyBase(Strategy):
+    """Keeps proposals, outcomes and the generator of a search; a subclass gives ``ask``.
+
+    Optional: ``learn`` from outcomes, and ``state`` and ``restore`` for what the subclass keeps
+    besides. :class:`ProposingStrategy` also gives ``ask``.
+
+    Parameters
+    ----------
+    space, workload: what to search.
+    seed: of the generator.
+    give_up_after: draws in a row without a new, valid program after which the search is finished.
+
+    Attributes
+    ----------
+    proposals: what was proposed, told and refused.
+    rng: the generator; everything random should come from it, as it is saved and loaded.
+    failed_draws: draws in a row, up to now, that gave no new program.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        workload: Workload,
+        seed: int = 0,
+        *,
+        give_up_after: int = GIVE_UP_AFTER,
+    ) -> None:
+        require(give_up_after >= 1, "give_up_after", give_up_after, "a whole number from 1 on")
+        self.space = space
+        self.workload = workload
+        self.proposals = Proposals(workload)
+        self.rng = random.Random(seed)
+        self.give_up_after = give_up_after
+        self.failed_draws = 0
+
+    # -- what a subclass may give ----------------------------------------------------------------
+
+    def learn(self, told: Sequence[Told]) -> None:  # noqa: B027 - optional
+        """Learn from proposals that were measured, sorted by id; by default nothing."""
+
+    def state(self) -> Mapping[str, Any]:
+        """Return what to save besides proposals and generator, as JSON values."""
+        return {}
+
+    def restore(self, stored: Any) -> None:  # noqa: B027 - optional
+        """Take back what ``state`` returned; proposals and generator are loaded already."""
+
+    # -- what it can use -------------------------------------------------------------------------
+
+    def draw(self) -> Schedule | None:
+        """Draw a schedule from the prior; a draw that gives no program is a rejection, and None."""
+        return draw(self.space, self.rng, self.proposals)
+
+    def ask_one_by_one(self, n: int, propose: Callable[[], Proposal | None]) -> list[Proposal]:
+        """Call ``propose`` until it gave ``n`` proposals or the search is finished."""
+        made: list[Proposal] = []
+        while len(made) < n and self.finished is None:
+            self.note(propose(), made)
+        return made
+
+    def note(self, proposal: Proposal | None, made: list[Proposal]) -> None:
+        """Append a proposal to ``made``, or count the draw as failed if there is none."""
+        if proposal is None:
+            self.failed_draws += 1
+        else:
+            self.failed_draws = 0
+            made.append(proposal)
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        self.learn(self.proposals.settle(outcomes))
+
+    @property
+    def finished(self) -> str | None:
+        return None if self.failed_draws < self.give_up_after else self.exhausted
+
+    @property
+    def exhausted(self) -> str:
+        """Why the search ends after so many failed draws, in one line."""
+        if self.proposals.count:
+            return (
+                f"no new program in {self.failed_draws} draws; "
+                f"{self.proposals.count} found before them"
+            )
+        refused = self.rejections
+        last = refused[-1].message if refused else "nothing was drawn"
+        return f"no valid program in {self.failed_draws} draws; the last one: {last}"
+
+    @property
+    def rejections(self) -> Sequence[Rejection]:
+        return self.proposals.rejections
+
+    def save(self) -> str:
+        kept = {
+            "proposals": self.proposals.save(),
+            "rng": dump_rng(self.rng),
+            "failed_draws": self.failed_draws,
+            "state": self.state(),
+        }
+        return dump_state(self.name, kept)
+
+    def load(self, state: str) -> None:
+        load_state(self.name, state, self._load)
+
+    def _load(self, kept: Any) -> None:
+        self.proposals.load(kept["proposals"])
+        load_rng(self.rng, kept["rng"])
+        self.failed_draws = int(kept["failed_draws"])
+        self.restore(kept["state"])
+
+
+class ProposingStrategy(StrategyBase):
+    """A search that makes one schedule at a time: a subclass says which.
+
+    Each program is proposed once. The search is finished after ``give_up_after`` calls of
+    ``propose`` in a row that gave no new program.
+    """
+
+    @abstractmethod
+    def propose(self) -> Schedule | None:
+        """Make the next schedule to propose, or ``None`` if there is none this time.
+
+        An InvalidTrace or InstructionError becomes a rejection; other errors are let through.
+        """
+
+    def ask(self, n: int) -> list[Proposal]:
+        return self.ask_one_by_one(n, self._propose)
+
+    def _propose(self) -> Proposal | None:
+        schedule = self.proposals.attempt(self.propose)
+        return None if schedule is None else self.proposals.admit(schedule)

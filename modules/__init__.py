@@ -1,6 +1,6 @@
 """Transformation modules written in the language.
 
-Importing it makes every instruction and tensor intrinsic of theirs known, so that stored traces
+Importing this package registers their instructions and tensor intrinsics, so that stored traces
 replay.
 """
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from schedlang.analysis import LoopKind, block_facts, loop_kind, require
-from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.register_tile import sample_register_tile
+from schedlang.modules.shared.checks import check_positive
 from schedlang.spaces.module import module
 
 
@@ -18,11 +18,10 @@ def dot_tile(sch: Schedule, block: BlockRV, *, lanes: int = 16, registers: int =
 
         for i, j, k: C   ->   parallel i0, j0: for i1, j1: {for k: unrolled i2, j2: C'; C = C'}
 
-    ``i`` and ``j``, the last two spatial loops, are rows and vectors of ``lanes`` elements. Their
-    register tile is drawn together, so that it fits ``registers``.
+    ``i`` and ``j`` are the last two spatial loops: rows, and vectors of ``lanes`` elements. One
+    draw gives both factors of the register tile, so that it fits into ``registers`` vectors.
     """
-    if lanes < 1 or registers < 1:
-        raise SpaceError(f"dot_tile(lanes={lanes}, registers={registers}): give at least 1")
+    check_positive("dot_tile", lanes=lanes, registers=registers)
     loops = sch.get_loops(block)
     spatial = [loop for loop in loops if loop_kind(sch, loop) == LoopKind.SPATIAL]
     steps = [loop for loop in loops if loop_kind(sch, loop) == LoopKind.REDUCTION]
@@ -41,7 +40,7 @@ def dot_tile(sch: Schedule, block: BlockRV, *, lanes: int = 16, registers: int =
     result = sch.cache_write(block, 0, "global")
     sch.reverse_compute_at(result, j1, preserve_unit_loops=True)
     sch.parallel(sch.fuse(*outer, i0, j0))
-    # Accumulators are read in vectors as they are written: then they need no memory.
+    # Read accumulators in the vectors that wrote them: LLVM then keeps them out of memory.
     *_, row, column = sch.get_loops(result)
     column, vector = sch.split(column, [None, lanes])
     for loop in (i2, j2, row, column):

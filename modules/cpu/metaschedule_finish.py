@@ -1,7 +1,7 @@
-"""Finishing a CPU program as MetaSchedule's post-processors do, so that its programs are in ours.
+"""Finish a CPU program as MetaSchedule's post-processors do.
 
-MetaSchedule's RewriteParallelVectorizeUnroll and RewriteReductionBlock (apache/tvm,
-``src/s_tir/meta_schedule/postproc``) in one instruction.
+One instruction does what RewriteParallelVectorizeUnroll and RewriteReductionBlock do (apache/tvm,
+``src/s_tir/meta_schedule/postproc``), so that our space contains MetaSchedule's programs.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from schedlang.analysis import (
     is_single_child,
     loop_kind,
 )
-from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.kinds import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import check_positive
 from schedlang.modules.shared.finish import annotate_unroll, set_init_apart
 from schedlang.spaces.module import block_names
 
 
 @dataclass(frozen=True, slots=True)
 class _LoopFacts:
-    """What decides whether a loop is run in parallel or in vector form."""
+    """The facts that decide whether a loop is parallelised or vectorised."""
 
     extent: int | None
     spatial: bool
@@ -51,16 +51,14 @@ def finish_like_metaschedule(
         for i in 8: for j in 4: for k: for l in 16: C
         ->  parallel ij in 32: {vectorized l in 16: init; for k: vectorized l in 16: C}  # unrolled
 
-    Outer spatial loops are fused until they give more than ``max_jobs`` iterations, inner ones
-    while they give at most ``max_lanes`` and all that the block touches moves contiguously or not
-    at all. A block whose loops all do is fused into one loop and split by ``max_lanes``. Blocks
-    that reduce are annotated to be unrolled to ``max_step`` steps, 0 for not at all; their initial
-    values are set before the outermost loop that reduces.
+    Outer spatial loops are fused until they give more than ``max_jobs`` iterations. Inner spatial
+    loops are fused while they give at most ``max_lanes`` iterations and every access of the block
+    is contiguous along them or does not depend on them. If all loops of a block qualify, they are
+    fused into one loop, which is split by ``max_lanes``. Blocks that reduce are annotated for
+    unrolling up to ``max_step`` steps (0 disables it); their initial values are set before the
+    outermost reduction loop.
     """
-    if max_jobs < 1 or max_lanes < 1:
-        raise SpaceError(
-            f"finish_like_metaschedule: max_jobs={max_jobs}, max_lanes={max_lanes}; give at least 1"
-        )
+    check_positive("finish_like_metaschedule", max_jobs=max_jobs, max_lanes=max_lanes)
     for block in sch.get_child_blocks(sch.get_block("root")):
         loops = sch.get_loops(block)
         if loops:
@@ -78,7 +76,7 @@ def _parallelize_and_vectorize(
     contiguous = _contiguous_loops(access_strides(sch, block, loops), facts)
     outer = _outer_loops(facts, max_jobs)
     inner = _inner_loops(facts[max(0, len(facts) - contiguous) :], max_lanes)
-    # None, which is "all extents are 1", and 0 differ here: loops too long for a vector are split.
+    # None (all extents are 1) and 0 differ: with 0, a loop too long for a vector is split.
     if outer is not None and inner is not None:
         if contiguous >= len(loops) and all(f.fusible and f.single_child for f in facts):
             rows, lanes = sch.split(sch.fuse(*loops), [None, max_lanes])
@@ -103,7 +101,7 @@ def _loop_facts(sch: Schedule, loop: LoopRV) -> _LoopFacts:
 
 
 def _outer_loops(facts: Sequence[_LoopFacts], max_jobs: int | IntExpr) -> int | None:
-    """How many outer loops to fuse for threads; None when they have one iteration only."""
+    """Return the number of outer loops to fuse for threads; None if all their extents are 1."""
     count, jobs = 0, 1
     for loop in facts:
         if not loop.fusible:
@@ -116,7 +114,7 @@ def _outer_loops(facts: Sequence[_LoopFacts], max_jobs: int | IntExpr) -> int | 
 
 
 def _inner_loops(facts: Sequence[_LoopFacts], max_lanes: int) -> int | None:
-    """How many inner loops to fuse for vectors; None when they have one iteration only."""
+    """Return the number of inner loops to fuse for vectors; None if all their extents are 1."""
     count, lanes = 0, 1
     for loop in reversed(facts):
         if not loop.fusible or not loop.single_child:
@@ -129,9 +127,9 @@ def _inner_loops(facts: Sequence[_LoopFacts], max_lanes: int) -> int | None:
 
 
 def _contiguous_loops(strides: list[list[int]] | None, facts: Sequence[_LoopFacts]) -> int:
-    """How many inner loops together move every access by whole runs of elements, or not at all.
+    """Return the number of inner loops along which every access is contiguous or constant.
 
-    The innermost loop always counts, whatever its stride is: then lanes gather or scatter.
+    The innermost loop counts whatever its stride: its lanes then gather or scatter.
     """
     if strides is None:
         return 0
@@ -140,7 +138,7 @@ def _contiguous_loops(strides: list[list[int]] | None, facts: Sequence[_LoopFact
 
 def _contiguous_run(strides: Sequence[int], facts: Sequence[_LoopFacts]) -> int:
     count = 0
-    run: int | None = None  # elements that the loops so far step over; None before the first
+    run: int | None = None  # elements that the loops so far cover; None before the first
     for stride, loop in zip(reversed(strides), reversed(facts), strict=True):
         if stride != 0:
             if run is None:

@@ -1,4 +1,4 @@
-"""Copying an operand into the layout that the tiles read."""
+"""Pack operands: copy them into a tile-major layout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.instructions.kinds import instruction
 from schedlang.language.schedule import Schedule
 
-# With less work an element, copying it costs more than it can gain.
+# Fewest uses of an element for which copying it may pay.
 MIN_USES = 16
 ELEMENT_BYTES = 4
 
@@ -21,15 +21,15 @@ ELEMENT_BYTES = 4
 def pack_read(
     sch: Schedule, block: BlockRV, read_index: int, tiles: list[int | IntExpr], spatial: list[bool]
 ) -> BlockRV:
-    """Read a buffer through a copy whose layout is tile-major; returns the copying block.
+    """Read a buffer through a copy whose layout is tile-major; return the copying block.
 
     ::
 
         C reads B[k, j]   ->   for j0, k, j1: P[j0, k, j1] = B[k, j0 * 32 + j1]; C reads P
 
-    ``tiles`` holds the tile of each dimension of the buffer, 1 for none; one that does not divide
-    its dimension counts as none. Tile numbers of the
-    dimensions that are ``spatial`` come first, then the others, then the elements of a tile.
+    ``tiles`` holds the tile size of each dimension of the buffer; a size that does not divide its
+    dimension counts as 1. The copy's dimensions are the tile numbers of the dimensions that are
+    ``spatial``, then those of the others, then the elements of a tile.
     """
     shape = buffer_shape(sch, block, "read", read_index)
     sizes = [
@@ -63,9 +63,9 @@ def choose_packing(
 ) -> None:
     """Choose for each operand of a block whether the block reads it through a packed copy.
 
-    ``tiles`` holds the tile of each variable of the block, ``vector`` is the position of the one
-    that is vectorised. The prior: an operand whose vectors are not contiguous is packed nearly
-    always, one of more than ``cache_bytes`` often, another one rarely; ``uniform`` is without it.
+    ``tiles`` holds the tile size of each block variable, ``vector`` the position of the vectorised
+    variable. The prior packs an operand whose vectors are not contiguous nearly always, one of more
+    than ``cache_bytes`` bytes often, others rarely; ``uniform`` disables the prior.
     """
     facts = block_facts(sch, block)
     outputs = len(facts.spatial_extents)

@@ -1,4 +1,4 @@
-"""Finishing a CPU program: parallel outside, vectors inside, unrolling drawn."""
+"""Finish a CPU program: parallel outer loops, vectorised inner loops, drawn unrolling."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.kinds import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
+from schedlang.modules.shared.checks import check_prob
 from schedlang.modules.shared.finish import (
     annotate_unroll,
     decompose_reduction_block,
     parallelize_outer,
     vectorize_inner,
 )
-from schedlang.modules.shared.priors import check_prob
 from schedlang.spaces.module import block_names, module
 
 _METASCHEDULE_LANES = 64
@@ -30,8 +30,8 @@ def finish_blocks(
 
         for i: for j: for k: C   ->   parallel i: {init; for k: vectorized j: C}  # unrolled
 
-    One instruction for all, as other decisions may leave other blocks: a producer that is inlined
-    at one location is a block of its own at another.
+    It is one instruction, because the blocks depend on earlier decisions: a producer that is
+    inlined at one compute location is a block of its own at another.
     """
     blocks = [sch.get_block(name) for name in block_names(sch)]
     for block in blocks:
@@ -53,16 +53,16 @@ def parallel_vectorize_unroll(
     unroll_steps: Sequence[int] = (0, 16, 64, 512),
     prob: float = 1.0,
 ) -> None:
-    """Finish every block of the program; how far to unroll is drawn.
+    """Finish every block of the program; the unrolling depth is drawn.
 
     ::
 
         for i: for j: for k: C   ->   parallel i: {init; for k: vectorized j: C}  # unroll drawn
 
     ``cores`` times ``jobs_per_core`` bounds the parallel iterations, ``max_lanes`` the elements of
-    a vectorised loop. With ``prob`` below 1 it is a choice how to finish: with this probability
-    along what is stored (``finish_blocks``), else as MetaSchedule does
-    (``finish_like_metaschedule``, 64 lanes), which fuses inner loops first.
+    a vectorised loop. With ``prob`` below 1, how to finish is a choice: with this probability by
+    ``finish_blocks``, else by ``finish_like_metaschedule`` with 64 lanes, which fuses inner loops
+    first.
     """
     check_prob("parallel_vectorize_unroll", prob)
     steps = sch.sample_categorical(unroll_steps, name="unroll")

@@ -1,4 +1,4 @@
-"""Tiles whose results stay in vector registers for the whole of a reduction."""
+"""Register tiling: the tile of a result stays in vector registers for the whole reduction."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from schedlang.analysis import (
 )
 from schedlang.analysis.intrinsics import block_reads
 from schedlang.distributions import RegisterTile
-from schedlang.errors import SpaceError
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.kinds import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.pack_operand import choose_packing
+from schedlang.modules.shared.checks import check_positive, check_prob
 from schedlang.modules.shared.finish import widest_vector
 from schedlang.modules.shared.multi_level_tiling import consume_below
-from schedlang.modules.shared.priors import check_prob
 from schedlang.spaces.module import module
 
-# A reduction loop's inner part is repeated in the code, which is worth it for short ones only.
+# Longest inner part of a reduction loop. It is unrolled, which pays for short parts only.
 MAX_REPEATED = 8
-# Conditions on indices modulo more than this are left as they are.
+# Conditions on indices modulo more than this do not influence the tiles.
 _MAX_STRIDE = 4
 
 
@@ -45,12 +44,13 @@ def sample_register_tile(
     *,
     strides: list[int] | None = None,
 ) -> RegisterTile:
-    """One factor a loop: a tile that fits into vector registers; the last loop is vectorised.
+    """Draw a factor for each loop: a tile that fits into vector registers. The last is vectorised.
 
     ``[i in 128, j in 128], [[0], [1]], 16 lanes, 32 registers  ->  [8, 32]``
 
-    ``operands`` holds the loops (their positions) that each operand's elements depend on,
-    ``strides`` of how many iterations of each loop one has work to do at a time.
+    ``operands`` holds, for each operand, the positions of the loops that index it. A stride of 3
+    in ``strides`` says that only one of 3 neighbouring iterations of that loop has work to do;
+    the default is 1 for each loop.
     """
     extents = tuple(constant_extent(sch, loop) or 1 for loop in loops)
     read = tuple(tuple(operand) for operand in operands)
@@ -88,26 +88,26 @@ def register_tile(
     prob: float = 1.0,
     prior: bool = True,
 ) -> None:
-    """Keep a tile of the result in registers while the whole reduction runs just outside it.
+    """Keep a tile of the result in registers during the whole reduction.
 
     ::
 
         for i, j, k: C
         ->  for i0, j0: for i1, j1: {T = 0; for k: unrolled i2: vectorized j2: T += ..; C = T}
 
-    What TVM's code generator needs to keep the accumulators in registers: the tile unrolled and
-    vectorised, its initial value set before the reduction, and a cache of the tile's own size (or
-    the only element-wise consumer) just outside. Where the value has a condition on indices modulo
-    a small number, as in a transposed convolution, tiles and repeated parts that are multiples of
-    it are more likely: what the condition leaves out is not computed then.
+    TVM's code generator keeps accumulators in registers if the tile is unrolled and vectorised, its
+    initial value is set before the reduction, and a cache of the tile's size (or the only
+    element-wise consumer) follows it. Where the value has a condition on indices modulo a small
+    number, as in a transposed convolution, the prior prefers tiles and repeated parts that are
+    multiples of that number: the generated code then skips what the condition excludes.
 
-    ``lanes`` (elements of a vector) and ``registers`` (vectors of a core) shape the prior, which
-    ``prior=False`` makes uniform. Operands may be packed first (``choose_packing``), more likely
-    those of more than ``cache_bytes``, which have left the fast caches when they are read again.
-    With ``prob`` below 1 it is a choice, and other modules may tile the block.
+    ``lanes`` (elements of a vector) and ``registers`` (vector registers of a core) shape the prior,
+    which ``prior=False`` makes uniform. Operands may be packed first (``choose_packing``); the
+    prior prefers that for operands of more than ``cache_bytes`` bytes, which the fast caches have
+    lost when they are read again. With ``prob`` below 1, using the module is a choice of this
+    probability; otherwise it leaves the block to other modules.
     """
-    if lanes < 1 or registers < 1:
-        raise SpaceError(f"register_tile: lanes={lanes}, registers={registers}; give at least 1")
+    check_positive("register_tile", lanes=lanes, registers=registers)
     check_prob("register_tile", prob)
     facts = block_facts(sch, block)
     require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
@@ -130,7 +130,7 @@ def register_tile(
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
-    """The loops of a block that is not scheduled yet; the one to vectorise is the last spatial."""
+    """The loops of an unscheduled block; the last spatial loop is the one to vectorise."""
 
     block: BlockRV
     name: str
@@ -141,13 +141,13 @@ class _Nest:
 
     @property
     def vector(self) -> int:
-        """Position of the vectorised loop among the block's variables."""
+        """The position of the vectorised loop among the block's variables."""
         return self.loops.index(self.spatial[-1])
 
     def sample_tile(
         self, sch: Schedule, lanes: int, registers: int, *, uniform: bool
     ) -> list[IntRV]:
-        """One factor a spatial loop."""
+        """Draw one factor for each spatial loop."""
         order = {self.loops.index(loop): k for k, loop in enumerate(self.spatial)}
         operands = [
             [order[k] for k in sorted(access.variables) if k in order]
@@ -168,7 +168,7 @@ class _Nest:
         return drawn
 
     def by_variable(self, tile: list[IntRV]) -> list[IntRV | int]:
-        """The factor of each variable of the block; 1 for one that is reduced over."""
+        """Return the factor of each block variable; 1 for reduction variables."""
         factors = dict(zip(self.spatial, tile, strict=True))
         return [factors.get(loop, 1) for loop in self.loops]
 
@@ -178,7 +178,7 @@ def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
     facts = block_facts(sch, block)
     require(
         len(loops) == len(facts.spatial_extents) + len(facts.reduction_extents),
-        "it has loops that none of its variables is",
+        "not every loop is one of its variables",
     )
     kinds = loop_kinds(sch, loops)
     require(LoopKind.OPAQUE not in kinds, "a loop is both spatial and a reduction")
@@ -226,9 +226,9 @@ def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int) -> None:
 
 
 def _repeat_weights(stride: int) -> dict[int, float]:
-    """How likely a reduction loop's inner part is so long; 1 for lengths that are left out."""
+    """Return the weight of each length of a reduction loop's inner part; missing ones weigh 1."""
     if stride == 1:
         return {factor: 1 / factor for factor in range(2, MAX_REPEATED + 1)}
-    # Of each stride one iteration has work to do, if the code can know which.
+    # One iteration of each ``stride`` has work to do; multiples let the code know which.
     lengths = range(1, MAX_REPEATED + 1)
     return {length: 1 / (length * stride) for length in lengths if length % stride}

@@ -1,4 +1,4 @@
-"""Mathematical functions as arithmetic that vectorises."""
+"""Replace mathematical functions by arithmetic that vectorises."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedlang.language.rewriting import (
     rewriting,
 )
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.priors import check_prob
+from schedlang.modules.shared.checks import check_prob
 from schedlang.spaces.module import module
 
 
@@ -23,7 +23,7 @@ from schedlang.spaces.module import module
 def replace_math_calls(
     sch: Schedule, block: BlockRV, functions: Sequence[str] = MATH_FUNCTIONS
 ) -> None:
-    """Replace mathematical functions in a block, and divisions by what a row shares.
+    """Replace mathematical functions in a block, and divisions by a value that a row shares.
 
     ::
 
@@ -39,7 +39,7 @@ def vectorize_math(sch: Schedule, functions: Sequence[str] = MATH_FUNCTIONS) -> 
 
         for i: C = exp(A)   ->   for i: C = 2^n * (1 + r + r^2 * p(r))
 
-    One instruction for all, as other decisions may leave other blocks.
+    It is one instruction, because the blocks depend on earlier decisions.
     """
     for name in blocks_with_calls(sch, functions):
         replace_math_calls(sch, sch.get_block(name), functions)
@@ -55,19 +55,19 @@ def vector_math(
 
         vectorized j: C[j] = exp(A[j])   ->   vectorized j: C[j] = 2^n * (1 + r + r^2 * p(r))
 
-    Only in float32 (float16 and bfloat16 are computed in float32). docs/vector_math.md states the
-    errors. ``"division"`` among ``functions`` is x / y -> x * (1 / y) where y is the same along
-    the row that is stored. It goes after inlining, and before what finishes the loops. With
-    ``prob`` below 1 it is a choice to do so.
+    It computes in float32 (float16 and bfloat16 values are converted); docs/vector_math.md states
+    the errors. ``"division"`` in ``functions`` replaces x / y by x * (1 / y) if y is constant along
+    the row that is stored. Use it after inlining, and before modules that finish the loops. With
+    ``prob`` below 1, using it is a choice of this probability.
     """
     if isinstance(functions, str) or not functions:
-        raise SpaceError(f"vector_math: functions is a list of names, not {functions!r}")
+        raise SpaceError(f"vector_math(functions={functions!r}): it takes a list of names")
     check_prob("vector_math", prob)
     for name in functions:
         if name not in MATH_FUNCTIONS:
             raise SpaceError(
-                f"vector_math: functions={list(functions)!r}: there is no {name!r}; "
-                f"take some of {', '.join(MATH_FUNCTIONS)}"
+                f"vector_math(functions={list(functions)!r}): there is no {name!r}; "
+                f"known: {', '.join(MATH_FUNCTIONS)}"
             )
     require(bool(blocks_with_calls(sch, functions)), "no block calls such a function in float32")
     if prob < 1 and not sch.choose("vector_math", (True, False), (prob, 1 - prob)):

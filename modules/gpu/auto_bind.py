@@ -21,6 +21,7 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.kinds import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import check_positive
 from schedlang.spaces.module import module
 
 
@@ -39,8 +40,8 @@ def bind_to_threads(
         for i: for j: B   ->   ij0 = blockIdx.x: ij1 = threadIdx.x: B
 
     More iterations than ``max_threadblocks * max_threads_per_block`` leave a serial loop inside. A
-    block without a spatial loop outside gets one of extent 1; one whose inner loops have threads
-    already gets ``blockIdx.x`` only; one that has that already stays as it is.
+    block without an outer spatial loop gets one of extent 1. A block whose inner loops are bound to
+    threads already gets ``blockIdx.x`` only; a block that has ``blockIdx.x`` stays as it is.
     """
     axes = _axes(sch, block)
     if "blockIdx" in axes:
@@ -69,7 +70,7 @@ def bind_to_threads(
 
 @instruction
 def bind_unbound_blocks(sch: Schedule, max_threadblocks: int, max_threads_per_block: int) -> None:
-    """Bind every block that no thread runs yet, on as many threads as there may be.
+    """Bind every unbound block to as many threads as the limits allow.
 
     ::
 
@@ -93,14 +94,14 @@ def auto_bind(
     thread_extents: Sequence[int] = (32, 64, 128, 256, 512, 1024),
     max_threads_per_block: int = 1024,
 ) -> None:
-    """Bind a block that has no GPU threads; how many it gets is drawn.
+    """Bind an unbound block to GPU threads; the number of threads is drawn.
 
     ::
 
         for i: for j: B   ->   ij0 = blockIdx.x: ij1 = threadIdx.x: B
 
-    The number is drawn from those of ``thread_extents`` that are not more than the loop has
-    iterations (MetaSchedule's AutoBind).
+    The number is drawn from the ``thread_extents`` that do not exceed the loop's iterations
+    (MetaSchedule's AutoBind).
     """
     _check(max_threadblocks, thread_extents, max_threads_per_block)
     require(is_below_root(sch, block), "it is part of another block")
@@ -124,12 +125,12 @@ def auto_bind(
 
 
 def _axes(sch: Schedule, block: BlockRV) -> set[str]:
-    """``blockIdx`` and ``threadIdx``, as far as loops around the block are bound to them."""
+    """Return which of ``blockIdx`` and ``threadIdx`` loops around the block are bound to."""
     return {thread_axis(sch, loop).partition(".")[0] for loop in sch.get_loops(block)}
 
 
 def _outer_spatial(sch: Schedule, loops: list[LoopRV]) -> list[LoopRV]:
-    """The outer loops that can be fused: spatial, serial, and all but the last around one loop."""
+    """Return the outer loops that can be fused: spatial, serial, perfectly nested."""
     outer: list[LoopRV] = []
     for loop in loops:
         if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
@@ -141,21 +142,21 @@ def _outer_spatial(sch: Schedule, loops: list[LoopRV]) -> list[LoopRV]:
 
 
 def _iterations(sch: Schedule, loops: list[LoopRV]) -> int:
-    """Product of the extents; those that are not constant count as 1."""
+    """Multiply the extents; those that are not constant count as 1."""
     return math.prod(constant_extent(sch, loop) or 1 for loop in loops)
 
 
 def _check(
     max_threadblocks: int, thread_extents: Sequence[int], max_threads_per_block: int
 ) -> None:
-    for option, value in (
-        ("max_threadblocks", max_threadblocks),
-        ("max_threads_per_block", max_threads_per_block),
-    ):
-        if not isinstance(value, int) or value < 1:
-            raise SpaceError(f"auto_bind({option}={value!r}): it takes an integer of at least 1")
-    extents: list[object] = list(thread_extents)
-    if not all(isinstance(extent, int) and extent > 0 for extent in extents):
-        raise SpaceError(
-            f"auto_bind(thread_extents={thread_extents!r}): it takes a list of positive integers"
-        )
+    check_positive(
+        "auto_bind",
+        max_threadblocks=max_threadblocks,
+        max_threads_per_block=max_threads_per_block,
+    )
+    for extent in thread_extents:
+        if not isinstance(extent, int) or extent < 1:
+            raise SpaceError(
+                f"auto_bind(thread_extents={thread_extents!r}): it takes a list of positive "
+                f"integers, and {extent!r} is none"
+            )

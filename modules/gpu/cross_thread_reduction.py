@@ -27,14 +27,14 @@ _THREADS = "threadIdx.x"
 
 @instruction
 def reduce_across_threads(sch: Schedule, block: BlockRV, threads: int | IntExpr) -> None:
-    """Run a reduction on ``threads`` threads; what one consumer reads goes to shared memory.
+    """Run a reduction on ``threads`` threads; a single consumer reads it from shared memory.
 
     ::
 
         for i: for k: C[i] += A[i, k];  for i: for j: D[i, j] = C[i] * A[i, j]
         ->  for i: {for k0: k1 in threads: C[i] += A[i, k0 k1];  for j0: j1 in threads: D[i, j]}
 
-    Where the consumer runs on threads already, the reduction takes as many as it has.
+    If the consumer is bound to threads already, the reduction uses the same number.
     """
     place = _place_below_consumer(sch, block)
     if place is not None:
@@ -56,7 +56,7 @@ def reduce_across_threads(sch: Schedule, block: BlockRV, threads: int | IntExpr)
 
 
 def _place_below_consumer(sch: Schedule, block: BlockRV) -> tuple[BlockRV, int] | None:
-    """The first consumer, and the number of its loop under which the block can be computed."""
+    """Return the first consumer, and the number of its loop to compute the block under."""
     consumers = sch.get_consumers(block)
     if block_facts(sch, block).writes != 1 or not consumers or _is_tiled_later(sch, consumers[0]):
         return None
@@ -84,17 +84,17 @@ def cross_thread_reduction(
     thread_extents: Sequence[int] = (4, 8, 16, 32, 64, 128, 256, 512),
     max_threads_per_block: int = 1024,
 ) -> None:
-    """Let the threads of a GPU block share a reduction, or not: a choice for each reduction.
+    """Share each reduction among the threads of a GPU block, or not: a choice per reduction.
 
     ::
 
         for i: for k: C[i] += A[i, k]   ->   for i: for k0: k1 = threadIdx.x: C[i] += A[i, k0 k1]
 
-    How many threads is drawn from ``thread_extents``. The conditions are MetaSchedule's
-    (CrossThreadReduction): a serial reduction, and one that tiling would help only if its spatial
-    loops give at most ``max_threads_per_block`` iterations. Consumers come before their producers,
-    so that the reductions of a whole row can meet on its threads. The loops outside are bound by
-    ``auto_bind`` later.
+    The number of threads is drawn from ``thread_extents``. The conditions are MetaSchedule's
+    (CrossThreadReduction): the reduction is serial; one that tiling would help qualifies only if
+    its spatial loops give at most ``max_threads_per_block`` iterations. Consumers are visited
+    before their producers, so that all reductions of a row can use the same threads. ``auto_bind``
+    binds the outer loops later.
     """
     _check(thread_extents, max_threads_per_block)
     for name in reversed(block_names(sch)):
@@ -130,10 +130,13 @@ def _consumer_has_threads(sch: Schedule, block: BlockRV) -> bool:
 
 
 def _check(thread_extents: Sequence[int], max_threads_per_block: int) -> None:
-    extents: list[object] = list(thread_extents)
-    good = all(isinstance(extent, int) and extent > 0 for extent in extents)
-    if not good or min(thread_extents, default=max_threads_per_block + 1) > max_threads_per_block:
+    given = f"cross_thread_reduction(thread_extents={thread_extents!r})"
+    for extent in thread_extents:
+        if not isinstance(extent, int) or extent < 1:
+            raise SpaceError(
+                f"{given}: it takes a list of positive integers, and {extent!r} is none"
+            )
+    if all(extent > max_threads_per_block for extent in thread_extents):
         raise SpaceError(
-            f"cross_thread_reduction(thread_extents={thread_extents!r}): it takes a list of "
-            f"integers, at least one of 1 to max_threads_per_block={max_threads_per_block}"
+            f"{given}: at least one must be of 1 to max_threads_per_block={max_threads_per_block}"
         )

@@ -1,1 +1,1 @@
-"""Modules that use one instruction set each."""
+"""Modules for one instruction set each, and the operand layout that dot-product sets share."""

@@ -1,4 +1,4 @@
-"""bfloat16 on x86 with AVX-512 BF16: ``vdpbf16ps`` multiplies and adds 32 pairs at a time."""
+"""bfloat16 products with AVX-512 BF16: ``vdpbf16ps`` multiplies and adds 32 pairs at a time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection
 from schedlang.analysis.intrinsics import define_intrinsic
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.cpu.dot_operands import pack_operand_of_dots, require_feature
 from schedlang.modules.cpu.dot_tile import dot_tile
+from schedlang.modules.hardware.dot_operands import pack_operand_of_dots, require_feature
 from schedlang.modules.shared.tensorize import tensorize_with
 from schedlang.spaces.module import module
 
@@ -45,8 +45,8 @@ define <16 x float> @schedlang_dot_16x2_bf16(
   ret <16 x float> %r
 }
 """
-# The addresses are not used: TVM makes float32 of every bfloat16 buffer whose address nobody asks
-# for, and the packed operand would be twice as large, and no bfloat16.
+# The function ignores the addresses. They are passed because TVM stores a bfloat16 buffer as
+# float32 unless its address is taken, and the packed operand must stay bfloat16.
 _IMPLEMENTATION = f"""
         with T.attr(0, "pragma_import_llvm", {_LLVM!r}):
             C[T.ramp(0, 1, 16)] = T.call_extern(
@@ -66,7 +66,7 @@ define_intrinsic(INTRINSIC, _SIGNATURE + _DESCRIPTION, _SIGNATURE + _IMPLEMENTAT
 def UseBF16Dot(  # noqa: N802 - named after the hardware, as MetaSchedule's UseTensorCore is
     sch: Schedule, block: BlockRV, *, features: Collection[str] | None = None
 ) -> None:
-    """Products of bfloat16, summed in float32.
+    """Compute products of bfloat16, summed in float32, with AVX-512 BF16.
 
     ::
 
@@ -74,9 +74,9 @@ def UseBF16Dot(  # noqa: N802 - named after the hardware, as MetaSchedule's UseT
         ->  P = B[j/16, k/2, 16, 2]
             parallel i0, j0: for i1, j1: {for k: unrolled i2, j2: vdpbf16ps(T, A, P); C = T}
 
-    ``features`` are those of the CPU that runs it (``Target.features``); by default this machine's,
-    as LLVM knows its CPU. The instruction rounds each of its sums to the nearest
-    float32, as separate multiply-adds do, but takes operands and results below 1.2e-38 for 0.
+    ``features`` are the CPU features of the target (``Target.features``); by default those that
+    LLVM reports for this machine. The instruction rounds each sum to the nearest float32, as
+    separate multiply-adds do, but flushes operands and results below 1.2e-38 to 0.
     """
     pack_operand_of_dots(sch, block, ("bfloat16", "bfloat16", "float32"), depth=2)
     require_feature("UseBF16Dot", "avx512bf16", features)

@@ -1,4 +1,4 @@
-"""8-bit integers on x86 with AVX-512 VNNI: ``vpdpbusd`` multiplies and adds 64 pairs at a time."""
+"""8-bit integer products with AVX-512 VNNI: ``vpdpbusd`` multiplies and adds 64 pairs at a time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection
 from schedlang.analysis.intrinsics import define_intrinsic
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.cpu.dot_operands import pack_operand_of_dots, require_feature
 from schedlang.modules.cpu.dot_tile import dot_tile
+from schedlang.modules.hardware.dot_operands import pack_operand_of_dots, require_feature
 from schedlang.modules.shared.tensorize import tensorize_with
 from schedlang.spaces.module import module
 
@@ -50,7 +50,7 @@ define_intrinsic(INTRINSIC, _SIGNATURE + _DESCRIPTION, _SIGNATURE + _IMPLEMENTAT
 def UseVNNI(  # noqa: N802 - named after the hardware, as MetaSchedule's UseTensorCore is
     sch: Schedule, block: BlockRV, *, features: Collection[str] | None = None
 ) -> None:
-    """Products of uint8 and int8, summed in int32.
+    """Compute products of uint8 and int8, summed in int32, with AVX-512 VNNI.
 
     ::
 
@@ -58,8 +58,8 @@ def UseVNNI(  # noqa: N802 - named after the hardware, as MetaSchedule's UseTens
         ->  P = B[j/16, k/4, 16, 4]
             parallel i0, j0: for i1, j1: {for k: unrolled i2, j2: vpdpbusd(T, A, P); C = T}
 
-    ``features`` are those of the CPU that runs it (``Target.features``); by default this machine's,
-    as LLVM knows its CPU. The sums are exact: the instruction does not saturate.
+    ``features`` are the CPU features of the target (``Target.features``); by default those that
+    LLVM reports for this machine. The sums are exact: the instruction does not saturate.
     """
     pack_operand_of_dots(sch, block, ("uint8", "int8", "int32"), depth=4)
     require_feature("UseVNNI", "avx512vnni", features)

@@ -1,1 +1,1 @@
-"""Modules for every kind of machine."""
+"""Modules for every kind of machine, and what modules share."""

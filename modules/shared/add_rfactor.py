@@ -1,4 +1,4 @@
-"""Reductions in two steps: parallel or in vector lanes first, then over what is left (rfactor)."""
+"""Reductions in two steps (rfactor): the first one is parallel or runs in vector lanes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from schedlang.analysis import block_facts
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import check_positive
 from schedlang.modules.shared.priors import weigh_multiples
 from schedlang.modules.shared.serial_reduction import fuse_reduction_loops, require_serial_reduction
 from schedlang.spaces.module import module
@@ -26,7 +27,7 @@ def add_rfactor(
     vector_lanes: int = 0,
     ways: Sequence[str] = WAYS,
 ) -> None:
-    """Split a reduction and give one part of it to a block of its own, where it is spatial.
+    """Split a reduction, and compute one part in a block of its own, in which it is spatial.
 
     ::
 
@@ -35,15 +36,16 @@ def add_rfactor(
         ->  inner: for i: for k0: for k1: P[i, k1] += A[i, k0 k1];  for i: for k1: C[i] += P[i, k1]
         ->  both:  for i: for k0: for k1: for k2: P[i, k0, k2] += A[i, k0 k1 k2]; and two more steps
 
-    ``none`` leaves it as it is. Finishing then runs ``k0`` of ``outer`` on the cores, ``k1`` of
-    ``inner`` in vector lanes, and does both for ``both``, which is offered where the spatial loops
-    alone give fewer than ``cores * jobs_per_core`` jobs. ``ways`` leaves some of them out. All
-    but the last are MetaSchedule's AddRFactor and Ansor's rule 6 (Ansor, Table 1), under the
-    same conditions; a reduction that tiling would help is left alone where it is parallel enough.
+    ``none`` leaves the reduction as it is. The modules that finish the program later run ``k0`` of
+    ``outer`` on the cores, ``k1`` of ``inner`` in vector lanes, and ``both`` on cores and in lanes.
+    ``both`` is an option only if the spatial loops give fewer than ``cores * jobs_per_core``
+    iterations. ``ways`` are the options to choose from. The first three are MetaSchedule's
+    AddRFactor and Ansor's rule 6 (Ansor, Table 1), under the same conditions: a reduction that
+    tiling would help qualifies only if its spatial loops give too few parallel iterations.
 
-    ``max_innermost_factor`` bounds the last part of the split. With ``vector_lanes`` the prior
-    prefers last parts of whole vectors, first parts that the cores share evenly, and the ways that
-    vectorise.
+    ``max_innermost_factor`` bounds the last part of the split. ``vector_lanes`` (elements of a
+    vector; 0: a uniform prior) makes the prior prefer last parts of whole vectors, first parts that
+    the cores share evenly, and the options that vectorise.
     """
     _check(cores, jobs_per_core, max_innermost_factor, ways)
     jobs = cores * jobs_per_core
@@ -86,17 +88,21 @@ def _factor(sch: Schedule, loop: LoopRV, axis: int) -> BlockRV:
 
 
 def _weights(ways: Sequence[str]) -> list[float]:
-    """Prior over the ways: those with vectors weigh four times the others."""
+    """Return the prior: options that vectorise weigh four times the others."""
     return [4.0 if way in ("inner", "both") else 1.0 for way in ways]
 
 
 def _check(cores: int, jobs_per_core: int, max_innermost_factor: int, ways: Sequence[str]) -> None:
-    for option, value in (
-        ("cores", cores),
-        ("jobs_per_core", jobs_per_core),
-        ("max_innermost_factor", max_innermost_factor),
-    ):
-        if not isinstance(value, int) or value < 1:
-            raise SpaceError(f"add_rfactor({option}={value!r}): it takes an integer of at least 1")
-    if isinstance(ways, str) or not ways or set(ways) - set(WAYS):
+    check_positive(
+        "add_rfactor",
+        cores=cores,
+        jobs_per_core=jobs_per_core,
+        max_innermost_factor=max_innermost_factor,
+    )
+    if isinstance(ways, str) or not ways:
         raise SpaceError(f"add_rfactor(ways={ways!r}): it takes a list of some of {WAYS}")
+    for way in ways:
+        if way not in WAYS:
+            raise SpaceError(
+                f"add_rfactor(ways={ways!r}): it takes a list of some of {WAYS}, not {way!r}"
+            )

@@ -1,4 +1,4 @@
-"""Putting cheap element-wise blocks into their consumers, or into their producer."""
+"""Inline cheap element-wise blocks into their consumers, or into their producer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from schedlang.analysis import (
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.priors import check_prob
+from schedlang.modules.shared.checks import check_prob
 from schedlang.spaces.module import module
 
-# Calls that cost more to compute again in every consumer than to store once.
+# Calls that cost more to repeat in every consumer than to store once.
 EXPENSIVE = frozenset({"tirx.exp", "tirx.erf", "tirx.tanh", "tirx.log", "tirx.pow", "tirx.sigmoid"})
-# What turns the module off for a block, in TVM's operator library too.
+# Annotation that disables the module for a block; TVM's operator library sets it too.
 _DISABLED = "meta_schedule.inline_rule"
 
 
@@ -50,25 +50,28 @@ def auto_inline(
 
         B = A + 1; C = B * 2   ->   C = (A + 1) * 2
 
-    It leaves blocks with branches (padding) and with the calls named in ``expensive`` alone unless
-    ``inline_branches`` or ``inline_expensive`` say otherwise. ``max_operations`` bounds the
-    arithmetic operations of a block that its consumers would repeat, so that a call rewritten as a
-    long polynomial is not computed again and again; where nothing is repeated, nothing is bounded.
+    Blocks with branches (padding) are inlined only with ``inline_branches``, blocks that call a
+    function in ``expensive`` only with ``inline_expensive``. ``max_operations`` bounds the
+    arithmetic operations of a block that its consumers would compute more than once, such as a call
+    rewritten as a long polynomial; ``None`` disables the bound.
 
-    ``require_injective`` and ``require_ordered`` leave broadcasts of a diagonal, strides and
-    transposes alone: each read is at some written indices, shifted at most, none twice, in their
-    order. With both this is Ansor's rule 2 (strictly inlinable; Ansor, Table 1) and MetaSchedule's
-    AutoInline for CPUs, whose ``always_in_spatial_programs`` waives all of these conditions where
-    no block reduces. With ``unordered_prob`` below 1 it is a choice whether a block that the two
-    leave alone is inlined. ``into_producer`` with ``inline_branches`` and ``inline_expensive`` is
-    MetaSchedule's for GPUs. A block that reads nothing is a constant, and always inlined.
+    ``require_injective`` and ``require_ordered`` exclude broadcasts of a diagonal, strides and
+    transposes: each read must be indexed by distinct output variables, up to constant offsets
+    (injective), in the order of the output (ordered). With both this is Ansor's rule 2 (strictly
+    inlinable; Ansor, Table 1) and MetaSchedule's AutoInline for CPUs, whose
+    ``always_in_spatial_programs`` waives these conditions in programs without reductions. With
+    ``unordered_prob`` below 1, a block that is not injective and ordered is inlined with this
+    probability. ``into_producer`` with ``inline_branches`` and ``inline_expensive`` is
+    MetaSchedule's AutoInline for GPUs. A block that reads nothing is a constant and always inlined.
     """
     facts = block_facts(sch, block)
     if isinstance(expensive, str):
         raise SpaceError(f"auto_inline(expensive={expensive!r}): it takes a list of names")
     check_prob("auto_inline", unordered_prob, "unordered_prob")
     if max_operations is not None and max_operations < 0:
-        raise SpaceError(f"auto_inline(max_operations={max_operations}): give None for no bound")
+        raise SpaceError(
+            f"auto_inline(max_operations={max_operations}): give 0 or more, or None for no bound"
+        )
     require(not facts.reduction_extents and not facts.has_init, "a reduction cannot be inlined")
     require(facts.writes == 1, "it writes several buffers")
     require(_DISABLED not in facts.annotations, f"it is annotated with {_DISABLED}")

@@ -1,4 +1,4 @@
-"""Where to compute what is neither inlined nor tiled."""
+"""Compute locations of blocks that are neither inlined nor tiled."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from schedlang.spaces.module import block_names, module
 
 @module(at="root")
 def random_compute_location(sch: Schedule, *, reductions: bool = True, decay: float = 1.0) -> None:
-    """Draw the loop of its consumer under which each producer (padding, a row's sum) is computed.
+    """Draw for each producer (padding, a row's sum) the loop of its consumer to compute it under.
 
     ::
 
         A; B reads A; for i: C reads A, B   ->   for i: {A[i..]; B[i..]; C}   or as they were
 
-    It applies to blocks that are not scheduled yet: not tiled, and with no other block in their
-    loops. Consumers find their places before their producers, so that a whole chain, such as the
-    four stages of a softmax, can meet in one loop, and a part that ``add_rfactor`` split off
-    follows what it is a part of. These are MetaSchedule's conditions and order
-    (RandomComputeLocation), and besides the split-off part of an output moves.
-    ``reductions=False`` leaves reductions where they are. ``decay`` is a prior: each loop is so
-    many times as likely as the one outside it, where less is computed again.
+    It applies to unscheduled blocks: not tiled, and alone in their loops. Consumers are placed
+    before their producers, so that a whole chain, such as the four stages of a softmax, can meet in
+    one loop, and a block that ``add_rfactor`` split off follows its reduction. The conditions and
+    the order are those of MetaSchedule's RandomComputeLocation; in addition, a block split off from
+    an output may move. ``reductions=False`` leaves reductions where they are. ``decay`` shapes the
+    prior: a loop is ``decay`` times as likely as the loop around it, under which less is repeated.
     """
     for name in reversed(block_names(sch)):
         mark = sch.mark()

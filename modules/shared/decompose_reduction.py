@@ -30,8 +30,9 @@ def initialize_before(
 
         for i: for j: for k: {init if k == 0; C += ..}   ->   for i: {for j: init; for j: for k: C}
 
-    Here for position 1. A position inside the outermost reduction loop means that loop. With
-    ``max_lanes`` the initial value is set in vectors of at most as many elements.
+    The example has position 1. A position inside the outermost reduction loop means that loop.
+    ``max_lanes`` is the largest number of elements that one vector store initialises; 0 disables
+    vector stores.
     """
     init = set_init_apart(sch, block, int(position))
     if init is not None and max_lanes > 0:
@@ -49,9 +50,9 @@ def decompose_reduction(
         for i: for k: for j: {init if k == 0; C}   ->   for i: {for j: init; for k: for j: C}
 
     ``where`` is ``"outermost"``: before the outermost reduction loop (MetaSchedule's
-    RewriteReductionBlock); or ``"drawn"``: before any loop from there outwards. Use it after loops
-    were made parallel and vectorised, and in place of ``parallel_vectorize_unroll``, which
-    decomposes too: TVM makes no loop parallel that holds a reduction without its initial value.
+    RewriteReductionBlock); or ``"drawn"``: before that loop or one around it. Use it after the
+    loops are parallelised and vectorised, because TVM does not parallelise a loop around a
+    decomposed reduction, and without ``parallel_vectorize_unroll``, which decomposes as well.
     """
     if where not in PLACES:
         raise SpaceError(f"decompose_reduction(where={where!r}): it takes one of {PLACES}")

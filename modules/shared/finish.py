@@ -25,8 +25,7 @@ MIN_LANES = 4
 
 @instruction
 def parallelize_outer(sch: Schedule, block: BlockRV, max_jobs: int | IntExpr) -> None:
-    """Fuse a block's outer spatial loops until they give ``max_jobs`` iterations; run them in
-    parallel.
+    """Parallelise a block's outer spatial loops, fused until they give ``max_jobs`` iterations.
 
     ::
 
@@ -56,13 +55,12 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
 
         for i: for j in 256: C[i, j]   ->   for i: for j0 in 4: vectorized j1 in 64: C[i, j]
 
-    Only a spatial loop that runs along what is stored: lanes that scatter compile slowly and run
-    slowly, and so do lanes that a condition in the block's value tells apart. Loops of extent 1
-    further in do not count.
+    The loop must be spatial and the stores contiguous along it, and no condition in the block's
+    value may depend on it: such lanes compile and run slowly. Inner loops of extent 1 are ignored.
     """
     for loop in reversed(sch.get_loops(block)):
-        # Several blocks below a vectorised loop are miscompiled (TVM 0.27): what one hands to the
-        # next is kept for one lane only.
+        # TVM 0.27 miscompiles several blocks below a vectorised loop: it keeps a value that one
+        # block passes to the next for one lane only.
         if not is_single_child(sch, loop):
             return
         extent = constant_extent(sch, loop)
@@ -83,7 +81,7 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
 
 
 def widest_vector(extent: int, max_lanes: int) -> int:
-    """The largest number of lanes, at most ``max_lanes``, that divides a loop's extent."""
+    """Return the largest divisor of a loop's extent that is at most ``max_lanes``."""
     return max(d for d in range(1, min(max_lanes, extent) + 1) if extent % d == 0)
 
 
@@ -118,10 +116,11 @@ def decompose_reduction_block(sch: Schedule, block: BlockRV, max_lanes: int) -> 
 
 
 def set_init_apart(sch: Schedule, block: BlockRV, position: int | None = None) -> BlockRV | None:
-    """Decompose a reduction before its outermost reduction loop, or before loop number ``position``
-    if that is further out; returns the block that sets the initial value.
+    """Decompose a reduction, and return the block that sets its initial value.
 
-    None where the block sets no initial value, or has no reduction loop.
+    The initial value is set before the outermost reduction loop, or before loop number
+    ``position`` if that is further out. Returns None if the block sets no initial value or has no
+    reduction loop.
     """
     if sch.get(block).init is None:
         return None

@@ -1,4 +1,4 @@
-"""Putting constants into what reads them."""
+"""Inline constants into the blocks that read them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def inline_constants(sch: Schedule, block: BlockRV, *, tensors: bool = False) ->
 
         c[()] = 59; B = A + c[()]   ->   B = A + 59
 
-    Those are MetaSchedule's conditions (InlineConstantScalars); with ``tensors`` also constants of
-    more dimensions, whose elements depend on their indices only.
+    The conditions are those of MetaSchedule's InlineConstantScalars. ``tensors`` includes constant
+    tensors, whose elements depend on their indices only.
     """
     facts = block_facts(sch, block)
     require(facts.reads == 0, "it reads a buffer")

@@ -1,4 +1,4 @@
-"""Constant operands in the layout that the tiles read."""
+"""Store constant operands in the order in which the tiles read them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from schedlang.instructions.kinds import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import module
 
-# TVM's Relax passes look for it, and move the block out of the function: see the module.
+# Annotation by which TVM's Relax passes find the copy and move it out of the function.
 _PREPROCESSING = "meta_schedule.layout_rewrite_preproc"
 
 
 @instruction
 def rewrite_layouts(sch: Schedule, buffers: Sequence[str]) -> None:
-    """Copy each buffer into the order in which its reader's loops go over it.
+    """Copy each buffer into the order in which the loops of its reader access it.
 
     ::
 
@@ -30,8 +30,8 @@ def rewrite_layouts(sch: Schedule, buffers: Sequence[str]) -> None:
         ->  for x0, k, x1: B_global[x0, k, x1] = B[k, x0 * 16 + x1];
             for j0: for k: for j1: C reads B_global[j0, k, j1]
 
-    A buffer stays as it is where several blocks read it, or one block at several places, where its
-    reader goes over it from front to back already, and where it reads overlapping windows.
+    A buffer is left as it is if several blocks read it, if one block reads it at several places, if
+    the reader accesses it in order already, or if it reads overlapping windows.
     """
     for buffer in buffers:
         names = reading_blocks(sch, buffer)
@@ -43,7 +43,7 @@ def rewrite_layouts(sch: Schedule, buffers: Sequence[str]) -> None:
             continue
         copy = sch.cache_read(reader, buffer, "global")
         sch.annotate(copy, _PREPROCESSING, True)
-        # The copy goes over what it writes from front to back too.
+        # The copy writes its result in order, too.
         sch.transform_block_layout(copy, layout)
         sch.transform_layout(copy, ("write", 0), layout)
 
@@ -57,12 +57,12 @@ def layout_rewrite(sch: Schedule, *, buffers: Sequence[str] = ()) -> None:
         for j0: for k: for j1: C reads B[k, j0 * 16 + j1]
         ->  B_global[j0, k, j1] = B[k, j0 * 16 + j1];  for j0: for k: for j1: C reads B_global
 
-    Which ones: ``buffers``, or what the program marks with the attribute ``layout_free_buffers``
-    (numbers of its parameters, as Relax does for weights). Use it after tiling and before
-    ``parallel_vectorize_unroll``, which finishes the copy as well. The layouts follow the tile
-    sizes at each replay. A measurement contains the copy; the block is annotated as MetaSchedule's
-    RewriteLayout does it, so that Relax's SplitLayoutRewritePreproc and constant folding take it
-    out of the function.
+    ``buffers`` are names of parameters; by default those that the program's attribute
+    ``layout_free_buffers`` lists by number (Relax lists weights there). Use it after tiling and
+    before ``parallel_vectorize_unroll``, which finishes the copy as well. Each replay derives the
+    layouts from its tile sizes. A measurement contains the copy. The copying block is annotated as
+    in MetaSchedule's RewriteLayout, so that Relax's SplitLayoutRewritePreproc and constant folding
+    remove it from the function.
     """
     if isinstance(buffers, str):
         raise SpaceError(f"layout_rewrite(buffers={buffers!r}): it takes a list of names")

@@ -1,6 +1,4 @@
-"""Multi-level tiling with an optional write cache (MetaSchedule, Figure 4; Ansor, Table 1, rule
-4).
-"""
+"""Multi-level tiling with an optional write cache (MetaSchedule, Figure 4; Ansor, Table 1)."""
 
 from __future__ import annotations
 
@@ -37,10 +35,11 @@ def multi_level_tiling(
 
         for i, j, k: C   ->   for i0, j0: for i1, j1: for k0: for i2, j2: for k1: for i3, j3: C
 
-    Several structures are a choice. ``write_levels`` are the tile levels (counted from 1 over S
-    only) under which the result may be written to a cache first, or its only element-wise consumer
-    computed; no cache is always an option. With ``vector_lanes`` the prior prefers innermost
-    factors of the last spatial loop that fill whole vectors.
+    A list of structures is a choice. ``write_levels`` are the spatial tile levels (counted from 1,
+    over S only) under which the result may be copied out of a write cache, or the only element-wise
+    consumer computed; having no cache is always an option. ``vector_lanes`` (elements of a vector;
+    0: a uniform prior) makes the prior prefer innermost factors of the last spatial loop that fill
+    whole vectors.
     """
     facts = block_facts(sch, block)
     require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
@@ -49,7 +48,10 @@ def multi_level_tiling(
     structures = [structure] if isinstance(structure, str) else list(structure)
     for pattern in structures:
         if not pattern or set(pattern) - {"S", "R"}:
-            raise SpaceError(f"a tile structure is a string of S and R, not {pattern!r}")
+            raise SpaceError(
+                f"multi_level_tiling(structure={structure!r}): a tile structure is a string of S "
+                f"and R, not {pattern!r}"
+            )
     pattern = structures[0]
     if len(structures) > 1:
         pattern = sch.choose(f"structure:{facts.name}", structures)
@@ -99,14 +101,14 @@ def _reuse_writes(
 
 
 def consume_below(sch: Schedule, block: BlockRV, loop: LoopRV) -> BlockRV:
-    """Compute the element-wise consumer of a block's result right after it, below a loop around it.
+    """Compute the element-wise consumer of a block right after it, under one of its loops.
 
     ::
 
         for i0: {for i1: C};  for i: D = C * 2   ->   for i0: {for i1: C;  for i1: D = C * 2}
 
-    Where there is none, the block writes to a cache, and it is the copy out of it that goes there.
-    Returns the block that was moved.
+    A block without such a consumer writes to a cache instead, and the copy out of the cache moves.
+    Returns the block that moved.
     """
     consumer = elementwise_consumer(sch, block)
     if consumer is None:
@@ -116,8 +118,9 @@ def consume_below(sch: Schedule, block: BlockRV, loop: LoopRV) -> BlockRV:
 
 
 def elementwise_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
-    """The block's only consumer, if that reduces nothing and has the same spatial extents; those of
-    extent 1 do not count.
+    """Return the only consumer if it reduces nothing and has the same spatial extents, else None.
+
+    Extents of 1 are ignored.
     """
     consumers = sch.get_consumers(block)
     if len(consumers) != 1:

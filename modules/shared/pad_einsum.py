@@ -1,4 +1,4 @@
-"""Padding the extents of matrix products that no good tile divides."""
+"""Pad extents of matrix products that no good tile divides."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV
 from schedlang.instructions.kinds import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import check_positive
 from schedlang.spaces.module import module
 
-# A loop has good tiles of its own when some divisor lies in this range: so many rows of
-# accumulators keep a core busy and fit its registers.
+# A loop has good tiles if one of its divisors lies in this range: this many rows of accumulators
+# keep a core busy and fit into its registers.
 _FEW_ROWS, _MANY_ROWS = 4, 14
-# Prior of leaving a poor extent as it is. Its tiles run masked or one lane at a time: 127x127x127
-# runs at a fifth of the speed of 128x128x128 with a predicate, at 0.97 of it padded.
+# Prior probability of not padding a poor extent. Its tiles are masked or scalar: 127x127x127
+# reaches a fifth of the speed of 128x128x128 with a predicate, 0.97 of it with padding.
 _LEFT_POOR = 0.05
-# A padding that adds a tenth is half as likely as one that adds nothing.
+# Exponent of the prior: padding that adds a tenth is half as likely as padding that adds nothing.
 _WASTE_PENALTY = 8
 
 
@@ -39,9 +40,9 @@ def pad_to_multiples(sch: Schedule, block: BlockRV, multiples: list[int | IntExp
         ->  B_pad = B with zeros;  for i in 128, j in 128, k: C_pad[i, j] += A?[i, k] * B_pad[k, j];
             C = C_pad without the rest
 
-    An operand that grows in its last dimension is copied: its vectors would not be contiguous, or
-    would need masks. Another one is read in place, where ``A?`` is 0 outside: once the tile is
-    unrolled, only rows that may be outside are tested.
+    An operand that grows in its last dimension is copied; otherwise its vectors would not be
+    contiguous, or would need masks. Other operands are read in place: ``A?`` is 0 outside ``A``.
+    Once the tile is unrolled, only rows that may be outside are tested.
     """
     if all(int(multiple) == 1 for multiple in multiples):
         return
@@ -72,16 +73,17 @@ def pad_einsum(
 
         for i in 127, j in 127, k: C  ->  for i in 128, j in 128, k: C_pad; C = part of C_pad
 
-    To be used before tiling. The extent of the last dimension of the result is poor when it is no
-    multiple of ``lanes``; it is rounded up to a multiple of ``lanes`` times one of ``vectors``.
-    Others are poor when no divisor is from 4 to 14, and become multiples of one of ``rows``. A
-    reduced extent is rounded up to a multiple of one of ``terms``, if there are any (an instruction
-    that adds up 4 products at a time needs a multiple of 4). Which multiple is drawn for each poor
-    extent, 1 (as it is) among them; what adds more than ``max_waste`` of the extent is not.
+    Use it before tiling. The extent of the result's last dimension is poor if it is not a multiple
+    of ``lanes``; it is rounded up to a multiple of ``lanes`` times one of ``vectors``. Another
+    spatial extent is poor if it has no divisor from 4 to 14; it is rounded up to a multiple of one
+    of ``rows``. A reduced extent is rounded up to a multiple of one of ``terms``, if any are given
+    (an instruction that sums 4 products at a time needs multiples of 4). The multiple of each poor
+    extent is drawn; 1, no padding, is always possible, and multiples that add more than
+    ``max_waste`` (a fraction of the extent) are excluded.
 
-    Unlike a predicated split, the inner loops run without tests and in whole vectors; the price is
-    a copy of the operand that grows in its last dimension, and one of the result. Both are blocks
-    of their own: ``random_compute_location`` places the first, ``place_padded_result`` the second.
+    In contrast to a predicated split, the inner loops run without tests and in whole vectors, at
+    the price of copying the operand that grows in its last dimension, and the result. Both copies
+    are blocks: ``random_compute_location`` places the first, ``place_padded_result`` the second.
     """
     _check(lanes, vectors, rows, terms, max_waste)
     require(has_trivial_binding(sch, block), "it is scheduled already")
@@ -120,7 +122,7 @@ def _rounded(extent: int, multiple: int) -> int:
 
 
 def _prior(extent: int, multiples: list[int]) -> list[float]:
-    """Probabilities of 1 (as it is) and of the multiples after it."""
+    """Return the probabilities of the multiples; the first one, 1, is no padding."""
     weights = [(extent / _rounded(extent, m)) ** _WASTE_PENALTY for m in multiples[1:]]
     scale = (1 - _LEFT_POOR) / sum(weights)
     return [_LEFT_POOR, *(weight * scale for weight in weights)]
@@ -137,13 +139,14 @@ def _check(
     terms: Sequence[int],
     max_waste: float,
 ) -> None:
-    if lanes < 1:
-        raise SpaceError(f"pad_einsum: lanes={lanes}; give at least 1")
+    check_positive("pad_einsum", lanes=lanes)
     named = {"vectors": vectors, "rows": rows, "terms": terms}
     for name, values in named.items():
         if any(not isinstance(value, int) or value < 1 for value in values):
-            raise SpaceError(f"pad_einsum: {name}={values!r}; give integers of at least 1")
+            raise SpaceError(f"pad_einsum({name}={values!r}): give integers of at least 1")
         if len(set(values)) < len(values):
-            raise SpaceError(f"pad_einsum: {name}={values!r}; give each integer once")
+            raise SpaceError(f"pad_einsum({name}={values!r}): give each integer once")
     if not 0 <= max_waste <= 1:
-        raise SpaceError(f"pad_einsum: max_waste={max_waste}; give a part of the extent, 0 to 1")
+        raise SpaceError(
+            f"pad_einsum(max_waste={max_waste}): give a fraction of the extent, 0 to 1"
+        )

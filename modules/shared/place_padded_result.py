@@ -1,4 +1,4 @@
-"""Where the part of a padded result that counts is copied out."""
+"""The location at which the valid part of a padded result is copied out."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import module
 
 _AT_ROOT = -1
-# Below a loop over parts of rows, each row is copied in pieces whose lengths are tested.
+# Weight of a loop that leaves rows whole; under others, rows are copied in pieces with tests.
 _WHOLE_ROWS = 8.0
 
 
 @instruction
 def copy_out(sch: Schedule, block: BlockRV, producer: BlockRV, place: int | IntExpr) -> None:
-    """Move a consumer under its producer's loop of this number; -1 leaves it where it is.
+    """Move a consumer under loop number ``place`` of its producer; -1 leaves it where it is.
 
     ::
 
@@ -37,23 +37,23 @@ def copy_out(sch: Schedule, block: BlockRV, producer: BlockRV, place: int | IntE
 
 @module
 def place_padded_result(sch: Schedule, block: BlockRV) -> None:
-    """Draw the loop of a padded computation under which its result is copied out of the padding.
+    """Draw the loop of a padded computation under which its result is copied out.
 
     ::
 
         for i0: for j0: C_pad[tile];  for i, j: C = C_pad
         ->  for i0: {for j0: C_pad[tile];  for i1, j: C = C_pad}      or as it was, or further in
 
-    To be used after tiling what ``pad_einsum`` padded. What is copied out soon is still in the
-    nearest cache, and takes no parallel loop of its own. The prior prefers loops that leave the
-    rows whole.
+    Use it after tiling the block that ``pad_einsum`` padded. Results that are copied out soon are
+    still in the fastest cache and need no parallel loop of their own. The prior prefers loops that
+    leave the rows whole.
     """
     facts = block_facts(sch, block)
     require(not facts.reduction_extents and not facts.has_init, "it reduces")
     require(facts.reads == 1 and facts.writes == 1 and not facts.operations, "it is no copy")
     stored, padded = buffer_shape(sch, block, "write", 0), buffer_shape(sch, block, "read", 0)
     larger = len(stored) == len(padded) and all(a <= b for a, b in zip(stored, padded, strict=True))
-    require(larger and stored != padded, "what it reads is not its result in padding")
+    require(larger and stored != padded, "it does not copy a part of a padded buffer")
     producers = sch.get_producers(block)
     require(len(producers) == 1, "nothing computes what it copies")
     require(common_depth(sch, [block, producers[0]]) == 0, "it is placed already")
@@ -65,7 +65,7 @@ def place_padded_result(sch: Schedule, block: BlockRV) -> None:
 
 
 def _shared_spatial(sch: Schedule, block: BlockRV) -> list[LoopRV]:
-    """The spatial loops around a block, without those of a cache's own tile."""
+    """Return the spatial loops around a block, without those of a cache's own tile."""
     loops: list[LoopRV] = []
     shared = 0
     for loop in sch.get_loops(block):
@@ -78,7 +78,7 @@ def _shared_spatial(sch: Schedule, block: BlockRV) -> list[LoopRV]:
 
 
 def _weights(sch: Schedule, block: BlockRV, loops: list[LoopRV]) -> list[float]:
-    """One a loop: more as long as no loop down to it runs along the rows that the block stores."""
+    """Return a weight for each loop: larger until a loop runs along the rows of the result."""
     weights: list[float] = []
     whole = True
     for loop in loops:

@@ -1,6 +1,4 @@
-"""What ``add_rfactor`` and ``cross_thread_reduction`` share: finding a serial reduction, and
-bringing its loops together.
-"""
+"""Find serial reductions and fuse their loops, for add_rfactor and cross_thread_reduction."""
 
 from __future__ import annotations
 
@@ -21,10 +19,10 @@ from schedlang.language.schedule import Schedule
 def require_serial_reduction(sch: Schedule, block: BlockRV, max_parallel: int) -> int:
     """Raise NotApplicable unless reducing in two steps, or across threads, may pay.
 
-    The conditions are MetaSchedule's (NeedsRFactorOrCrossThreadReduction): a reduction of plain
-    loops, not yet scheduled, that nothing else shares. One that tiling would help counts only if it
-    has less to do in parallel than in the reduction, and at most ``max_parallel`` iterations.
-    Returns the number of spatial iterations.
+    The conditions are those of MetaSchedule's NeedsRFactorOrCrossThreadReduction: an unscheduled
+    reduction, alone in its loops. One that tiling would help qualifies only if it has fewer spatial
+    iterations than reduction iterations, and at most ``max_parallel`` of them. Returns the number
+    of spatial iterations.
     """
     facts = block_facts(sch, block)
     require(bool(facts.reduction_extents) and facts.has_init, "it is no reduction")

@@ -1,4 +1,4 @@
-"""Tiling a block down to the shape of a tensor intrinsic (MetaSchedule, 3.2 and Figure 5)."""
+"""Tile a block to the shape of a tensor intrinsic (MetaSchedule, 3.2 and Figure 5)."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def tensorize_with(
     tiling: Module | None = multi_level_tiling,
     max_jobs: int = 32,
 ) -> None:
-    """Give the innermost part of a block to a tensor intrinsic, and tile what is left.
+    """Compute the innermost part of a block with a tensor intrinsic, and tile the remaining loops.
 
     ::
 
         for i, j, k: C  ->  parallel i0, j0: {init; for k0: for i1, j1: for k1: intrinsic(C, A, B)}
 
-    ``intrinsic`` is a name that TVM or ``define_intrinsic`` knows. Its spatial
-    loops are matched with the block's last spatial loops, its reduction loops with the last
-    reduction loops; their extents must divide. ``tiling`` is a module for the block of calls that
-    results, with ordinary loops around it; None leaves them as they are. Then outer loops are fused
-    until they give ``max_jobs`` iterations and run in parallel, as they cannot be once the initial
-    value is set apart; 0 leaves them serial.
+    ``intrinsic`` is a name registered with TVM or by ``define_intrinsic``. Its spatial loops are
+    matched with the block's last spatial loops, its reduction loops with the last reduction loops;
+    their extents must divide the block's. ``tiling`` is a module that tiles the resulting block of
+    calls; None leaves its loops as they are. Then outer loops are fused until they give
+    ``max_jobs`` iterations, and parallelised, which TVM refuses after the initial value is set
+    apart; 0 leaves them serial.
     """
     if max_jobs < 0:
         raise SpaceError(f"tensorize_with(max_jobs={max_jobs}): give 0 or more")
@@ -69,7 +69,7 @@ def tensorize_with(
 def _split_to_shape(
     sch: Schedule, block: BlockRV, axes: tuple[tuple[str, int], ...]
 ) -> tuple[list[LoopRV], list[LoopRV]]:
-    """The loops that are left, and those of the intrinsic's extents, in the intrinsic's order."""
+    """Return the remaining loops, and the intrinsic's own loops in its order."""
     outer = sch.get_loops(block)
     kinds = [loop_kind(sch, loop) for loop in outer]
     places = list(range(len(outer)))

@@ -430,6 +430,26 @@ def test_a_record_that_cannot_be_read_is_an_error_of_the_database(path: Path) ->
             database.query()
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("record SET samples = x'00'", "column 'samples': expected text, got a blob"),
+        ("record SET samples = '[1, \"2\"]'", "column 'samples': expected a JSON list of numbers"),
+        ("record SET samples = '['", "column 'samples': Expecting value"),
+        ("record SET seed = 'x'", "column 'seed': expected a whole number as text"),
+        ("record SET run_id = 'x'", "column 'run_id': expected an integer or NULL, got text"),
+        ("record SET status = 'x'", "column 'status': 'x' is not a valid Status"),
+        ("provenance SET text = '[]'", "column 'provenance': expected a JSON object"),
+    ],
+)
+def test_what_cannot_be_read_names_its_column(path: Path, change: str, message: str) -> None:
+    with SQLiteDatabase(path) as database:
+        database.append([make_record(provenance={"tvm": "1"})])
+        database._connection.execute(f"UPDATE {change}")
+        with pytest.raises(DatabaseError, match=rf"record 1 cannot be read \({message}"):
+            database.query()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write in every folder")
 def test_a_folder_that_cannot_be_written(path: Path) -> None:
     with SQLiteDatabase(path) as database:
@@ -446,7 +466,7 @@ def test_a_folder_that_cannot_be_written(path: Path) -> None:
 
 def test_nothing_in_the_package_can_run_what_it_loads() -> None:
     folder = Path(sys.modules[Database.__module__].__file__ or "").parent
-    text = "\n".join(file.read_text() for file in folder.glob("*.py"))
+    text = "\n".join(file.read_text() for file in folder.rglob("*.py"))
     for word in ("pickle", "eval(", "exec(", "marshal", "load_extension"):
         assert word not in text
 

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from schedlang.database.base import Database, check_at_least_zero
@@ -16,6 +17,7 @@ from schedlang.database.sqlite.packing import pack
 from schedlang.database.sqlite.rows import (
     INSERT_RECORD,
     INSERT_RUN,
+    SELECT_ASKS,
     SELECT_RECORDS,
     SELECT_RUN,
     ask_of,
@@ -170,7 +172,7 @@ class SQLiteDatabase(Database):
 
     def get_workload(self, key: str) -> str | None:
         """The program's JSON text, or None when no program is kept under ``key``."""
-        found = self._programs("SELECT script_json, id FROM workload WHERE key = ?", [key])
+        found = self._programs(["script_json"], "key = ?", [key])
         return found[0][0] if found else None
 
     def workloads(
@@ -180,16 +182,12 @@ class SQLiteDatabase(Database):
         given = {"exact_key": exact_key, "family_key": family_key}
         wanted = {column: value for column, value in given.items() if value is not None}
         where = " AND ".join(f"{column} = ?" for column in wanted) or "true"
-        found = self._programs(
-            f"SELECT key, name, id FROM workload WHERE {where} ORDER BY id", list(wanted.values())
-        )
+        found = self._programs(["key", "name"], where, list(wanted.values()))
         return [(key, name) for key, name in found]
 
     def structural_keys(self, key: str) -> tuple[str, str]:
         """The exact and the family key of a program; ``""`` for one that is not known."""
-        found = self._programs(
-            "SELECT exact_key, family_key, id FROM workload WHERE key = ?", [key]
-        )
+        found = self._programs(["exact_key", "family_key"], "key = ?", [key])
         return (found[0][0], found[0][1]) if found else ("", "")
 
     def add_run(self, run: Run) -> Run:
@@ -244,12 +242,8 @@ class SQLiteDatabase(Database):
 
     def asks(self, run_id: int) -> list[Ask]:
         """What a run asked its search, in order."""
-        return self._connection.read(
-            ask_of,
-            "run",
-            "SELECT size, seconds, run_id FROM ask WHERE run_id = ? ORDER BY id",
-            [run_id],
-        )
+        sql = f"{SELECT_ASKS} WHERE run_id = ? ORDER BY id"
+        return self._connection.read(ask_of, "run", sql, [run_id])
 
     def close(self) -> None:
         """Let go of the file; safe to call twice."""
@@ -269,8 +263,11 @@ class SQLiteDatabase(Database):
     def _runs(self, clauses: str, values: Sequence[object]) -> list[Run]:
         return self._connection.read(run_of, "run", f"{SELECT_RUN} {clauses}", values)
 
-    def _programs(self, sql: str, values: Sequence[object]) -> list[tuple[str, ...]]:
-        return self._connection.read(texts_of, "program", sql, values)
+    def _programs(
+        self, columns: Sequence[str], where: str, values: Sequence[object]
+    ) -> list[tuple[str, ...]]:
+        sql = f"SELECT {', '.join(columns)}, id FROM workload WHERE {where} ORDER BY id"
+        return self._connection.read(partial(texts_of, columns), "program", sql, values)
 
 
 def _parts(ids: Iterable[int]) -> Iterator[list[int]]:

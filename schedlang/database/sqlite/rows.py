@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,48 +11,67 @@ from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.packing import pack, unpack
 from schedlang.measurement import Status
 
-RECORD_COLUMNS = (
-    "workload_key, workload_name, target_key, toolchain_key, trace_json, status, samples, "
-    "message, verified, search, seed, created, stderr, program_key, run_id, proposal"
-)
-INSERT_RECORD = (
-    f"INSERT INTO record ({RECORD_COLUMNS}, provenance_id, latency) VALUES ({', '.join('?' * 18)})"
-)
-SELECT_RECORDS = (
-    f"SELECT {RECORD_COLUMNS}, provenance.text, record.id FROM record "
-    "LEFT JOIN provenance ON provenance.id = provenance_id"
-)
-RUN_COLUMNS = (
-    "identity, workload_key, target_key, toolchain_key, search, seed, created, known, owner, "
-    "state, state_asks, outcome"
-)
-INSERT_RUN = f"INSERT INTO run ({RUN_COLUMNS}) VALUES ({', '.join('?' * 12)})"
-SELECT_RUN = f"SELECT {RUN_COLUMNS}, id FROM run"
-
-
 _TEXT = (str,)
 _PACKED = (str, bytes)
-_MAYBE_INT = (int, type(None))
-_MAYBE_TEXT = (str, type(None))
-# As they stand in SELECT_RECORDS and SELECT_RUN.
-_RECORD_TYPES = (
-    *_TEXT * 4,
-    _PACKED,
-    *_TEXT * 3,
-    int,
-    str,
-    _MAYBE_TEXT,
-    float,
-    *_TEXT * 2,
-    *(_MAYBE_INT, _MAYBE_INT),
-    _MAYBE_TEXT,
-    int,
+_INT = (int,)
+_REAL = (float,)
+_NULL = type(None)
+_KINDS = {str: "text", bytes: "a blob", int: "an integer", float: "a real number", _NULL: "NULL"}
+
+_Columns = Mapping[str, tuple[type, ...]]
+
+# The columns that are read, in order, with the types that their values may have.
+_RECORD: _Columns = {
+    "workload_key": _TEXT,
+    "workload_name": _TEXT,
+    "target_key": _TEXT,
+    "toolchain_key": _TEXT,
+    "trace_json": _PACKED,
+    "status": _TEXT,
+    "samples": _TEXT,
+    "message": _TEXT,
+    "verified": _INT,
+    "search": _TEXT,
+    "seed": (str, _NULL),
+    "created": _REAL,
+    "stderr": _TEXT,
+    "program_key": _TEXT,
+    "run_id": (int, _NULL),
+    "proposal": (int, _NULL),
+}
+_RECORD_READ: _Columns = {**_RECORD, "provenance": (str, _NULL), "id": _INT}
+_RUN: _Columns = {
+    "identity": _TEXT,
+    "workload_key": _TEXT,
+    "target_key": _TEXT,
+    "toolchain_key": _TEXT,
+    "search": _TEXT,
+    "seed": _TEXT,
+    "created": _REAL,
+    "known": _INT,
+    "owner": _TEXT,
+    "state": _PACKED,
+    "state_asks": _INT,
+    "outcome": _TEXT,
+}
+_RUN_READ: _Columns = {**_RUN, "id": _INT}
+_ASK_READ: _Columns = {"size": _INT, "seconds": _REAL, "run_id": _INT}
+
+INSERT_RECORD = (
+    f"INSERT INTO record ({', '.join(_RECORD)}, provenance_id, latency) "
+    f"VALUES ({', '.join('?' * (len(_RECORD) + 2))})"
 )
-_RUN_TYPES = (*_TEXT * 6, float, int, str, _PACKED, int, str, int)
+SELECT_RECORDS = (
+    f"SELECT {', '.join(_RECORD)}, provenance.text, record.id FROM record "
+    "LEFT JOIN provenance ON provenance.id = provenance_id"
+)
+INSERT_RUN = f"INSERT INTO run ({', '.join(_RUN)}) VALUES ({', '.join('?' * len(_RUN))})"
+SELECT_RUN = f"SELECT {', '.join(_RUN)}, id FROM run"
+SELECT_ASKS = f"SELECT {', '.join(_ASK_READ)} FROM ask"
 
 
 def row_of(record: Record, provenance_id: int | None) -> tuple[object, ...]:
-    """The values of ``INSERT_RECORD``."""
+    """Return the values of ``INSERT_RECORD``."""
     return (
         record.workload_key,
         record.workload_name,
@@ -77,10 +95,11 @@ def row_of(record: Record, provenance_id: int | None) -> tuple[object, ...]:
 
 
 def record_of(row: Sequence[Any]) -> Record:
-    """The record of a row of ``SELECT_RECORDS``; ValueError, TypeError, OverflowError or
-    RecursionError for one that is none.
+    """Return the record of a row of ``SELECT_RECORDS``.
+
+    ValueError, TypeError, OverflowError or RecursionError where it is none.
     """
-    _check_types(row, _RECORD_TYPES)
+    _check_types(row, _RECORD_READ)
     (workload_key, workload_name, target_key, toolchain_key, trace_json, *rest) = row
     (status, samples, message, verified, search, seed, created, stderr, *rest) = rest
     (program_key, run_id, proposal, provenance, number) = rest
@@ -89,13 +108,13 @@ def record_of(row: Sequence[Any]) -> Record:
         workload_name=workload_name,
         target_key=target_key,
         toolchain_key=toolchain_key,
-        trace_json=unpack(trace_json),
-        status=Status(status),
+        trace_json=_unpacked("trace_json", trace_json),
+        status=_status(status),
         samples=_numbers(samples),
         message=message,
         verified=bool(verified),
         search=search,
-        seed=None if seed is None else int(seed),
+        seed=None if seed is None else _whole("seed", seed),
         created=created,
         id=number,
         stderr=stderr,
@@ -107,35 +126,64 @@ def record_of(row: Sequence[Any]) -> Record:
 
 
 def provenance_text(provenance: Mapping[str, str]) -> str | None:
-    """One text for equal provenances; None for an empty one."""
+    """Return a text that is equal for equal provenances; None for an empty one."""
     return json.dumps(dict(provenance), sort_keys=True) if provenance else None
 
 
-def _check_types(row: Sequence[Any], types: Sequence[type | tuple[type, ...]]) -> None:
-    """SQLite's columns hold values of any type; TypeError for one that ours does not."""
-    for value, kind in zip(row, types, strict=True):
-        if not isinstance(value, kind):
-            raise TypeError(f"a {type(value).__name__} stands where another type belongs")
+def _check_types(row: Sequence[Any], columns: _Columns) -> None:
+    """TypeError for a value that its column should not hold: SQLite's hold values of any type."""
+    if all(map(isinstance, row, columns.values())):
+        return
+    for (name, kinds), value in zip(columns.items(), row, strict=True):
+        if not isinstance(value, kinds):
+            expected = " or ".join(_KINDS[kind] for kind in kinds)
+            raise TypeError(f"column {name!r}: expected {expected}, got {_KINDS[type(value)]}")
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    stored = json.loads(text)
-    if not isinstance(stored, list):
-        raise TypeError("samples are a list")
-    if not all(type(sample) in (int, float) for sample in stored):
-        raise TypeError("samples are numbers")
+    stored = _json("samples", text)
+    if not isinstance(stored, list) or not all(type(one) in (int, float) for one in stored):
+        raise TypeError("column 'samples': expected a JSON list of numbers")
     return tuple(map(float, stored))
 
 
 def _texts(text: str) -> dict[str, str]:
-    stored = json.loads(text)
+    stored = _json("provenance", text)
     if not isinstance(stored, dict):
-        raise TypeError("a provenance is an object")
+        raise TypeError("column 'provenance': expected a JSON object")
     return {name: str(value) for name, value in stored.items()}
 
 
+def _json(column: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"column {column!r}: {error}") from None
+
+
+def _status(text: str) -> Status:
+    try:
+        return Status(text)
+    except ValueError as error:
+        raise ValueError(f"column 'status': {error}") from None
+
+
+def _whole(column: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"column {column!r}: expected a whole number as text") from None
+
+
+def _unpacked(column: str, stored: str | bytes) -> str:
+    try:
+        return unpack(stored)
+    except ValueError as error:
+        raise ValueError(f"{error}, in column {column!r}") from None
+
+
 def run_row(run: Run) -> tuple[object, ...]:
-    """The values of ``INSERT_RUN``."""
+    """Return the values of ``INSERT_RUN``."""
     return (
         run.identity,
         run.workload_key,
@@ -153,24 +201,27 @@ def run_row(run: Run) -> tuple[object, ...]:
 
 
 def run_of(row: Sequence[Any]) -> Run:
-    """The run of a row of ``SELECT_RUN``; ValueError or TypeError for one that is none."""
-    _check_types(row, _RUN_TYPES)
-    *fields, number = row
-    fields[5] = int(fields[5])
-    fields[9] = unpack(fields[9])
-    return dataclasses.replace(Run(*fields), id=number)
+    """Return the run of a row of ``SELECT_RUN``; ValueError or TypeError where it is none."""
+    _check_types(row, _RUN_READ)
+    stored = dict(zip(_RUN_READ, row, strict=True))
+    stored["seed"] = _whole("seed", stored["seed"])
+    stored["state"] = _unpacked("state", stored["state"])
+    return Run(**stored)
 
 
 def ask_of(row: Sequence[Any]) -> Ask:
-    """The ask of a size, seconds and a run's id; TypeError for one that is none."""
-    _check_types(row, (int, float, int))
+    """Return the ask of a row of ``SELECT_ASKS``; TypeError where it is none."""
+    _check_types(row, _ASK_READ)
     return Ask(row[0], row[1])
 
 
-def texts_of(row: Sequence[Any]) -> tuple[str, ...]:
-    """The texts of a program, without its number; TypeError for what is no text."""
+def texts_of(columns: Sequence[str], row: Sequence[Any]) -> tuple[str, ...]:
+    """Return the values of columns that hold text, without the id that follows them.
+
+    TypeError where one does not.
+    """
     *texts, _ = row
-    _check_types(texts, [str] * len(texts))
+    _check_types(texts, dict.fromkeys(columns, _TEXT))
     return tuple(texts)
 
 
@@ -183,7 +234,7 @@ def conditions(
     run_id: int | None = None,
     after: int | None = None,
 ) -> tuple[str, list[object]]:
-    """`` WHERE ...`` for what is given, or ``""``, and its values."""
+    """Return the clause `` WHERE ...`` for what is given, or ``""``, and its values."""
     given: dict[str, object] = {
         "workload_key =": workload_key,
         "target_key =": target_key,

@@ -117,7 +117,7 @@ def test_drawn_steps_are_taken() -> None:
     assert structurally_equal(sch.trace.replay().mod, sch.mod)
 
 
-@pytest.mark.parametrize(("jobs", "lanes"), [(0, 64), (32, 0)])
-def test_bounds_are_at_least_one(jobs: int, lanes: int) -> None:
-    with pytest.raises(SpaceError, match=f"max_jobs={jobs}, max_lanes={lanes}; give at least 1"):
+@pytest.mark.parametrize(("jobs", "lanes", "wrong"), [(0, 64, "max_jobs"), (32, 0, "max_lanes")])
+def test_bounds_are_at_least_one(jobs: int, lanes: int, wrong: str) -> None:
+    with pytest.raises(SpaceError, match=rf"\({wrong}=0\): it takes an integer of at least 1"):
         finished(chain(), jobs, lanes, 16)

@@ -102,9 +102,9 @@ def test_where_it_does_not_apply(workload: sl.Workload, block: str, reason: str)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lanes": 0}, "lanes=0, registers=16; give at least 1"),
-        ({"registers": -1}, "registers=-1; give at least 1"),
-        ({"prob": 0.0}, "prob=0.0; give more than 0 and at most 1"),
+        ({"lanes": 0}, r"register_tile\(lanes=0\): it takes an integer of at least 1"),
+        ({"registers": -1}, r"register_tile\(registers=-1\): it takes an integer of at least 1"),
+        ({"prob": 0.0}, r"register_tile\(prob=0.0\): give more than 0 and at most 1"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], message: str) -> None:

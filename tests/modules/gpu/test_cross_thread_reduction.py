@@ -136,9 +136,22 @@ def test_where_it_does_not_apply(workload: Any) -> None:
     assert not sampled(workload(), cross_thread_reduction).trace.instructions
 
 
-@pytest.mark.parametrize("extents", [[], [0], ["4"], "4", [2048]])
-def test_bad_options(extents: Any) -> None:
-    with pytest.raises(SpaceError, match="it takes a list of integers, at least one of 1 to"):
+_NO_NUMBER = "it takes a list of positive integers, and {!r} is none"
+_TOO_LARGE = "at least one must be of 1 to max_threads_per_block=1024"
+
+
+@pytest.mark.parametrize(
+    ("extents", "message"),
+    [
+        ([], _TOO_LARGE),
+        ([8, 0], _NO_NUMBER.format(0)),
+        (["4"], _NO_NUMBER.format("4")),
+        ("4", _NO_NUMBER.format("4")),
+        ([2048], _TOO_LARGE),
+    ],
+)
+def test_bad_options(extents: Any, message: str) -> None:
+    with pytest.raises(SpaceError, match=message):
         sampled(row_sum(), cross_thread_reduction(thread_extents=extents))
 
 

@@ -195,7 +195,7 @@ def test_a_tiled_reduction_is_left_alone() -> None:
     [
         ({"cores": 0}, r"add_rfactor\(cores=0\): it takes an integer of at least 1"),
         ({"max_innermost_factor": 0}, r"max_innermost_factor=0\): it takes an integer"),
-        ({"ways": ["inside"]}, r"ways=\['inside'\]\): it takes a list of some of"),
+        ({"ways": ["none", "inside"]}, r"ways=\['none', 'inside'\]\): it takes .* not 'inside'"),
         ({"ways": "inner"}, r"ways='inner'\): it takes a list of some of"),
         ({"ways": []}, r"ways=\[\]\): it takes a list of some of"),
     ],

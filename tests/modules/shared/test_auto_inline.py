@@ -201,5 +201,7 @@ def test_an_annotation_turns_it_off() -> None:
 def test_bad_options() -> None:
     with pytest.raises(SpaceError, match=r"expensive='tirx.exp'\): it takes a list of names"):
         sampled(chain(), auto_inline(expensive="tirx.exp"))
-    with pytest.raises(SpaceError, match=r"max_operations=-1\): give None for no bound"):
+    with pytest.raises(
+        SpaceError, match=r"max_operations=-1\): give 0 or more, or None for no bound"
+    ):
         sampled(chain(), auto_inline(max_operations=-1))

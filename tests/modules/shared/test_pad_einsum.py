@@ -224,11 +224,11 @@ def test_it_comes_before_tiling() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lanes": 0}, "pad_einsum: lanes=0; give at least 1"),
-        ({"rows": (4, 0)}, r"pad_einsum: rows=\(4, 0\); give integers of at least 1"),
-        ({"vectors": (1, 1)}, r"pad_einsum: vectors=\(1, 1\); give each integer once"),
-        ({"terms": "4"}, "pad_einsum: terms='4'; give integers of at least 1"),
-        ({"max_waste": 25}, "pad_einsum: max_waste=25; give a part of the extent, 0 to 1"),
+        ({"lanes": 0}, r"pad_einsum\(lanes=0\): it takes an integer of at least 1"),
+        ({"rows": (4, 0)}, r"pad_einsum\(rows=\(4, 0\)\): give integers of at least 1"),
+        ({"vectors": (1, 1)}, r"pad_einsum\(vectors=\(1, 1\)\): give each integer once"),
+        ({"terms": "4"}, r"pad_einsum\(terms='4'\): give integers of at least 1"),
+        ({"max_waste": 25}, r"pad_einsum\(max_waste=25\): give a fraction of the extent, 0 to 1"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], message: str) -> None:

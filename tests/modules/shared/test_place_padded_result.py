@@ -102,7 +102,7 @@ def test_the_prior_leaves_rows_whole() -> None:
     ("workload", "block", "reason"),
     [
         (row_sum, "B", "it reduces"),
-        (chain, "C", "what it reads is not its result in padding"),
+        (chain, "C", "it does not copy a part of a padded buffer"),
         (ragged, "C", "it reduces"),
     ],
 )

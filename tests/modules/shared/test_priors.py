@@ -24,7 +24,7 @@ from schedlang.spaces.module import Module
     ],
 )
 def test_what_is_no_probability_is_refused(module: Module, option: str, prob: float) -> None:
-    message = f"{module.name}: {option}={prob}; give more than 0 and at most 1"
+    message = f"{module.name}({option}={prob}): give more than 0 and at most 1"
     with pytest.raises(SpaceError, match=re.escape(message)):
         sl.Space([module(**{option: prob})]).sample(sl.workloads.matmul(16, 16, 16), seed=0)
 

@@ -1,7 +1,7 @@
-"""The operands of dot-product instructions: which ones they are, and the layout they are read in.
+"""The operands of AVX-512 dot-product instructions and the layout they need.
 
-Such an instruction takes a few neighbours along k of one operand and multiplies them with each of
-16 columns of the other, which it wants with those neighbours together: ``B[j/16, k/4, 16, 4]``.
+Such an instruction multiplies a few neighbours along k of one operand with each of 16 columns of
+the other. It needs these neighbours next to each other in memory: ``B[j/16, k/4, 16, 4]``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ LANES = 16
 
 
 def require_feature(module: str, feature: str, features: Collection[str] | None) -> None:
-    """NotApplicable unless ``feature`` is one of ``features``, or of this machine's if None.
+    """Raise NotApplicable unless ``feature`` is in ``features`` (None: this machine's).
 
-    In the second case a UserWarning says so too: it is the user who put the module into the space.
+    For this machine a UserWarning says so, too: the user has put the module into the space.
     """
     if isinstance(features, str):
         names = f"a set of names such as {{{feature!r}}}"
@@ -52,8 +52,8 @@ def pack_operand_of_dots(
 
         C reads B[k, j]   ->   parallel j0: for k0: unrolled j1, k1: P[j0, k0, j1, k1]; C reads P
 
-    An operand whose indices are no plain variables has a layout of its own already, and stays.
-    ``dtypes`` are those of A, B and C. NotApplicable says what does not fit.
+    ``dtypes`` are those of A, B and C. An operand that is not indexed by plain variables is packed
+    already and stays as it is. Raises NotApplicable with the condition that does not hold.
     """
     facts = block_facts(sch, block)
     reads, writes = block_reads(sch, block), block_writes(sch, block)

@@ -71,8 +71,7 @@ def read_booster(text: object, columns: int) -> lightgbm.Booster:
     import lightgbm
 
     booster = lightgbm.Booster(model_str=content)
-    if booster.num_feature() != columns:
-        raise CostModelError(
-            f"the trees of a stored model have {booster.num_feature()} columns, not {columns}"
-        )
+    found = booster.num_feature()
+    if found != columns:
+        raise CostModelError(f"the trees of a stored model have {found} columns, not {columns}")
     return booster

@@ -109,7 +109,7 @@ def best_latencies(examples: Sequence[Example]) -> dict[str, float]:
 
 
 def throughputs(examples: Sequence[Example]) -> Scores:
-    """Return throughputs over that of the workload's best, in [0, 1]; 0 for failures (Ansor, 5.2)."""
+    """Return throughputs over that of the workload's best, 0 for failures (Ansor, 5.2)."""
     best = best_latencies(examples)
     return np.array(
         [0.0 if e.latency is None else best[e.workload_key] / e.latency for e in examples]
@@ -150,7 +150,7 @@ class RandomModel:
 
 
 def read_document(text: str, model: str, *keys: str) -> dict[str, Any]:
-    """Read the JSON object in ``text``; CostModelError unless ``model`` wrote it, with these keys."""
+    """Read the JSON object that ``model`` wrote, with these keys; else CostModelError."""
     try:
         document = json.loads(text)
     except ValueError as error:

@@ -72,8 +72,8 @@ class DecisionModel:
     ) -> None:
         """Learn from measured candidates, besides all those before.
 
-        ``latencies`` are in seconds, ``None`` for a failure; ValueError unless there is one for each
-        candidate.
+        ``latencies`` are in seconds, ``None`` for a failure; ValueError unless there is one for
+        each candidate.
         """
         if len(candidates) != len(latencies):
             raise ValueError(f"{len(latencies)} latencies for {len(candidates)} candidates")

@@ -52,7 +52,7 @@ class GradientBoosting:
     trees depend only on the updates and the seed.
 
     The workload of the last update counts as the present one. Programs of other workloads help at
-    the start and mislead later, so together they weigh at most ``OTHERS_SHARE`` of the present one's.
+    the start and mislead later: together they weigh at most ``OTHERS_SHARE`` of the present one's.
     After an update with several workloads, as in pre-training, all weigh the same.
 
     Parameters

@@ -5,9 +5,11 @@ A test fails when the file is not what this program writes: run it after changin
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,29 +17,12 @@ from typing import Any
 import tvm.s_tir
 
 import schedlang.modules
+from schedlang.instructions import arguments
+from schedlang.instructions.arguments import Argument, argument_of
 from schedlang.instructions.instruction import KINDS, InstructionKind
 from schedlang.language.schedule import Schedule
 
 OUTPUT = Path(__file__).parent / "reference" / "instructions.md"
-
-ARGUMENTS = {
-    "Block": "a `BlockRV`, or a block's name",
-    "Loop": "a `LoopRV`",
-    "BlockOrLoop": "a `BlockRV`, a `LoopRV`, or a block's name",
-    "LoopOrBlocks": "a `LoopRV`, or a list of blocks",
-    "Blocks": "a list of blocks",
-    "Integers": "a list of `int`, `IntRV` or expressions of them",
-    "Factors": "a list of `int`, `IntRV` or expressions of them; one may be `None`",
-    "ReadBuffer": "number or name of a buffer that the block reads",
-    "WriteBuffer": "number or name of a buffer that the block writes",
-    "AnyBuffer": '`("read", number)`, `("write", number)`, or a buffer\'s name',
-    "Map": "a function of indices that returns a tuple of indices, or an `IndexMap`",
-    "Ranges": "a function of the block's variables; an index or a `(begin, end)` a dimension",
-    "Padding": "a number, a function of the new indices, or `None`",
-    "DistributionValue": "a `Distribution`",
-    "Literal": "anything that a trace can store: numbers, strings, handles, lists, dicts",
-    "LevelWeights": "`{level: {factor: weight}}`",
-}
 
 HEAD = """\
 # Instructions
@@ -59,13 +44,24 @@ value to use instead of drawing one.
 def generate() -> str:
     """The text of the file."""
     lines = [HEAD + "## Kinds of argument", "", "| in a signature | takes |", "|---|---|"]
-    lines += [f"| `{name}` | {text} |" for name, text in ARGUMENTS.items()]
+    lines += [f"| `{name}` | {argument.takes} |" for name, argument in argument_types().items()]
     for title, kinds in groups():
         lines += ["", f"## {title}", ""]
         lines += ["| instruction | arguments | what it does | before -> after | in TVM |"]
         lines += ["|---|---|---|---|---|"]
         lines += [row(kind) for kind in kinds]
     return "\n".join(lines) + "\n"
+
+
+@functools.cache
+def argument_types() -> dict[str, Argument]:
+    """The types of arguments by the name that stands in a signature."""
+    named = {name: getattr(arguments, name) for name in arguments.__all__}
+    return {
+        name: argument_of(annotation)
+        for name, annotation in named.items()
+        if typing.get_origin(annotation) is typing.Annotated
+    }
 
 
 def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
@@ -91,8 +87,8 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
 def row(kind: InstructionKind) -> str:
     """One line of a table."""
     summary, change = split_docstring(kind.function)
-    tvm_name = getattr(kind, "tvm_name", kind.name)
-    in_tvm = f"`{tvm_name}`" if hasattr(tvm.s_tir.Schedule, tvm_name) else ""
+    method = getattr(kind, "tvm_method", kind.name)
+    in_tvm = f"`{method}`" if hasattr(tvm.s_tir.Schedule, method) else ""
     cells = [f"`{kind.name}`", f"`{signature(kind.function)}`", summary, change, in_tvm]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -103,8 +99,8 @@ def signature(function: Callable[..., Any]) -> str:
     parameters = list(declared.parameters.values())[1:]
     for parameter in parameters:
         for name in re.findall(r"\b[A-Z]\w+", str(parameter.annotation)):
-            if name not in ARGUMENTS and name not in KNOWN:
-                raise SystemExit(f"{function.__name__}: say in ARGUMENTS what {name} takes")
+            if name not in argument_types() and name not in KNOWN:
+                raise SystemExit(f"{function.__name__}: {name} is no type of argument")
     text = str(declared.replace(parameters=parameters)).replace("'", "")
     return text.removesuffix(" -> None")
 

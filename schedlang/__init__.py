@@ -31,10 +31,9 @@ from schedlang.errors import (
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
 from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.instructions.kinds import instruction, sampling_instruction
-from schedlang.interpreters.replay import assess, replay, resample
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.macros import instruction, sampling_instruction
+from schedlang.language.replay import assess, replay, resample
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.spaces.module import Module, module
 from schedlang.spaces.space import Sketch, Space, Stochastic

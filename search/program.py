@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from schedlang.distributions.base import Decision
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.models.decision_model import site_values
 from schedlang.tvm.analysis.features import Features, statement_features
 from schedlang.tvm.program import structural_key

@@ -16,7 +16,7 @@ from typing import Any
 from schedlang.distributions import Distribution
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.settings import check_setting
 from schedlang.spaces.mutation import by_site, log_ratio, same_draw
 

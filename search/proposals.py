@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import InstructionError, InvalidTrace
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
 from schedlang.search.state import dump_measurement, load_measurement
 from schedlang.search.strategy import Outcome, Proposal, Rejection

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.errors import SchedlangError
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
 from schedlang.search.models.cost_model import CostModel
 from schedlang.tvm.program import structural_key

@@ -41,12 +41,12 @@ def all_names() -> tuple[str, ...]:
 def class_of(name: str) -> Any:
     """Return the class of the kind that has a target called ``name``.
 
-    ``"cpu"`` and ``"cpu/..."`` belong to the kind ``cpu``; for other names the kinds are asked.
+    A kind's own name is in the table; for others, each kind is asked for its names.
     """
     if not isinstance(name, str):
         raise TargetError(f"{name!r} ({type(name).__name__}) is not the name of a target")
-    if name.partition("/")[0] in KINDS:
-        return load(name.partition("/")[0])
+    if name in KINDS:
+        return load(name)
     for cls in map(load, KINDS):
         if any(name in (full, full.partition("/")[2]) for full in cls.names()):
             return cls

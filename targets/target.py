@@ -72,10 +72,9 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Return the names of the targets of this kind, for messages and for finding the kind.
+        """Return the names of targets of this kind besides the kind's own.
 
-        Those with a slash are also found by what is behind it. The name of the kind need not be
-        among them.
+        The part behind a slash is enough to find one; the class gets the name as it was written.
         """
         return ()
 

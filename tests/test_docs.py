@@ -28,6 +28,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 FILES = [ROOT / "README.md", CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = "schedlang|modules|search|targets|tests|examples|docs|benchmarks"
 NOT_RUN = "<!-- not run -->"
@@ -127,13 +128,15 @@ def scripts() -> list[Script]:
         text = file.read_text(encoding="utf-8")
         headings = re.findall(r"^## (.*)$", text, re.M) if file == CONTRIBUTING else [None]
         found += [Script(file, heading) for heading in headings]
-    return [script for script in found if script.read()[0].strip()]
+    # The script of ARCHITECTURE is run by a test of its own.
+    return [one for one in found if one.file != ARCHITECTURE and one.read()[0].strip()]
 
 
 def outputs_of(printed: str) -> dict[int, str]:
     """What each block printed, by its line."""
     parts = re.split(rf"{MARK}(\d+)\n", printed)
-    return {int(line): text for text, line in zip(parts[0::2], parts[1::2], strict=False)}
+    found = {int(line): text for text, line in zip(parts[0::2], parts[1::2], strict=False)}
+    return {**found, -1: parts[-1]}  # what follows the last block
 
 
 def agrees(printed: str, expected: str) -> bool:
@@ -241,6 +244,30 @@ def test_files_and_names_in_the_prose_exist(file: Path) -> None:
             assert (ROOT / name).exists(), name
         elif dotted := re.match(r"(?:python -m )?(schedlang(?:\.\w+)+)", name):
             pkgutil.resolve_name(dotted[1])
+
+
+NOTE_FILES = """
+import os, sys, threading
+called = set()
+def note(frame, event, arg):
+    called.add(frame.f_code.co_filename)
+threading.setprofile(note)
+sys.setprofile(note)
+"""
+
+
+def test_the_files_on_the_way_of_a_workload_take_part_in_it(tmp_path: Path) -> None:
+    code, _ = Script(ARCHITECTURE).read()
+    shown = (
+        "\nsys.setprofile(None)\nprint(*(os.path.realpath(file) for file in called), sep=chr(10))"
+    )
+    printed = run_script(Script(ARCHITECTURE), NOTE_FILES + code + shown, tmp_path)
+    taking_part = {Path(line) for text in printed.values() for line in text.splitlines()}
+    _, _, way = ARCHITECTURE.read_text(encoding="utf-8").partition("## The way of one workload")
+    steps, _, _ = way.partition("\n## ")
+    named = re.findall(r"`([\w/]+\.py)`", steps)
+    assert len(named) > 15
+    assert [name for name in named if (ROOT / name).resolve() not in taking_part] == []
 
 
 def test_every_document_is_in_the_index() -> None:

@@ -1,42 +1,64 @@
 """Who may import whom: the table of the design, held by reading every file.
 
 ==================================  ======================================================
-folder                              may import at run time
+folder                              may import
 ==================================  ======================================================
-``schedlang/`` (the core)           the core
-``schedlang/tuning/, cli, main``    everything of ours
-``schedlang/metaschedule/``         everything of ours: it is the way in and out
-``schedlang/testing/``              everything of ours: it tests all extension points
-``schedlang/__init__.py``           the core and ``schedlang.tuning``
+the core                            the core, by the order of ``LAYERS``
+``tuning/, networks/, report/,      everything of ours: they put it together
+plot/, cli/``
+``metaschedule/``                   everything of ours: it is the way in and out
+``testing/``                        everything of ours: it tests all extension points
+``schedlang/__init__.py``           the core and ``tuning/``
 ``modules/``                        itself, the core
 ``search/``                         itself, the core
 ``targets/``                        itself, the core, ``modules/``
-``schedlang/tvm/``                  TVM, besides the core
+``schedlang/tvm/``                  TVM, besides the core below it
 ``schedlang/workloads/``            ``tvm.te``, besides the core: workloads are written in it
 ==================================  ======================================================
 
-An import under ``if TYPE_CHECKING`` may name anything of TVM. Plain ``schedlang`` holds everything,
-so only ``tuning``, ``cli`` and what uses the library (examples, tests, benchmarks) imports it.
+Every import counts: at the top of a file, inside a function, and under ``if TYPE_CHECKING``. Only
+TVM may be named anywhere in annotations. No files import each other in a circle. Plain
+``schedlang`` holds everything, so only what stands above the core imports it.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
+FRONT = ("tuning", "networks", "report", "plot", "cli", "metaschedule", "testing", "__main__")
+LAYERS = (
+    ("errors",),
+    ("expressions", "distributions"),
+    ("tvm",),
+    ("workloads",),
+    ("instructions",),
+    ("interpreters",),
+    ("formats",),
+    ("language",),
+    ("analysis", "spaces"),
+    ("measurement",),
+    ("database",),
+)
+"""The core from the bottom up; what stands in one line is one layer."""
+
+HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
 ALLOWED = {
     "core": {"core"},
-    "package": {"core", "front"},
+    "package": {"core", "front", "package"},
     "front": {"core", "front", "package", *PARTS},
     "modules": {"core", "modules"},
     "search": {"core", "search"},
     "targets": {"core", "modules", "targets"},
 }
+MOST_FILES = 20
+"""Python files that one folder of the library may hold."""
 
 
 def source_files() -> list[Path]:
@@ -51,16 +73,14 @@ def source_files() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in found)
 
 
-def layer_of(module: str) -> str:
-    """The layer of a module of ours, given by its dotted name."""
+def part_of(module: str) -> str:
+    """The part of the library that a module of ours, given by its dotted name, belongs to."""
     parts = module.split(".")
-    if parts == ["schedlang"]:
+    if parts == ["schedlang"] or parts[1] == "_moved":
         return "package"
     if parts[1] in PARTS:
         return parts[1]
-    return (
-        "front" if parts[1] in ("tuning", "metaschedule", "cli", "testing", "__main__") else "core"
-    )
+    return "front" if parts[1] in FRONT else "core"
 
 
 def module_name(path: Path) -> str:
@@ -74,7 +94,7 @@ def module_name(path: Path) -> str:
 def imported(
     tree: ast.AST, known: set[str], typing_only: bool = False
 ) -> Iterator[tuple[int, str, bool]]:
-    """(line, dotted name, only for typing) of every import below ``tree``."""
+    """(line, dotted name of the module, only for typing) of every import below ``tree``."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -85,10 +105,8 @@ def imported(
                 continue
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                whole = node.module in ("tvm", "schedlang") and (
-                    node.module == "tvm" or inner in known
-                )
-                yield node.lineno, inner if whole else str(node.module), typing_only
+                is_module = node.module == "tvm" or inner in known
+                yield node.lineno, inner if is_module else str(node.module), typing_only
         elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             for child in node.body:
                 yield from imported(ast.Module([child], []), known, True)
@@ -101,21 +119,16 @@ def imported(
 def violations(path: Path, text: str, known: set[str]) -> list[str]:
     """One line for each import in ``text``, the file at ``path``, that breaks the table."""
     own = module_name(path)
-    layer = layer_of(own)
     found = []
     for line, name, typing_only in imported(ast.parse(text), known):
         problem = ""
         top = name.split(".")[0]
         if name.startswith("."):
             problem = "relative import; import absolutely"
-        elif top in (*PARTS, "schedlang") and top != "schedlang":
+        elif top in PARTS:
             problem = f"imports {name}; import schedlang.{name}"
         elif top == "schedlang":
-            other = layer_of(name)
-            if other not in ALLOWED[layer]:
-                problem = f"{layer} may not import {name} ({other})"
-            elif layer == "package" and other == "front" and name != "schedlang.tuning":
-                problem = f"schedlang/__init__.py may not import {name}"
+            problem = problem_of_ours(own, name)
         elif top in ("tvm", "tvm_ffi") and not typing_only:
             in_door = f"{own}.".startswith("schedlang.tvm.")
             in_workloads = f"{own}.".startswith("schedlang.workloads.") and name == "tvm.te"
@@ -126,12 +139,61 @@ def violations(path: Path, text: str, known: set[str]) -> list[str]:
     return found
 
 
+def problem_of_ours(own: str, name: str) -> str:
+    """What is wrong with module ``own`` importing ``name``, both ours; empty if nothing is."""
+    part, other = part_of(own), part_of(name)
+    if other not in ALLOWED[part]:
+        return f"{part} may not import {name} ({other})"
+    if part == "package" and other == "front" and name.split(".")[1] != "tuning":
+        return f"schedlang/__init__.py may not import {name}"
+    if part == other == "core":
+        room, other_room = own.split(".")[1], name.split(".")[1]
+        if room != other_room and HEIGHT[other_room] >= HEIGHT[room]:
+            return f"{room} may not import {name}, which does not stand below it"
+    return ""
+
+
+def circles(imports: Mapping[str, Iterable[str]]) -> list[str]:
+    """The modules that import each other in a circle, and those on the way between two circles."""
+    left = {name: set(others) - {name} for name, others in imports.items()}
+    while True:
+        used = {other for others in left.values() for other in others}
+        ends = [name for name, others in left.items() if name not in used or not others & set(left)]
+        if not ends:
+            return sorted(left)
+        for name in ends:
+            del left[name]
+
+
 def test_no_file_breaks_the_table() -> None:
     files = source_files()
     known = {module_name(path) for path in files}
     assert "schedlang.workloads.workload" in known
+    rooms = {name.split(".")[1] for name in known if part_of(name) == "core"}
+    assert rooms <= set(HEIGHT), "give each room of the core a place in LAYERS"
     broken = [line for path in files for line in violations(path, (ROOT / path).read_text(), known)]
     assert not broken, "\n".join(broken)
+
+
+def test_no_files_import_each_other() -> None:
+    known = {module_name(path): path for path in source_files()}
+    imports = {
+        own: {name for _, name, _ in imported(ast.parse((ROOT / path).read_text()), set(known))}
+        for own, path in known.items()
+    }
+    del imports["schedlang"]  # it exports everything, and only what stands above imports it
+    assert circles(imports) == []
+
+
+def test_no_folder_is_full() -> None:
+    counts = Counter(str(path.parent) for path in source_files())
+    full = {folder: count for folder, count in counts.items() if count > MOST_FILES}
+    assert not full, f"more than {MOST_FILES} Python files: {full}"
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["os"]}) == []
+    assert circles({"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": []}) == ["b", "c"]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -141,7 +203,7 @@ def test_the_links_lead_to_the_folders(part: str) -> None:
 
 
 KNOWN = {
-    "schedlang.language.trace",
+    "schedlang.spaces.space",
     "schedlang.tuning",
     "schedlang.modules.tiling",
     "schedlang.workloads",
@@ -152,29 +214,48 @@ KNOWN = {
     ("path", "text", "problem"),
     [
         (
-            "schedlang/language/trace.py",
+            "schedlang/spaces/space.py",
             "from schedlang.modules import tiling",
             "core may not import",
         ),
-        ("schedlang/language/trace.py", "import schedlang.search.random", "core may not import"),
+        ("schedlang/spaces/space.py", "import schedlang.search.random", "core may not import"),
         (
-            "schedlang/language/trace.py",
+            "schedlang/spaces/space.py",
             "def f():\n    import schedlang.targets.cpu",
             "core may not import",
         ),
         (
-            "schedlang/language/trace.py",
+            "schedlang/spaces/space.py",
             "from schedlang import tuning",
             "core may not import schedlang.tuning",
         ),
-        ("schedlang/language/trace.py", "import schedlang as sl", "core may not import schedlang "),
         (
-            "schedlang/language/trace.py",
+            "schedlang/spaces/space.py",
+            "import schedlang as sl",
+            "core may not import schedlang ",
+        ),
+        (
+            "schedlang/spaces/space.py",
             "from schedlang import Schedule",
             "core may not import schedlang ",
         ),
-        ("schedlang/language/trace.py", "from schedlang.cli import main", "core may not import"),
-        ("schedlang/language/trace.py", "from schedlang.testing import x", "core may not import"),
+        ("schedlang/spaces/space.py", "from schedlang.cli import main", "core may not import"),
+        (
+            "schedlang/spaces/space.py",
+            "from schedlang.testing import x",
+            "core may not import",
+        ),
+        (
+            "schedlang/instructions/kinds.py",
+            "def f():\n    from schedlang.language.schedule import Schedule",
+            "kinds.py:2: instructions may not import schedlang.language.schedule",
+        ),
+        (
+            "schedlang/tvm/program.py",
+            "if TYPE_CHECKING:\n    import schedlang.workloads.workload",
+            "tvm may not import schedlang.workloads.workload",
+        ),
+        ("schedlang/spaces/x.py", "import schedlang.analysis.x", "does not stand below it"),
         ("schedlang/__init__.py", "from schedlang.search import x", "package may not import"),
         ("schedlang/__init__.py", "from schedlang.cli import x", "may not import schedlang.cli"),
         ("modules/tiling.py", "from schedlang.search import x", "modules may not import"),
@@ -184,15 +265,15 @@ KNOWN = {
         ("targets/cpu.py", "from schedlang.search import x", "targets may not import"),
         ("targets/cpu.py", "from modules import x", "import schedlang.modules"),
         ("targets/cpu.py", "from . import x", "relative import"),
-        ("schedlang/language/trace.py", "import tvm", "go through schedlang/tvm/"),
-        ("schedlang/language/trace.py", "from tvm import te", "go through schedlang/tvm/"),
+        ("schedlang/spaces/space.py", "import tvm", "go through schedlang/tvm/"),
+        ("schedlang/spaces/space.py", "from tvm import te", "go through schedlang/tvm/"),
         ("search/random.py", "import tvm_ffi", "go through schedlang/tvm/"),
         ("targets/cpu.py", "from tvm.s_tir import Schedule", "go through schedlang/tvm/"),
         ("schedlang/workloads/x.py", "from tvm import tirx", "go through schedlang/tvm/"),
         (
-            "schedlang/language/trace.py",
+            "schedlang/spaces/space.py",
             "if TYPE_CHECKING:\n    import tvm\nelse:\n    import tvm",
-            "trace.py:4: imports tvm;",
+            "space.py:4: imports tvm;",
         ),
     ],
 )
@@ -205,30 +286,33 @@ def test_a_violation_is_caught(path: str, text: str, problem: str) -> None:
     ("path", "text"),
     [
         (
-            "schedlang/language/trace.py",
+            "schedlang/spaces/space.py",
             "import schedlang.errors\nfrom schedlang import workloads\nimport os",
         ),
-        ("schedlang/language/trace.py", "if TYPE_CHECKING:\n    from tvm.ir import IRModule"),
+        ("schedlang/spaces/space.py", "if TYPE_CHECKING:\n    from tvm.ir import IRModule"),
         ("schedlang/tvm/program.py", "import tvm\nfrom tvm.s_tir import Schedule"),
         ("schedlang/workloads/x.py", "from tvm import te"),
         ("schedlang/tuning/tune.py", "import schedlang.search.x\nimport schedlang.targets\n"),
         ("schedlang/cli/run.py", "from schedlang.tuning import tune\nimport schedlang.modules.x"),
         (
             "schedlang/__init__.py",
-            "from schedlang.tuning import tune\nfrom schedlang.language.trace import Trace",
+            "from schedlang.tuning import tune\nfrom schedlang.spaces.space import Space",
         ),
         (
             "modules/tiling.py",
-            "from schedlang.modules.other import x\nimport schedlang.language.trace",
+            "from schedlang.modules.other import x\nimport schedlang.spaces.space",
         ),
         (
             "targets/cpu.py",
-            "from schedlang.modules.tiling import x\nimport schedlang.language.trace",
+            "from schedlang.modules.tiling import x\nimport schedlang.spaces.space",
         ),
-        ("search/random.py", "from schedlang.search.x import y\nimport schedlang.language.trace"),
+        (
+            "search/random.py",
+            "from schedlang.search.x import y\nimport schedlang.spaces.space",
+        ),
         (
             "schedlang/testing/x.py",
-            "from schedlang.search import y\nimport schedlang.language.trace",
+            "from schedlang.search import y\nimport schedlang.spaces.space",
         ),
     ],
 )

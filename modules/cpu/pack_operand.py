@@ -9,7 +9,7 @@ from schedlang.analysis import block_facts, buffer_shape
 from schedlang.analysis.intrinsics import block_reads
 from schedlang.expressions import IntExpr, IntRV
 from schedlang.instructions.handles import BlockRV
-from schedlang.instructions.kinds import instruction
+from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 
 # Fewest uses of an element for which copying it may pay.

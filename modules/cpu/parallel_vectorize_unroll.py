@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.expressions import IntExpr
-from schedlang.instructions.kinds import instruction
+from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
 from schedlang.modules.shared.checks import check_prob

@@ -19,7 +19,7 @@ from schedlang.analysis.intrinsics import block_reads
 from schedlang.distributions import RegisterTile
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.instructions.kinds import instruction, sampling_instruction
+from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.pack_operand import choose_packing
 from schedlang.modules.shared.checks import check_positive, check_prob

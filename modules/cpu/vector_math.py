@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schedlang.analysis import require
 from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV
-from schedlang.instructions.kinds import instruction
+from schedlang.language.macros import instruction
 from schedlang.language.rewriting import (
     MATH_FUNCTIONS,
     blocks_with_calls,

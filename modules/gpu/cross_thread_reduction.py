@@ -17,7 +17,7 @@ from schedlang.analysis import (
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.instructions.kinds import instruction
+from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.serial_reduction import fuse_reduction_loops, require_serial_reduction
 from schedlang.spaces.module import block_names, module

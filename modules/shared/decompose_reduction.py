@@ -12,7 +12,7 @@ from schedlang.analysis import (
 from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV
-from schedlang.instructions.kinds import instruction
+from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.finish import set_init_apart, vectorize_inner
 from schedlang.spaces.module import module

@@ -12,7 +12,7 @@ from schedlang.analysis.layouts import (
     suggested_layout,
 )
 from schedlang.errors import SpaceError
-from schedlang.instructions.kinds import instruction
+from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import module
 

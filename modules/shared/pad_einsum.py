@@ -15,7 +15,7 @@ from schedlang.analysis.einsum import find_einsum
 from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV
-from schedlang.instructions.kinds import instruction
+from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.checks import check_positive
 from schedlang.spaces.module import module

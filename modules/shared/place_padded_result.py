@@ -14,7 +14,7 @@ from schedlang.analysis import (
 )
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.instructions.kinds import instruction
+from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import module
 

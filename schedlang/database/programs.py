@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from schedlang.database import Database, Record
 from schedlang.errors import SchedlangError, WorkloadError
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.tvm.program import to_json
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from schedlang.distributions import Distribution
 from schedlang.expressions import IndexMap, IntExpr
 from schedlang.formats.definitions import head
+from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.handles import BlockRV, LoopRV, handle_name
-from schedlang.instructions.instruction import Instruction
+from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Sampling
+from schedlang.instructions.line import choices, decisions
 from schedlang.instructions.sites import Taken, claim_site, free_site
 from schedlang.workloads.workload import Workload
 
-if TYPE_CHECKING:
-    from schedlang.language.trace import Trace
 
-
-def as_python(trace: Trace, workload: Workload | Any = None) -> str:
-    """A program that makes the workload, then ``sch`` by the trace's instructions."""
-    from schedlang.interpreters.flatten import workload_of
-
-    workload = workload_of(trace, workload)
-    lines = [*head(trace.instructions), "", *_workload_lines(workload), *print_lines(trace)]
+def as_python(line: Line, workload: Workload) -> str:
+    """Write a program that makes the workload, then ``sch`` by the instructions."""
+    lines = [*head(line), "", *_workload_lines(workload), *print_lines(line)]
     return "\n".join(lines) + "\n"
 
 
@@ -40,11 +34,11 @@ def _workload_lines(workload: Workload) -> Iterator[str]:
     yield "sch = sl.Schedule(workload)"
 
 
-def print_lines(trace: Trace) -> Iterator[str]:
-    """One statement an instruction; a comment where another module's instructions begin."""
+def print_lines(line: Line) -> Iterator[str]:
+    """Write one statement an instruction; a comment where another module's instructions begin."""
     module = ""
     taken: Taken = {}
-    for instruction in trace.instructions:
+    for instruction in line:
         if instruction.module != module:
             module = instruction.module
             yield comment(module or "outside modules")
@@ -59,12 +53,12 @@ def print_lines(trace: Trace) -> Iterator[str]:
 
 
 def comment(text: str) -> str:
-    """A comment of one line, whatever the text: it must not end the line and go on as a program."""
+    """Return a comment of one line: text with a line break must not continue as program."""
     return f"# {text if text.isprintable() else repr(text)}"
 
 
 def statement(instruction: Instruction, *, with_decision: bool = True, name: str = "") -> str:
-    """An instruction as a Python statement on ``sch``; a draw says its ``name`` if it is given."""
+    """Return an instruction as a Python statement on ``sch``; ``name`` is the site of a draw."""
     kind = instruction.kind
     arguments = [] if kind.is_method else ["sch"]
     if isinstance(kind, Choice):
@@ -82,7 +76,7 @@ def statement(instruction: Instruction, *, with_decision: bool = True, name: str
 
 
 def targets(instruction: Instruction) -> str:
-    """The left-hand side of an instruction's statement."""
+    """Return the left-hand side of an instruction's statement."""
     names = [handle_name(h) for h in instruction.outputs]
     if not names:
         return ""
@@ -93,12 +87,13 @@ def targets(instruction: Instruction) -> str:
 
 def _arguments(instruction: Instruction) -> Iterator[str]:
     parameters = instruction.kind.parameters
-    # What stands before *args can be given by position only.
+    # Arguments before *args can be passed by position only.
     by_position = next((k for k, p in enumerate(parameters) if p.variadic), 0)
     positional = True
     for position, (parameter, arg) in enumerate(zip(parameters, instruction.args, strict=True)):
         if parameter.variadic:
-            yield from (literal(item) for item in arg)
+            assert isinstance(parameter.argument, SequenceArgument)
+            yield from map(parameter.argument.item.as_python, arg)
             continue
         if position >= by_position and is_default(parameter.default, arg):
             positional = False
@@ -106,79 +101,25 @@ def _arguments(instruction: Instruction) -> Iterator[str]:
         keyword = position >= by_position and (
             parameter.keyword_only or not positional or position > 0
         )
-        if parameter.argument.name == "ranges":
-            shown = ranges(arg)
-        else:
-            shown = _weights(arg) if parameter.name == "weights" else literal(arg)
+        shown = parameter.argument.as_python(arg)
         yield f"{parameter.name}={shown}" if keyword else shown
 
 
-def _weights(stored: Any) -> str:
-    """Weights of tile levels as the dict of dicts that a user writes."""
-    try:
-        return repr({level: dict(table) for level, table in stored})
-    except (TypeError, ValueError):  # not of that shape: a trace read from a file may hold anything
-        return literal(stored)
-
-
 def is_default(default: Any, arg: Any) -> bool:
-    """Whether a stored argument is just the parameter's default."""
+    """Return whether a stored argument is the parameter's default."""
     if isinstance(arg, (IntExpr, IndexMap, BlockRV, LoopRV)) or default is inspect.Parameter.empty:
         return False
     return type(default) is type(arg) and bool(default == arg)
 
 
-def literal(arg: Any, render_map: Callable[[IndexMap], str] | None = None) -> str:
-    """A stored argument as Python source."""
-    if isinstance(arg, (BlockRV, LoopRV)):
-        return handle_name(arg)
-    if isinstance(arg, tuple):
-        if len(arg) == 2 and arg[0] in ("read", "write") and isinstance(arg[0], str):
-            return f'("{arg[0]}", {literal(arg[1], render_map)})'
-        return "[" + ", ".join(literal(item, render_map) for item in arg) + "]"
-    if isinstance(arg, dict):
-        items = (f"{key!r}: {literal(item, render_map)}" for key, item in arg.items())
-        return "{" + ", ".join(items) + "}"
-    if isinstance(arg, IndexMap):
-        return render_map(arg) if render_map else _expression(arg)
-    if isinstance(arg, IntExpr):
-        return _expression(arg)
-    if isinstance(arg, Distribution):
-        return f"sl.distribution_from_json({_json_literal(arg)})"
-    if isinstance(arg, float):
-        return (
-            f'float("{arg}")' if arg != arg or arg in (float("inf"), -float("inf")) else repr(arg)
-        )
-    return repr(arg)
-
-
-def _expression(expr: int | IntExpr | IndexMap) -> str:
-    # Python's own min and max would compare the values, and index variables have none.
-    text = re.sub(r"\bmin\(", "sl.minimum(", str(expr))
-    return re.sub(r"\bmax\(", "sl.maximum(", text)
-
-
-def ranges(index_map: IndexMap, render: Callable[[int | IntExpr], str] = _expression) -> str:
-    """A function from a block's variables to one (begin, end) pair a dimension."""
-    ends = iter(index_map.outputs)
-    pairs = [f"({render(begin)}, {render(end)})" for begin, end in zip(ends, ends, strict=True)]
-    return f"lambda {', '.join(index_map.inputs)}: ({', '.join(pairs)},)"
-
-
-def _json_literal(distribution: Distribution) -> str:
-    from schedlang.distributions import distribution_to_json
-
-    return repr(distribution_to_json(distribution))
-
-
-def diff_traces(old: Trace, new: Trace) -> str:
-    """Changed decisions by site; then changed instructions, as a unified diff without decisions."""
-    lines: list[str] = []
-    before, after = old.choices | old.decisions, new.choices | new.decisions
+def diff_lines(old: Line, new: Line) -> str:
+    """Write changed decisions by site, then changed instructions as a unified diff without them."""
+    changed: list[str] = []
+    before, after = choices(old) | decisions(old), choices(new) | decisions(new)
     for site in before:
         if site in after and before[site] != after[site]:
-            lines.append(f"{site}: {before[site]} -> {after[site]}")
-    old_lines = [statement(i, with_decision=False, name=i.site) for i in old.instructions]
-    new_lines = [statement(i, with_decision=False, name=i.site) for i in new.instructions]
-    lines += difflib.unified_diff(old_lines, new_lines, "old", "new", lineterm="", n=1)
-    return "\n".join(lines)
+            changed.append(f"{site}: {before[site]} -> {after[site]}")
+    old_lines = [statement(i, with_decision=False, name=i.site) for i in old]
+    new_lines = [statement(i, with_decision=False, name=i.site) for i in new]
+    changed += difflib.unified_diff(old_lines, new_lines, "old", "new", lineterm="", n=1)
+    return "\n".join(changed)

@@ -1,20 +1,20 @@
 """Reading stored traces.
 
-Reading trusts nothing: sizes and depths are bounded, every type is checked, unknown instructions
+The text is not trusted: sizes and depths are bounded, every type is checked, unknown instructions
 and distributions are refused, and nothing is evaluated. ``TraceFormatError.where`` names the place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from schedlang.distributions import Categorical, Distribution, distribution_from_json
 from schedlang.errors import DistributionError, TraceFormatError
-from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV, is_plain_name
+from schedlang.expressions import IndexMap, IndexVar, IntOp, IntRV, is_plain_name
 from schedlang.formats.document import only, parse, short, want
 from schedlang.formats.writer import SCHEMA
-from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_name, make_handle
+from schedlang.instructions.handles import Handle, handle_name, make_handle
 from schedlang.instructions.instruction import KINDS, Instruction
 from schedlang.instructions.kinds import Choice, Sampling
 
@@ -36,7 +36,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 class _Reader:
-    """Reads instructions in order, knowing the handles defined so far."""
+    """Reads instructions in order, and remembers the handles defined so far."""
 
     def __init__(self) -> None:
         self.handles: list[Handle] = []
@@ -85,7 +85,7 @@ class _Reader:
                 raise TraceFormatError(f"{where}.{parameter.name}", "missing")
             place = f"{where}.{parameter.name}"
             arg = self._decode(stored[parameter.name], place)
-            _check_handle_kind(parameter.argument.name, arg, place)
+            parameter.argument.check_stored(arg, place)
             args.append(arg)
         return tuple(args)
 
@@ -242,52 +242,3 @@ def _distribution(stored: Any, where: str) -> Distribution:
         return distribution_from_json(stored)
     except DistributionError as error:
         raise TraceFormatError(where, short(str(error), 400)) from None
-
-
-_EXPECTED: dict[str, tuple[type, ...]] = {
-    "block": (BlockRV,),
-    "loop": (LoopRV,),
-    "block or loop": (BlockRV, LoopRV),
-    "loop or blocks": (LoopRV, tuple),
-    "integer": (int, IntExpr),
-    "bool": (bool,),
-    "string": (str,),
-    "string or None": (str, type(None)),
-    "number": (int, float),
-    "loops": (tuple,),
-    "blocks": (tuple,),
-    "integers": (tuple,),
-    "factors": (tuple,),
-    "read buffer": (int,),
-    "write buffer": (int,),
-    "buffer": (tuple,),
-    "index map": (IndexMap,),
-    "ranges": (IndexMap,),
-    "padding": (int, float, IndexMap, type(None)),
-    "distribution": (Distribution,),
-}
-_ITEMS: dict[str, tuple[type, ...]] = {
-    "loops": (LoopRV,),
-    "blocks": (BlockRV,),
-    "integers": (int, IntExpr),
-    "factors": (int, IntExpr, type(None)),
-}
-
-
-def _check_handle_kind(argument: str, arg: Any, where: str) -> None:
-    """The type that the argument's kind stores; what it means is checked when it is applied."""
-    if argument.startswith("list of ") and isinstance(arg, tuple):
-        for position, item in enumerate(arg):
-            kind = argument.removeprefix("list of ").removesuffix("s")
-            _check_handle_kind(kind, item, f"{where}[{position}]")
-        return
-    expected = (tuple,) if argument.startswith("list of ") else _EXPECTED.get(argument)
-    if expected is None:
-        return
-    wrong_bool = isinstance(arg, bool) and bool not in expected
-    if wrong_bool or not isinstance(arg, expected):
-        raise TraceFormatError(where, f"must be of kind {argument}, not {short(repr(arg))}")
-    items = cast("tuple[Any, ...]", arg) if argument in _ITEMS else ()
-    for position, item in enumerate(items):
-        if isinstance(item, bool) or not isinstance(item, _ITEMS[argument]):
-            raise TraceFormatError(f"{where}[{position}]", f"not one of {argument}: {short(item)}")

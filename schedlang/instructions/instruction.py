@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import SpaceError
-from schedlang.expressions import IndexMap, IntOp, IntRV
 from schedlang.instructions.arguments import Argument, argument_of
-from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_name
-from schedlang.tvm.expressions import to_tvm
-
-if TYPE_CHECKING:
-    from schedlang.language.schedule import Schedule
-
-Values = Sequence[Any]
+from schedlang.instructions.contents import describe, handles_in
+from schedlang.instructions.handles import Handle, handle_name
+from schedlang.instructions.state import ProgramState
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +54,21 @@ class InstructionKind:
     """
 
     def __init__(
-        self, name: str, function: Callable[..., Any], *, pure: bool, skip: int = 1
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        pure: bool,
+        not_stored: Collection[str] = (),
     ) -> None:
         self.name = name
         self.function = function
         self.pure = pure
         self.signature = inspect.signature(function)
-        self.parameters = _parameters_of(function, skip)
+        self.parameters = _parameters_of(function, not_stored)
 
-    def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
-        """Apply to a TVM schedule; ``values`` are what the handles in ``args`` stand for."""
+    def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
+        """Apply to a program and return TVM's value of each handle that it defines."""
         raise NotImplementedError(f"{type(self).__name__} does not apply by itself")
 
     @property
@@ -80,14 +80,16 @@ class InstructionKind:
         return f"<{type(self).__name__} {self.name}>"
 
 
-def _parameters_of(function: Callable[..., Any], skip: int) -> tuple[Parameter, ...]:
+def _parameters_of(
+    function: Callable[..., Any], not_stored: Collection[str]
+) -> tuple[Parameter, ...]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError:  # annotations of names that only a type checker imports: any literal will do
         hints = {}
     parameters = []
-    for parameter in list(inspect.signature(function).parameters.values())[skip:]:
-        if parameter.name in ("name", "decision") and getattr(function, "__sampling__", False):
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.name in not_stored:
             continue
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             raise SpaceError(f"{function.__name__}: an instruction cannot take **{parameter.name}")
@@ -142,74 +144,8 @@ class Instruction:
         return f"{outs + ' = ' if outs else ''}{self.kind.name}({call})"
 
 
-def describe(arg: Any) -> str:
-    """An argument as text for messages."""
-    if isinstance(arg, tuple):
-        return "[" + ", ".join(describe(a) for a in arg) + "]"
-    if inspect.isfunction(arg):
-        return arg.__name__
-    return repr(arg) if isinstance(arg, (str, Distribution)) else str(arg)
-
-
-def handles_in(arg: Any) -> Iterator[Handle]:
-    """Every handle that a stored argument mentions."""
-    if isinstance(arg, (BlockRV, LoopRV, IntRV)):
-        yield arg
-    elif isinstance(arg, IntOp):
-        yield from handles_in(arg.left)
-        yield from handles_in(arg.right)
-    elif isinstance(arg, tuple):
-        for item in arg:
-            yield from handles_in(item)
-    elif isinstance(arg, dict):
-        for item in arg.values():
-            yield from handles_in(item)
-    elif isinstance(arg, IndexMap):
-        for item in arg.outputs:
-            yield from handles_in(item)
-
-
-def map_handles(arg: Any, change: Callable[[Any], Any]) -> Any:
-    """The argument with every handle replaced; expressions are rebuilt around them."""
-    kind = type(arg)
-    if kind is LoopRV or kind is BlockRV or kind is IntRV:
-        return change(arg)
-    if kind is tuple:
-        return tuple(map_handles(item, change) for item in arg)
-    if kind is IntOp:
-        return IntOp(arg.operation, map_handles(arg.left, change), map_handles(arg.right, change))
-    if kind is dict:
-        return {key: map_handles(item, change) for key, item in arg.items()}
-    if kind is IndexMap:
-        return IndexMap(arg.inputs, tuple(map_handles(item, change) for item in arg.outputs))
-    return arg
-
-
-def resolve(arg: Any, values: Values) -> Any:
-    """The argument with every handle replaced by what it stands for; hot in replay."""
-    kind = type(arg)
-    if kind is LoopRV or kind is BlockRV or kind is IntRV:
-        return values[arg.index]
-    if kind is tuple:
-        return [resolve(item, values) for item in arg]
-    if kind is IntOp:
-        return to_tvm(arg, lambda v: values[v.index], [])
-    if kind is dict:
-        return {key: resolve(item, values) for key, item in arg.items()}
-    if kind is IndexMap:
-        return arg.substitute(lambda v: values[v.index])
-    return arg
-
-
-def resolve_content(arg: Any, values: Values) -> Any:
-    """Like ``resolve``, but sequences stay tuples, so that what holds no handle stays hashable."""
-    kind = type(arg)
-    if kind is LoopRV or kind is BlockRV or kind is IntRV:
-        return values[arg.index]
-    if kind is tuple:
-        return tuple(resolve_content(item, values) for item in arg) if arg else arg
-    return resolve(arg, values)
-
+Line = tuple[Instruction, ...]
+"""A straight line of instructions: what interpreters take and return."""
 
 KINDS: dict[str, InstructionKind] = {}
 
@@ -228,13 +164,3 @@ def register(kind: InstructionKind) -> None:
                 f"give the one in {theirs[0]} another name"
             )
     KINDS[kind.name] = kind
-
-
-def call_with(schedule: Schedule, kind: InstructionKind, *args: Any, **kwargs: Any) -> Any:
-    """Bind a free function's call to its parameters and record it."""
-    try:
-        bound = kind.signature.bind(schedule, *args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{kind.name}: {error}") from None
-    bound.apply_defaults()
-    return schedule.run(kind, *list(bound.arguments.values())[1:])

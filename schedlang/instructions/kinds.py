@@ -1,182 +1,169 @@
-"""The four kinds of instruction: TVM primitives, macros in Python, sampling, and choices."""
+"""The kinds of instruction: TVM primitives, macros, draws, and choices."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
-from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.instructions.instruction import (
-    InstructionKind,
-    Result,
-    Values,
-    call_with,
-    map_handles,
-    register,
-    resolve,
-    resolve_content,
-)
-
-if TYPE_CHECKING:
-    from schedlang.language.schedule import Schedule
-
-P = ParamSpec("P")
-R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
-
-_RETURNS = {"none": ("", False), "block": ("b", True), "loop": ("l", True)} | {
-    "blocks": ("b", False),
-    "loops": ("l", False),
-}
+from schedlang.instructions.contents import resolve, resolve_content
+from schedlang.instructions.instruction import InstructionKind, Line, Result
+from schedlang.instructions.state import ProgramState
+from schedlang.instructions.tvm_counterparts import TVMDraw, TVMInstruction, TVMLines
 
 
 class Primitive(InstructionKind):
-    """One call of a TVM schedule primitive; ``apply(tvm_schedule, *values)`` does it."""
+    """One call of a TVM schedule primitive; ``apply(tvm_schedule, *values)`` does it.
+
+    Attributes
+    ----------
+    prefix: of the handles that it returns; empty when it returns nothing.
+    single: it returns one handle, not a list.
+    tvm: TVM's instruction; ``None`` where TVM has none.
+    tvm_method: the method of TVM's ``Schedule``.
+    tvm_lines: writes it as Python that needs TVM alone, where that is not a call of the method.
+    """
 
     def __init__(
         self,
         function: Callable[..., Any],
         apply: Callable[..., Any],
         *,
-        returns: str,
-        pure: bool,
-        tvm_name: str,
+        prefix: str = "",
+        single: bool = False,
+        pure: bool = False,
+        tvm: TVMInstruction | None = None,
+        tvm_method: str = "",
+        tvm_lines: TVMLines | None = None,
     ) -> None:
         super().__init__(function.__name__, function, pure=pure)
         self.apply = apply
-        self.prefix, self.single = _RETURNS[returns]
-        self.tvm_name = tvm_name
+        self.prefix = prefix
+        self.single = single
+        self.tvm = tvm
+        self.tvm_method = tvm_method
+        self.tvm_lines = tvm_lines
 
-    def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
-        result = self.apply(raw, *[resolve(arg, values) for arg in args])
+    def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
+        values = state.values
+        result = self.apply(state.raw, *[resolve(arg, values) for arg in args])
         if self.single:
             return [result]
         # A slice of an FFI array is three times cheaper than iterating over it.
         return result[:] if self.prefix else []
 
 
-def _call(kind: InstructionKind, sch: Schedule, args: Sequence[Any]) -> Any:
-    """Call the function that a user's kind was made of with stored arguments."""
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
-    for parameter, value in zip(kind.parameters, args, strict=True):
-        if parameter.keyword_only:
-            named[parameter.name] = value
-        elif parameter.variadic:
-            positional += value
-        else:
-            positional.append(value)
-    return kind.function(sch, *positional, **named)
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """What a macro ran.
 
+    Attributes
+    ----------
+    state: the program, with the handles that the macro saw and made.
+    line: the instructions that it ran; empty unless they were recorded.
+    args: the macro's arguments, with handles of ``state``.
+    returned: a handle of ``state``, a list of them, or None.
+    """
 
-def handles_returned(returned: Any) -> list[Any]:
-    """What a user's function returned, as a list of handles."""
-    if returned is None:
-        return []
-    return returned if isinstance(returned, list) else [returned]
+    state: ProgramState
+    line: Line
+    args: list[Any]
+    returned: Any
+
+    @property
+    def handles(self) -> list[Any]:
+        """What it returned, as a list."""
+        if self.returned is None:
+            return []
+        return self.returned if isinstance(self.returned, list) else [self.returned]
 
 
 class Macro(InstructionKind):
-    """A Python function over other instructions, run again at every replay (design, section 3)."""
-
-    def __init__(self, function: Callable[..., Any], *, pure: bool) -> None:
-        super().__init__(function.__name__, function, pure=pure)
+    """An instruction made of others, which run again at every replay (design, section 3)."""
 
     @property
     def is_method(self) -> bool:
         return False
 
     def expand(
-        self, raw: Any, args: Sequence[Any], values: Values, *, recording: bool = False
-    ) -> tuple[Schedule, list[Any], Any]:
-        """Run the function on an inner schedule.
+        self, state: ProgramState, args: Sequence[Any], *, recording: bool = False
+    ) -> Expansion:
+        """Run it on a program; a ``recording`` expansion keeps its instructions."""
+        raise NotImplementedError
 
-        Returns the inner schedule, its arguments, and what it returned: None, a handle of the inner
-        schedule or a list of them. Only a ``recording`` inner schedule keeps its instructions.
-        """
-        from schedlang.language.schedule import Schedule
+    def call(self, program: Any, args: Sequence[Any]) -> Any:
+        """Run it as part of another macro that works on ``program``."""
+        raise NotImplementedError
 
-        inner = Schedule.inside(raw, recording=recording)
-        taken = [map_handles(arg, lambda h: inner.adopt(h, values[h.index])) for arg in args]
-        returned = self.call(inner, taken)
-        if isinstance(returned, tuple):
-            returned = list(returned)
-        for handle in handles_returned(returned):
-            if not isinstance(handle, (BlockRV, LoopRV)):
-                raise TypeError(f"{self.name} returned {handle!r}; it may return handles only")
-            inner.own(handle)
-        return inner, taken, returned
-
-    def call(self, sch: Schedule, args: Sequence[Any]) -> Any:
-        """Call the Python function with stored arguments."""
-        return _call(self, sch, args)
-
-    def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
-        inner, _, returned = self.expand(raw, args, values)
-        return [inner.raw_value(handle) for handle in handles_returned(returned)]
+    def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
+        expansion = self.expand(state, args)
+        return [expansion.state.raw_value(handle) for handle in expansion.handles]
 
 
 class Sampling(InstructionKind):
-    """A draw: ``make(tvm_schedule, *values)`` is the distribution at this point of the program."""
+    """A draw: ``make(tvm_schedule, *values)`` is the distribution at this point of the program.
+
+    Attributes
+    ----------
+    prefix: of the handles that it returns.
+    tvm: TVM's own draw; ``None`` where TVM has none.
+    tvm_lines: writes it as Python that needs TVM alone, where the drawn integers do not.
+    """
 
     def __init__(
         self,
-        name: str,
         function: Callable[..., Any],
         make: Callable[..., Distribution],
         results: Callable[..., Result],
+        *,
         prefix: str = "v",
+        tvm: TVMDraw | None = None,
+        tvm_lines: TVMLines | None = None,
     ) -> None:
-        super().__init__(name, function, pure=True)
+        super().__init__(function.__name__, function, pure=True, not_stored=("name", "decision"))
         self.make = make
         self.results = results
         self.prefix = prefix
+        self.tvm = tvm
+        self.tvm_lines = tvm_lines
 
-    def distribution(self, raw: Any, args: Sequence[Any], values: Values) -> Distribution:
-        return self.make(raw, *[resolve_content(arg, values) for arg in args])
+    def distribution(self, state: ProgramState, args: Sequence[Any]) -> Distribution:
+        """Return what the decision is drawn from, at this point of the program."""
+        values = state.values
+        return self.make(state.raw, *[resolve_content(arg, values) for arg in args])
 
     def result(
-        self,
-        raw: Any,
-        args: Sequence[Any],
-        values: Values,
-        distribution: Distribution,
-        decision: Any,
+        self, state: ProgramState, args: Sequence[Any], distribution: Distribution, decision: Any
     ) -> Result:
-        return self.results(
-            raw, distribution, decision, *[resolve_content(arg, values) for arg in args]
-        )
+        """Return what a decision stands for."""
+        values = state.values
+        resolved = [resolve_content(arg, values) for arg in args]
+        return self.results(state.raw, distribution, decision, *resolved)
 
-
-class UserSampling(Sampling):
-    """A sampling instruction whose distribution a user's Python function makes."""
-
-    @property
-    def is_method(self) -> bool:
-        return False
-
-    def distribution(self, raw: Any, args: Sequence[Any], values: Values) -> Distribution:
-        from schedlang.language.schedule import Schedule
-
-        inner = Schedule.inside(raw, recording=False)
-        taken = [map_handles(arg, lambda h: inner.adopt(h, values[h.index])) for arg in args]
-        made = _call(self, inner, taken)
-        if not isinstance(made, Distribution):
-            raise TypeError(f"{self.name} must return a Distribution, not {type(made).__name__}")
-        return made
+    def record_in_tvm(
+        self, state: ProgramState, args: Sequence[Any], distribution: Distribution, decision: Any
+    ) -> list[Any]:
+        """Draw in a schedule that records a TVM trace, as TVM's own draw where it has one."""
+        if self.tvm is not None:
+            resolved = [resolve_content(arg, state.values) for arg in args]
+            drawn = self.tvm.record(state.raw, distribution, decision, *resolved)
+            if drawn is not None:
+                return drawn
+        return self.result(state, args, distribution, decision).values
 
 
 class Choice(InstructionKind):
     """A structural fork taken by the host program; in a trace it only carries what was taken."""
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function.__name__, function, pure=True, not_stored=("name", "decision"))
+
     def distribution(self, options: Sequence[str], probs: Sequence[float] | None) -> Categorical:
         """The draw over option numbers."""
         return Categorical(tuple(range(len(options))), None if probs is None else tuple(probs))
 
-    def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
+    def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
         return []
 
 
@@ -186,89 +173,3 @@ def integers(raw: Any, distribution: Distribution, decision: Any, *args: Any) ->
     if isinstance(outputs, tuple):
         return Result(list(outputs), "v" * len(outputs), False)
     return Result([outputs], "v", True)
-
-
-def primitive(
-    apply: Callable[..., Any], *, returns: str = "none", pure: bool = False, tvm_name: str = ""
-) -> Callable[[F], F]:
-    """Register a method of ``Schedule`` as the declaration of a TVM primitive."""
-
-    def decorate(function: F) -> F:
-        register(
-            Primitive(
-                function, apply, returns=returns, pure=pure, tvm_name=tvm_name or function.__name__
-            )
-        )
-        return function
-
-    return decorate
-
-
-def sampling(
-    make: Callable[..., Distribution], results: Callable[..., Result] = integers, prefix: str = "v"
-) -> Callable[[F], F]:
-    """Register a method of ``Schedule`` as a sampling instruction; ``prefix`` is its handles'."""
-
-    def decorate(function: F) -> F:
-        function.__sampling__ = True  # type: ignore[attr-defined]
-        register(Sampling(function.__name__, function, make, results, prefix))
-        return function
-
-    return decorate
-
-
-def choice(function: F) -> F:
-    """Register the method of ``Schedule`` that records choices."""
-    function.__sampling__ = True  # type: ignore[attr-defined]
-    register(Choice(function.__name__, function, pure=True))
-    return function
-
-
-def instruction(
-    function: Callable[Concatenate[Schedule, P], R],
-) -> Callable[Concatenate[Schedule, P], R]:
-    """Make an instruction of a Python function: one step in the trace, run again at every replay.
-
-    ::
-
-        @sl.instruction
-        def vectorize_inner(sch: sl.Schedule, block: sl.BlockRV, lanes: int) -> None:
-            *_, inner = sch.get_loops(block)
-            _, lanes_loop = sch.split(inner, [None, lanes])
-            sch.vectorize(lanes_loop)
-
-        vectorize_inner(sch, block, 16)
-
-    The body may look at the program and use other instructions, but draws nothing: pass drawn
-    values in. It returns None, a handle, or a list of handles. Parameters are checked by their
-    annotations.
-    """
-    kind = Macro(cast(Callable[..., Any], function), pure=False)
-    register(kind)
-
-    @functools.wraps(function)
-    def call(sch: Schedule, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return cast(R, call_with(sch, kind, *args, **kwargs))
-
-    call.kind = kind  # type: ignore[attr-defined]
-    return call
-
-
-def sampling_instruction(function: Callable[..., Distribution]) -> Callable[..., Any]:
-    """Make a sampling instruction of a function that looks at the program and returns a
-    Distribution.
-
-    The call takes also ``name=`` (the site) and ``decision=``; it returns an ``IntRV`` or a list.
-    """
-    kind = UserSampling(function.__name__, function, lambda *_: None, integers)  # type: ignore[arg-type]
-    register(kind)
-
-    @functools.wraps(function)
-    def call(
-        sch: Schedule, /, *args: Any, name: str | None = None, decision: Any = None, **kwargs: Any
-    ) -> Any:
-        bound = inspect.signature(function).bind(sch, *args, **kwargs)
-        bound.apply_defaults()
-        return sch.draw(kind, list(bound.arguments.values())[1:], name, decision)
-
-    return call

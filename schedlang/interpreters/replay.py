@@ -1,31 +1,23 @@
-"""Replaying a trace: the interpreter that searches run most.
-
-Each interpreter of a trace is a small function of its own: ``replay`` here (with its three policies
-for decisions that no longer fit), ``sample`` and ``assess`` over it, ``flatten`` and the printers
-in their files, recording in ``Schedule``, enumeration in ``Space``.
-"""
+"""Replaying a line of instructions: the interpreter that searches run most."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from schedlang.distributions import Distribution
 from schedlang.errors import InvalidTrace, SchedlangError, SpaceError
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import Handle, make_handle
-from schedlang.instructions.instruction import Instruction
+from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Sampling
+from schedlang.instructions.state import ProgramState
+from schedlang.interpreters.apply import Interpreter, apply
 from schedlang.tvm import errors
 from schedlang.tvm.schedule import new_schedule
-from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from schedlang.language.schedule import Schedule
-    from schedlang.language.trace import Trace
 
 Misfit = Literal["reject", "resample", "repair"]
 Decide = Callable[[Instruction, Distribution], Any]
@@ -44,26 +36,35 @@ class Change:
         return f"{self.site}: {self.recorded} -> {self.used}, as it must be in {self.support}"
 
 
-def replay(
-    trace: Trace,
-    workload: Workload | Any = None,
-    *,
-    misfit: Misfit = "reject",
-    seed: int | None = None,
-) -> Schedule:
-    """Apply a trace's instructions with its decisions.
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay gave.
 
-    Parameters
+    Attributes
     ----------
-    workload: what to apply it to; by default the workload it was recorded on.
-    misfit: what to do with a decision outside its distribution's support: ``"reject"`` raises
-        ``InvalidTrace``, ``"resample"`` draws another one with ``seed``, ``"repair"`` takes the
-        nearest one.
-
-    Returns the schedule; its trace holds the decisions and distributions as used, and its
-    ``changes`` say which decisions are not the recorded ones. Raises ``InvalidTrace`` when an
-    instruction does not apply.
+    workload: what it was replayed on.
+    state: the scheduled program.
+    line: the instructions with the decisions and distributions as used.
+    changes: decisions that are not the recorded ones.
     """
+
+    workload: Workload
+    state: ProgramState
+    line: Line
+    changes: tuple[Change, ...] = ()
+
+
+def replay(
+    line: Line, workload: Workload, misfit: Misfit = "reject", seed: int | None = None
+) -> Replayed:
+    """Apply instructions with their decisions.
+
+    ``misfit`` says what to do with a decision outside its distribution's support: ``"reject"``
+    raises ``InvalidTrace``, ``"resample"`` draws another one with ``seed``, ``"repair"`` takes the
+    nearest one. ``InvalidTrace`` also when an instruction does not apply.
+    """
+    if misfit not in ("reject", "resample", "repair"):
+        raise SpaceError(f"misfit is 'reject', 'resample' or 'repair', not {misfit!r}")
     changes: list[Change] = []
     rng = random.Random(seed)
 
@@ -84,86 +85,51 @@ def replay(
         changes.append(Change(instruction.site, recorded, used, str(distribution)))
         return used
 
-    if misfit not in ("reject", "resample", "repair"):
-        raise SpaceError(f"misfit is 'reject', 'resample' or 'repair', not {misfit!r}")
-    schedule = interpret(trace, workload, decide)
-    schedule.changes = tuple(changes)
-    return schedule
+    return replace(rerun(line, workload, decide), changes=tuple(changes))
 
 
-def resample(trace: Trace, workload: Workload | Any = None, *, seed: int | None = None) -> Schedule:
-    """Another member of the trace's sketch: the same instructions with fresh decisions."""
-    rng = random.Random(seed)
-    return interpret(trace, workload, lambda _, distribution: distribution.sample(rng))
+def rerun(line: Line, workload: Workload, decide: Decide) -> Replayed:
+    """Apply instructions; ``decide(instruction, distribution)`` answers each draw.
 
-
-def assess(trace: Trace, workload: Workload | Any = None) -> float:
-    """log P(tau) of a trace on a workload, with the distributions found there; -inf if it is
-    invalid.
-
-    ``Trace.log_prob`` is the cheap twin: it uses the distributions of the recording.
+    ``InvalidTrace`` when an instruction does not apply.
     """
-    try:
-        return replay(trace, workload).trace.log_prob()
-    except InvalidTrace:
-        return float("-inf")
-
-
-def interpret(trace: Trace, workload: Workload | Any, decide: Decide) -> Schedule:
-    """Apply a trace's instructions; ``decide(instruction, distribution)`` answers each draw.
-
-    ``workload`` None takes the trace's own. InvalidTrace when an instruction does not apply.
-    """
-    from schedlang.language.schedule import Schedule
-
-    if workload is None:
-        workload = trace.workload
-        if workload is None:
-            raise SpaceError("this trace knows no workload: give one to replay it on")
-    workload = as_workload(workload)
-    raw = new_schedule(workload.mod, detail=False)
-    values: list[Any] = []
+    state = ProgramState(new_schedule(workload.mod, detail=False))
     applied: list[Instruction] = []
-    for instruction in trace.instructions:
-        kind = instruction.kind
-        try:
-            if isinstance(kind, Sampling):
-                instruction = _draw(kind, raw, instruction, values, decide)
-            else:
-                made = kind.run(raw, instruction.args, values)
-                if len(made) != len(instruction.outputs):
-                    raise ValueError(
-                        f"it returned {len(instruction.outputs)} handles when recorded, "
-                        f"now {len(made)}"
-                    )
-                values += made
-        except InvalidTrace:
-            raise
-        except Exception as error:
-            raise _invalid(instruction, error) from None
-        applied.append(instruction)
-    return Schedule.resume(workload, raw, values, applied)
+    try:
+        for instruction in apply(state, line, _Deciding(decide)):
+            applied.append(instruction)  # noqa: PERF402 - on an error, says which one failed
+    except InvalidTrace:
+        raise
+    except Exception as error:
+        raise _invalid(line[len(applied)], error) from None
+    return Replayed(workload, state, tuple(applied))
 
 
-def _draw(
-    kind: Sampling, raw: Any, instruction: Instruction, values: list[Any], decide: Decide
-) -> Instruction:
-    distribution = kind.distribution(raw, instruction.args, values)
-    decision = decide(instruction, distribution)
-    result = kind.result(raw, instruction.args, values, distribution, decision)
-    if len(result.values) != len(instruction.outputs):
-        raise ValueError(
-            f"it drew {len(instruction.outputs)} values when recorded, now {len(result.values)}"
+class _Deciding(Interpreter):
+    """Draws from the distributions that are there now."""
+
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+
+    def draw(
+        self, state: ProgramState, kind: Sampling, instruction: Instruction
+    ) -> tuple[Instruction, list[Any]]:
+        distribution = kind.distribution(state, instruction.args)
+        decision = self._decide(instruction, distribution)
+        values = kind.result(state, instruction.args, distribution, decision).values
+        if len(values) != len(instruction.outputs):
+            raise ValueError(
+                f"it drew {len(instruction.outputs)} values when recorded, now {len(values)}"
+            )
+        same = decision == instruction.decision and distribution == instruction.distribution
+        if same and _show(instruction.outputs, values):
+            return instruction, values
+        outputs = tuple(
+            make_handle("v", old.index, new) if isinstance(old, IntRV) else old
+            for old, new in zip(instruction.outputs, values, strict=True)
         )
-    values += result.values
-    same = decision == instruction.decision and distribution == instruction.distribution
-    if same and _show(instruction.outputs, result.values):
-        return instruction
-    outputs = tuple(
-        make_handle("v", old.index, new) if isinstance(old, IntRV) else old
-        for old, new in zip(instruction.outputs, result.values, strict=True)
-    )
-    return replace(instruction, outputs=outputs, decision=decision, distribution=distribution)
+        drawn = replace(instruction, outputs=outputs, decision=decision, distribution=distribution)
+        return drawn, values
 
 
 def _show(outputs: Sequence[Handle], values: Sequence[Any]) -> bool:
@@ -181,18 +147,3 @@ def _invalid(instruction: Instruction, error: Exception) -> InvalidTrace:
     return InvalidTrace(
         f"{instruction}{where}: {first}", reason="instruction", site=instruction.kind.name
     )
-
-
-def reapply(raw: Any, instructions: Sequence[Instruction]) -> list[Any]:
-    """Apply recorded instructions with their decisions to a fresh TVM schedule; its values."""
-    values: list[Any] = []
-    for instruction in instructions:
-        kind = instruction.kind
-        if isinstance(kind, Sampling):
-            distribution = instruction.distribution
-            assert distribution is not None
-            result = kind.result(raw, instruction.args, values, distribution, instruction.decision)
-            values += result.values
-        else:
-            values += kind.run(raw, instruction.args, values)
-    return values

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from schedlang.errors import SpaceError
-from schedlang.instructions.instruction import Values, call_with, register
+from schedlang.instructions.instruction import register
 from schedlang.instructions.kinds import Primitive
+from schedlang.instructions.state import ProgramState
+from schedlang.language.macros import call_with
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.schedule import get_trace
 from schedlang.tvm.schedule import vector_math as _vector_math
@@ -35,13 +37,13 @@ class Rewriting(Primitive):
     def is_method(self) -> bool:
         return False
 
-    def run(self, raw: Any, args: Sequence[Any], values: Values) -> list[Any]:
-        if get_trace(raw) is not None:
+    def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
+        if get_trace(state.raw) is not None:
             raise SpaceError(
                 f"{self.name}: TVM has no such primitive, so a TVM trace cannot hold it; "
                 "leave out the module that uses it"
             )
-        return super().run(raw, args, values)
+        return super().run(state, args)
 
 
 def rewriting(
@@ -58,7 +60,7 @@ def rewriting(
     def decorate(
         function: Callable[Concatenate[Schedule, P], R],
     ) -> Callable[Concatenate[Schedule, P], R]:
-        kind = Rewriting(function, apply, returns="none", pure=False, tvm_name="")
+        kind = Rewriting(function, apply)
         register(kind)
 
         @functools.wraps(function)

@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.measurement import Candidate, Measurement
-from schedlang.measurement.measurer import BUDGET_SECONDS, ROUNDS, Measurer
+from schedlang.measurement.measurer import Measurer
 from schedlang.workloads.workload import Workload
 
 
@@ -111,10 +112,9 @@ class _Adapter(Measurer):
         )
         return found
 
-    @property
-    def reference_latency(self) -> float:
+    def _time_reference(self) -> float:
         found: float | None = getattr(self._given, "reference_latency", None)
-        return super().reference_latency if found is None else found
+        return super()._time_reference() if found is None else found
 
     def close(self) -> None:
         if hasattr(self._given, "close"):

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Self
 
 from schedlang.errors import TargetError
-from schedlang.measurement.measurement import Candidate, Measurement, Status
+from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
+from schedlang.measurement.measurement import Candidate, Measurement
 from schedlang.workloads.workload import Workload
 
-FEWEST_ROUNDS = 2
-"""With fewer rounds, the order of two candidates is a matter of luck."""
-
-ROUNDS = 30
-"""Default number of samples of each candidate in ``remeasure``."""
-
-BUDGET_SECONDS = 10.0
-"""Default wall time of ``remeasure``."""
-
-_REFERENCE_ID = -1
+REFERENCE_ID = -1
+"""The id under which the unscheduled program is measured."""
 
 
 class Measurer(ABC):
@@ -51,7 +42,7 @@ class Measurer(ABC):
     deadline: float = math.inf
     best_so_far: float | None = None
     seconds: Mapping[str, float] = MappingProxyType({})
-    _reference: float | None = None
+    _reference_latency: float = math.nan
 
     @property
     def key(self) -> str:
@@ -68,7 +59,7 @@ class Measurer(ABC):
             return
         self.workload = workload
         self.best_so_far = None
-        self._reference = None
+        self._reference_latency = math.nan
 
     @abstractmethod
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
@@ -91,51 +82,46 @@ class Measurer(ABC):
         than ``budget_seconds``, but not before two. A candidate that fails in any round is left
         out of the next ones. Raises ValueError when ``rounds`` is below 1.
         """
-        check_rounds(rounds)
-        best, found = self.best_so_far, dict[int, Measurement]()
-        samples: dict[int, list[float]] = {candidate.id: [] for candidate in candidates}
-        alive, end = list(candidates), time.monotonic() + budget_seconds
+        best, by_id = self.best_so_far, {candidate.id: candidate for candidate in candidates}
+
+        def take_round(order: Sequence[int]) -> Iterator[Measurement]:
+            self.best_so_far = None  # no candidate is given up for being slow
+            return self.measure([by_id[identity] for identity in order])
+
         try:
-            for number in range(rounds):
-                if not alive or (number >= FEWEST_ROUNDS and time.monotonic() >= end):
-                    break
-                # There and back: what changes steadily within a round then favours none.
-                order = alive if number % 2 == 0 else alive[::-1]
-                self.best_so_far = None  # a candidate is not given up for being slow
-                taken = {measurement.id: measurement for measurement in self.measure(order)}
-                if number and len(taken) < len(alive):
-                    break  # the deadline came within the round
-                for candidate in alive:
-                    measurement = taken.get(candidate.id) or _unmeasured(candidate)
-                    if number == 0 or not measurement.ok:
-                        found[candidate.id] = measurement
-                    if measurement.ok:
-                        samples[candidate.id].append(measurement.latency)
-                alive = [candidate for candidate in alive if found[candidate.id].ok]
+            found = interleave(list(by_id), take_round, rounds, budget_seconds)
         finally:
             self.best_so_far = best
-        return [_with_samples(found[c.id], samples[c.id]) for c in candidates]
+        return [found[candidate.id] for candidate in candidates]
 
     @property
     def reference_latency(self) -> float:
         """Median latency of the unscheduled program, in seconds; measured when first asked for.
 
-        NaN where the deadline came first. The base measures the program as a candidate. Raises
-        ``TargetError`` when it cannot be measured.
+        NaN where the deadline came first. Raises ``TargetError`` when it cannot be measured.
         """
-        if self._reference is None:
-            best, self.best_so_far = self.best_so_far, None
-            try:
-                found = list(self.measure([Candidate(_REFERENCE_ID, self.workload.mod)]))
-            finally:
-                self.best_so_far = best
-            if not found:
-                return math.nan
-            if not found[0].ok:
-                reason = found[0].message or found[0].status
-                raise TargetError(f"the unscheduled program cannot be timed: {reason}")
-            self._reference = found[0].latency
-        return self._reference
+        if math.isnan(self._reference_latency):
+            self._reference_latency = self._time_reference()
+        return self._reference_latency
+
+    def _time_reference(self) -> float:
+        """Measure the unscheduled program, in seconds; the base does it as for any candidate."""
+        best, self.best_so_far = self.best_so_far, None
+        try:
+            found = list(self.measure([Candidate(REFERENCE_ID, self.workload.mod)]))
+        finally:
+            self.best_so_far = best
+        if not found:
+            return math.nan
+        if not found[0].ok:
+            reason = found[0].message or found[0].status
+            raise TargetError(f"the unscheduled program cannot be timed: {reason}")
+        return found[0].latency
+
+    def _note_best(self, measurement: Measurement) -> None:
+        """Keep the latency of a measurement that is OK if it is the lowest so far."""
+        if self.best_so_far is None or measurement.latency < self.best_so_far:
+            self.best_so_far = measurement.latency
 
     def close(self) -> None:  # noqa: B027 (optional)
         """Stop what the measurer started; safe to call twice. The base has nothing to stop."""
@@ -150,19 +136,3 @@ class Measurer(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def check_rounds(rounds: int) -> None:
-    """ValueError unless ``rounds`` is 1 or more."""
-    if rounds < 1:
-        raise ValueError(f"rounds={rounds}; give 1 or more")
-
-
-def _unmeasured(candidate: Candidate) -> Measurement:
-    return Measurement(
-        candidate.id, Status.RUN_TIMEOUT, message="the deadline came before it was measured"
-    )
-
-
-def _with_samples(measurement: Measurement, samples: Sequence[float]) -> Measurement:
-    return replace(measurement, samples=tuple(samples)) if measurement.ok else measurement

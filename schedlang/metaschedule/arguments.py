@@ -1,6 +1,6 @@
-"""Inputs and attributes of TVM's stored instructions, each checked and read as schedlang's.
+"""Parts of TVM's stored instructions, each checked and read as schedlang's.
 
-``rows`` says which method reads which.
+The type of an argument says which parts it is read from (``Argument.read_tvm``).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _DTYPE = re.compile(r"(u?int|float|bfloat)[0-9]{1,3}(_e[0-9]m[0-9][a-z]{0,4})?|b
 
 
 class ArgumentReader:
-    """Reads one argument a call; knows the handles by the names that the trace gives them.
+    """Reads one part each call; knows the handles by the names that the trace gives them.
 
-    TraceFormatError for what is no such argument; ``where`` is its place.
+    Raises ``TraceFormatError`` with the part's place, ``where``, for what is malformed.
     """
 
     def __init__(self) -> None:
@@ -39,21 +39,7 @@ class ArgumentReader:
     def block_or_loop(self, stored: Any, where: str) -> Handle:
         return self._handle(stored, (BlockRV, LoopRV), where)
 
-    def blocks(self, stored: Any, where: str) -> list[BlockRV]:
-        return [self.block(item, where) for item in self._list(stored, where)]
-
-    def loops(self, stored: Any, where: str) -> list[LoopRV]:
-        return [self.loop(item, where) for item in self._list(stored, where)]
-
-    def loop_or_blocks(self, stored: Any, where: str) -> Any:
-        if isinstance(stored, list):
-            return self.blocks(stored, where)
-        return self.loop(stored, where)
-
-    def factors(self, stored: Any, where: str) -> list[Any]:
-        return [self._factor(item, where) for item in self._list(stored, where)]
-
-    def _factor(self, stored: Any, where: str) -> Any:
+    def factor(self, stored: Any, where: str) -> Any:
         if stored == "None":
             return None
         return (
@@ -68,19 +54,10 @@ class ArgumentReader:
             raise TraceFormatError(where, f"{stored} has more than 32 bits")
         return int(stored)
 
-    def numbers(self, stored: Any, where: str) -> list[int]:
-        return [self.number(item, where) for item in self._list(stored, where)]
-
-    def bound(self, stored: Any, where: str) -> int | None:
-        """-1 is TVM's word for none."""
-        number = self.number(stored, where)
-        return number if number > 0 else None
-
-    def reals(self, stored: Any, where: str) -> list[float]:
-        for item in self._list(stored, where):
-            if isinstance(item, bool) or not isinstance(item, int | float):
-                raise TraceFormatError(where, f"{short(repr(item))} is no number")
-        return [float(item) for item in stored]
+    def real(self, stored: Any, where: str) -> float:
+        if isinstance(stored, bool) or not isinstance(stored, int | float):
+            raise TraceFormatError(where, f"{short(repr(stored))} is no number")
+        return float(stored)
 
     def flag(self, stored: Any, where: str) -> bool:
         if isinstance(stored, bool) or (type(stored) is int and stored in (0, 1)):
@@ -137,7 +114,7 @@ class ArgumentReader:
             raise TraceFormatError(where, f"{short(repr(stored))} cannot be in an annotation")
         return stored
 
-    def _list(self, stored: Any, where: str) -> list[Any]:
+    def items(self, stored: Any, where: str) -> list[Any]:
         want(stored, list, where)
         if len(stored) > MOST_INPUTS:
             raise TraceFormatError(where, f"{len(stored)} items; at most {MOST_INPUTS} are read")

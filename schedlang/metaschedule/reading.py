@@ -1,7 +1,7 @@
 """Traces of TVM's JSON databases as schedlang's.
 
-The trace is carried out, instruction by instruction, on a schedule of schedlang's own: what it
-records is the trace. Every field is checked before TVM sees it. Nothing is evaluated.
+Each instruction is checked and applied to a schedule of ours, which records the trace. Nothing
+reaches TVM unchecked, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import Any
 from schedlang.errors import InstructionError, SchedlangError, TraceFormatError
 from schedlang.formats.document import short, want
 from schedlang.instructions.handles import Handle
-from schedlang.instructions.instruction import KINDS
+from schedlang.instructions.instruction import Parameter
 from schedlang.instructions.kinds import Sampling
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.instructions.tvm_counterparts import TVMDraw
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.metaschedule.arguments import MOST_INPUTS, ArgumentReader
-from schedlang.metaschedule.rows import MARKER, ROWS, Field, Row
+from schedlang.metaschedule.rows import MARKER, Row, rows
 from schedlang.workloads.workload import Workload
 
-# A trace of MetaSchedule's has a few hundred. Programs of deeper loops could exhaust TVM's stack.
+# MetaSchedule's traces have a few hundred. Very deep loops could exhaust TVM's stack.
 MOST_INSTRUCTIONS = 2_000
 
 
 class UnknownInstruction(TraceFormatError):
-    """The trace has an instruction that schedlang does not know."""
+    """The trace has an instruction that schedlang does not have."""
 
 
 def read_trace(document: Any, workload: Workload) -> Trace:
-    """The trace of ``[instructions, decisions]`` on its workload.
+    """Return the trace of ``[instructions, decisions]`` on its workload.
 
-    Raises ``TraceFormatError`` for what is no such trace (``UnknownInstruction`` where only an
-    instruction's name is not known), ``SchedlangError`` where an instruction does not apply.
+    Raises ``TraceFormatError`` for what is no trace, ``UnknownInstruction`` for an instruction
+    that schedlang does not have, ``SchedlangError`` where an instruction does not apply.
     """
     if not isinstance(document, list) or len(document) != 2:
         raise TraceFormatError("trace", "must be a list of instructions and a list of decisions")
@@ -65,14 +65,15 @@ def _decisions(stored: Any, count: int) -> dict[int, Any]:
 
 
 class TraceReader:
-    """Carries out stored instructions on a schedule."""
+    """Applies stored instructions to a schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.arguments = ArgumentReader()
+        self.rows = rows()
 
     def read(self, stored: Any, decision: Any, where: str) -> None:
-        """Carry out one instruction and name what it defines."""
+        """Apply one instruction and remember the names of the handles it returns."""
         if not isinstance(stored, list) or len(stored) != 4:
             raise TraceFormatError(where, "must be [name, inputs, attributes, outputs]")
         name, inputs, attributes, outputs = stored
@@ -81,7 +82,7 @@ class TraceReader:
             want(part, list, f"{where}[{position}]")
         if name == MARKER:
             return
-        row = ROWS.get(name)
+        row = self.rows.get(name)
         if row is None:
             raise UnknownInstruction(where, f"schedlang has no instruction {short(name)!r}")
         where = f"{where} {name}"
@@ -93,52 +94,43 @@ class TraceReader:
             raise SchedlangError(f"{where}: {error.reason}") from None
         self._define(outputs, defined, f"{where}.outputs")
 
-    def _fields(self, fields: Sequence[Field], stored: list[Any], where: str) -> dict[str, Any]:
-        has_rest = bool(fields) and fields[-1].rest
-        least = len(fields) - has_rest
-        fits = least <= len(stored) <= (MOST_INPUTS if has_rest else least)
-        if not fits:
-            raise TraceFormatError(where, f"{len(stored)} of them, where {least} are expected")
+    def _fields(
+        self, parameters: Sequence[Parameter], stored: list[Any], where: str
+    ) -> dict[str, Any]:
+        """Read the inputs, or the attributes, as the arguments ``parameters``."""
+        spread = bool(parameters) and _is_spread(parameters[-1])
+        expected = sum(p.argument.tvm_width for p in parameters) - spread
+        if not expected <= len(stored) <= (MOST_INPUTS if spread else expected):
+            raise TraceFormatError(where, f"{len(stored)} of them, where {expected} are expected")
         given = {}
-        for position, field in enumerate(fields):
-            item = stored[position:] if field.rest else stored[position]
-            read = getattr(self.arguments, field.reader)
-            given[field.argument] = read(item, f"{where}[{position}]")
+        position = 0
+        for parameter in parameters:
+            width = parameter.argument.tvm_width
+            place, part = f"{where}[{position}]", stored[position : position + width]
+            if _is_spread(parameter):
+                place, part = f"{where}[{position}:]", stored[position:]
+            elif width == 1:
+                (part,) = part
+            given[parameter.name] = parameter.argument.read_tvm(self.arguments, part, place)
+            position += width
         return given
 
     def _apply(self, row: Row, given: dict[str, Any], decision: Any, where: str) -> list[Handle]:
-        kind = KINDS[row.kind]
-        if "buffer_role" in given:
-            given["buffer"] = (given.pop("buffer_role"), given.pop("buffer_index"))
-        args: list[Any] = []
-        for parameter in kind.parameters:
-            value = given.pop(parameter.name, parameter.default)
-            args.append(value)
-        assert not given, given
+        kind = row.kind
         if isinstance(kind, Sampling):
-            decision = self._decision(row.kind, args, decision, where)
+            decision = self._decision(kind, given, decision, f"{where}: its decision")
+        args = [given.get(parameter.name, parameter.default) for parameter in kind.parameters]
+        if isinstance(kind, Sampling):
             made = self.schedule.draw(kind, args, None, decision)
         else:
             made = self.schedule.run(kind, *args)
         return made if isinstance(made, list) else [] if made is None else [made]
 
-    def _decision(self, kind: str, args: list[Any], stored: Any, where: str) -> Any:
-        place = f"{where}: its decision"
+    def _decision(self, kind: Sampling, given: dict[str, Any], stored: Any, where: str) -> Any:
         if stored is None:
-            raise TraceFormatError(place, "there is none, so the program is not known")
-        if kind == "sample_compute_location":
-            return self.arguments.number(stored, place)
-        if kind == "sample_categorical":
-            position = self.arguments.number(stored, place)
-            if not 0 <= position < len(args[0]):
-                raise TraceFormatError(
-                    place, f"there are {len(args[0])} candidates, not {position}"
-                )
-            return args[0][position]
-        factors = tuple(self.arguments.numbers(stored, place))
-        if kind == "sample_perfect_tile" and factors and args[2] and factors[-1] > args[2]:
-            args[2] = None  # TVM takes a given decision beyond its bound
-        return factors
+            raise TraceFormatError(where, "there is none, so the program is not known")
+        assert isinstance(kind.tvm, TVMDraw)
+        return kind.tvm.read_decision(self.arguments, given, stored, where)
 
     def _define(self, names: list[Any], defined: list[Handle], where: str) -> None:
         if len(names) != len(defined):
@@ -148,3 +140,8 @@ class TraceReader:
             if not re.fullmatch(r"[blv][0-9]{1,9}", name) or name in self.arguments.handles:
                 raise TraceFormatError(where, f"{short(name)!r} is no name, or used before")
             self.arguments.handles[name] = handle
+
+
+def _is_spread(parameter: Parameter) -> bool:
+    """Whether the argument is all inputs that are left."""
+    return parameter.variadic or parameter.argument.tvm_spread

@@ -18,9 +18,7 @@ from schedlang.distributions import Categorical, Distribution
 from schedlang.instructions.choices import option_label
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
-from schedlang.interpreters.replay import interpret
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.spaces.space import Space
 
 # How likely a draw whose distribution changed takes the decision nearest to its old one.
@@ -48,7 +46,7 @@ def revise(
     apply.
     """
     if space is None:
-        return interpret(trace, None, lambda old, found: _decide(old, found, wanted, rng))
+        return trace.rerun(lambda old, found: _decide(old, found, wanted, rng))
     assert trace.workload is not None
     return space.run(trace.workload, _Revise(trace, wanted, rng))
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from schedlang.errors import SpaceError
 from schedlang.instructions.choices import Decider, Draw, Path, option_label
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.replay import resample
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.spaces.module import At, Module, Visit
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
@@ -26,7 +26,7 @@ class Sketch:
     Attributes
     ----------
     choices: option taken at each choice point, by site.
-    trace: a member; ``schedlang.interpreters.replay.resample`` gives others.
+    trace: a member; ``schedlang.resample`` gives others.
     """
 
     choices: tuple[tuple[str, str], ...]
@@ -34,8 +34,6 @@ class Sketch:
 
     def sample(self, seed: int | None = None) -> Schedule:
         """A fresh member of the family. InvalidTrace if the drawn decisions do not apply."""
-        from schedlang.interpreters.replay import resample
-
         return resample(self.trace, seed=seed)
 
 

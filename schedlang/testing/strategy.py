@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from schedlang.errors import SchedlangError
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.spaces.space import Space

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement.finals import choose
 from schedlang.targets import Target
 from schedlang.tuning.budget import Budget

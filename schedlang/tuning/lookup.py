@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from schedlang.database import Database, Record, open_database
 from schedlang.database.programs import put_program, replayed, stored_workload
 from schedlang.errors import DatabaseError, WorkloadError
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
 from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.warm_start.transfer import Attempt, transfer

@@ -12,8 +12,7 @@ from typing import Any
 
 from schedlang.database import Record
 from schedlang.errors import SchedlangError
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency
 from schedlang.measurement.finals import Finals, Interval
 from schedlang.targets import Target

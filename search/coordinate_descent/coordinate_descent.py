@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.base import StrategyBase
 from schedlang.search.coordinate_descent.line_searches import LineSearches
 from schedlang.search.coordinate_descent.starting_points import StartingPoints

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement
 from schedlang.search.coordinate_descent.neighbourhood import (
     Move,

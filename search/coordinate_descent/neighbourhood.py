@@ -10,8 +10,7 @@ from schedlang.distributions import Distribution
 from schedlang.distributions.base import Decision
 from schedlang.instructions.choices import plain_decision
 from schedlang.instructions.instruction import Instruction
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.spaces.mutation import revise
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload

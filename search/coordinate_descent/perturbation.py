@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.coordinate_descent.step_model import StepModel
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program

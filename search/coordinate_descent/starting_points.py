@@ -6,8 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.coordinate_descent.neighbourhood import origin
 from schedlang.search.coordinate_descent.perturbation import Perturbation
 from schedlang.search.coordinate_descent.step_model import StepModel

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.coordinate_descent.neighbourhood import (
     Move,
     Step,

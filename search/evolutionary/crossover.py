@@ -13,7 +13,7 @@ from typing import Any
 
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.kinds import Choice
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.proposal_kernel import movable
 
 SketchKey = tuple[tuple[str, str, Any], ...]

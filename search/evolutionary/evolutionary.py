@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.base import StrategyBase
 from schedlang.search.evolutionary.crossover import Child, cross
 from schedlang.search.evolutionary.metropolis import Chains

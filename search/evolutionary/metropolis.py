@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.proposal_kernel import Mutation, ProposalKernel
 
 Values = Mapping[str, Any]

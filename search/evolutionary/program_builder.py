@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from schedlang.errors import InstructionError, InvalidTrace
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.evolutionary.crossover import Child
 from schedlang.search.evolutionary.metropolis import Transition
 from schedlang.search.program import Program, extract_features

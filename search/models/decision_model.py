@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlang.distributions.base import Decision
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.models.booster import train_booster
 from schedlang.search.models.cost_model import Scores
 

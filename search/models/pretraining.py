@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from schedlang.database import Database, Record
 from schedlang.database.programs import stored_workload
 from schedlang.errors import InvalidTrace, TraceFormatError
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.models.cost_model import CostModel, Example
 from schedlang.tvm.analysis.features import statement_features
 from schedlang.workloads.workload import Workload

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search.base import StrategyBase
 from schedlang.search.models.cost_model import CostModel, plausible
 from schedlang.search.models.decision_model import site_values

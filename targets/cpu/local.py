@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.measurement.measurer import BUDGET_SECONDS, ROUNDS
+from schedlang.measurement import Candidate, Measurement, Measurer
+from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
 from schedlang.targets.cpu.machine import as_cpu
-from schedlang.targets.measure.interleaved import Turns
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.interleaved import InterleavedTiming
 from schedlang.targets.measure.reference_timing import time_reference
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.verify_policy import Verify, check_verify, verify_factor
-from schedlang.targets.measure.work import Requests, Work
+from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
+from schedlang.targets.measure.work import Requests, Work, binding_requests
 from schedlang.targets.target import Target
-from schedlang.targets.worker.build_timeout import Patience
-from schedlang.targets.worker.pool import Reply, Request, Slot, WorkerPool, idle_slots
-from schedlang.targets.worker.start import start_request
+from schedlang.targets.worker.build_timeout import BuildTimeout
+from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
+from schedlang.targets.worker.request import Reply, Request
+from schedlang.workloads.workload import Workload
 
-if TYPE_CHECKING:
-    from schedlang.workloads.workload import Workload
-
+_PROGRAM = "schedlang.targets.cpu.worker"
 _CANDIDATES_A_WORKER = 8
 _MEMORY_PART = 0.8
 _LEAST_MEMORY = 2 << 30
@@ -35,33 +34,36 @@ _LEAST_MEMORY = 2 << 30
 class LocalCPU(Measurer):
     """Builds and runs candidates in worker processes on this machine.
 
-    Programs are built on all workers at once; then they run one after another in the worker that
-    built them, with every other worker idle, so that builds and measurements never share the
-    machine. A candidate that hangs, crashes or eats memory loses its worker, gets its status, and a
-    new worker takes the place.
+    All workers build programs at once; then the programs run one after another, each in the worker
+    that built it, while every other worker is idle: builds and measurements never share the
+    machine. A candidate that hangs, crashes or runs out of memory loses its worker and gets its
+    status, and a new worker takes the place.
 
     Parameters
     ----------
     workload: the program before scheduling; candidates must compute what it computes.
     target: a Target, its name, or one of TVM's of kind llvm; it must be this machine.
     workers: number of worker processes; by default the number of cores.
-    build_timeout, run_timeout: seconds; ``run_timeout`` holds for all runs of a candidate together.
-    slow_build: a build is given up when it takes so many times as long as half of those before, and
-        5 seconds: what takes long to compile is too large to be fast. ``math.inf`` for never.
+    build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together.
+    slow_build: a build is given up when it takes more than this multiple of the median build, and
+        more than 5 seconds: what takes long to compile is too large to be fast. ``math.inf``
+        disables it.
     memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
-        the memory that is free now, but at least 2 GiB; None for no limit.
-    verify: True compares the results of the first few candidates and of those whose latency is at
-        most 1.2 times the best so far, ``"all"`` of every one, False of none.
+        the memory that is free now, but at least 2 GiB; None disables the limit.
+    verify: compare results with the unscheduled program's. True does so for the first few
+        candidates and those whose latency is at most 1.2 times the best so far; ``"all"`` for every
+        candidate, False for none.
     timing: how often to run a candidate.
     seed: of the random inputs.
     recycle_after: a worker is replaced after this many requests, whatever code generation leaks.
 
     Attributes
     ----------
-    best_so_far: lowest latency measured, in seconds: what surely is slower is given up early.
+    best_so_far: lowest latency measured, in seconds: candidates that are surely slower are given
+        up early.
     deadline: of ``time.monotonic``; when it comes ``measure`` stops, whatever runs, and what was
         not measured gets no measurement. ``reference_latency`` keeps it too.
-    seconds: wall time of ``measure``, by what it did: ``start`` (waiting for workers), ``build``,
+    seconds: wall time of ``measure``, by activity: ``start`` (waiting for workers), ``build``,
         ``run``.
 
     Raises ``TargetError`` for a target that this machine is not. ``measure`` raises ``TargetError``
@@ -84,44 +86,48 @@ class LocalCPU(Measurer):
         seed: int = 0,
         recycle_after: int = 2000,
     ) -> None:
-        check_verify(verify)
+        self._verify = VerifyPolicy(verify)
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
         self.workload = workload
         self.target = as_cpu(target)
         self.target.check_present()
-        self.best_so_far: float | None = None
-        self.deadline = math.inf
         self.seconds: dict[str, float] = {"start": 0.0, "build": 0.0, "run": 0.0}
-        self._verify: Verify = verify
         self._requests = Requests(timing or TimingPolicy(), build_timeout, run_timeout)
-        self._patience = Patience(build_timeout, slow_build)
+        self._build_timeout = BuildTimeout(build_timeout, slow_build)
         self._recycle_after = recycle_after
-        self._measured = 0
+        self._seed = seed
         self._serials = itertools.count()
-        self._reference_latency = math.nan
         size = workers or self.target.cores
         if memory_bytes == "share":
             memory_bytes = _share_of_memory(size)
-        self._seed = seed
-        self._memory_bytes = memory_bytes
-        self._pool = WorkerPool(size, self.target.cores, self._start(), self._check_start)
+        self._set_up = {
+            "code": self.target.spec(),
+            "memory_bytes": memory_bytes,
+            "cpus": list(self.target.cpus),
+        }
+        start, _ = self._binding_requests()
+        self._pool = WorkerPool(size, self.target.cores, start, self._check_start, _PROGRAM)
 
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
-        return f"verify={self._verify} {self._requests.timing}"
+        return f"verify={self._verify.verify} {self._requests.timing}"
 
     def bind(self, workload: Workload) -> None:
-        """Measure candidates of ``workload`` from now on; see ``Measurer.bind``."""
+        """Measure candidates of ``workload`` from now on, in the workers that run already."""
         if workload == self.workload:
             return
         super().bind(workload)
-        self._measured = 0
-        self._reference_latency = math.nan
-        for slot in self._pool.slots:
-            self._pool.drop(slot)
-        self._pool.start = self._start()
+        self._verify.measured = 0
+        self._pool.rebind(*self._binding_requests())
+
+    def _binding_requests(self) -> tuple[Request, Request]:
+        """Make what binds a new worker and a running one to the workload."""
+        return binding_requests(
+            Binding.of(self.workload, self.target, self._seed, verifies=self._verify.enabled),
+            self._set_up,
+        )
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -143,44 +149,27 @@ class LocalCPU(Measurer):
         rounds: int = ROUNDS,
         budget_seconds: float = BUDGET_SECONDS,
     ) -> list[Measurement]:
-        """Time a few candidates against each other, with one sample of each in turn.
+        """Time a few candidates against each other, with one sample of each per round.
 
-        Returns one measurement for each, in the same order. Those that are ok have equally many
-        samples: ``rounds``, up to four times as many while the medians of the two fastest are not
-        known well enough, or what was done in ``budget_seconds``. They were verified once more,
-        unless ``verify`` is False.
+        Returns one measurement per candidate, in the same order. Those that are OK have equally
+        many samples: ``rounds``, up to four times as many while the medians of the two fastest are
+        not known well enough, or what was done in ``budget_seconds``. They were verified once more,
+        unless ``verify`` is False. Raises ValueError when ``rounds`` is below 1.
         """
-        turns = Turns(self._pool, self._requests, verify=self._verify is not False)
+        timing = InterleavedTiming(self._pool, self._requests, verify=self._verify.enabled)
         works = [Work(candidate, next(self._serials)) for candidate in candidates]
         try:
-            return turns.measure(works, rounds, budget_seconds)
+            return timing.measure(works, rounds, budget_seconds)
         finally:
             self._abandon()
-
-    @property
-    def reference_latency(self) -> float:
-        """Median latency of the unscheduled program in seconds; measured when first asked for.
-
-        Where ``deadline`` leaves too little time it is that of a single call, and NaN where no
-        worker is ready by then.
-        """
-        if math.isnan(self._reference_latency):
-            self._reference_latency = time_reference(self._pool, self.deadline)
-        return self._reference_latency
 
     def close(self) -> None:
         """Kill all workers; safe to call twice."""
         self._pool.close()
 
-    def _start(self) -> Request:
-        return start_request(
-            self.workload,
-            self.target,
-            self._seed,
-            reference=self._verify is not False,
-            memory_bytes=self._memory_bytes,
-            cpus=list(self.target.cpus),
-        )
+    def _time_reference(self) -> float:
+        """Time the unscheduled program; a single call of it where the deadline is near."""
+        return time_reference(self._pool, self.deadline)
 
     def _check_start(self, reply: dict[str, Any]) -> None:
         if reply["threads"] != self.target.cores:
@@ -214,15 +203,15 @@ class LocalCPU(Measurer):
                 if work is None:
                     continue
                 request = self._requests.build(work, discard=slot.serial not in emptied)
-                if isinstance(request, Measurement):
-                    failed.append(request)
+                if isinstance(request, Reply):
+                    failed.append(work.measurement(request))
                     continue
                 emptied.add(slot.serial)
                 building[slot.serial] = work
                 pool.submit(slot, request)
             started = time.perf_counter()
             part = "build" if building else "start"
-            limit = self._patience.limit
+            limit = self._build_timeout.limit
             for slot in pool.slots:
                 if slot.serial in building:
                     pool.shorten(slot, limit)
@@ -230,9 +219,9 @@ class LocalCPU(Measurer):
             self.seconds[part] += time.perf_counter() - started
             for slot, reply in ended:
                 work = building.pop(slot.serial)
-                work.build_seconds = reply.seconds
                 if reply.ok:
-                    self._patience.note(reply.seconds)
+                    work.build_seconds = reply.seconds
+                    self._build_timeout.note(reply.seconds)
                     built.append((slot, work))
                     continue
                 if reply.lost:
@@ -242,8 +231,8 @@ class LocalCPU(Measurer):
                     work.suspect = True
                     queue.appendleft(work)
                 else:
-                    late = self._patience.describe() if reply.timed_out else None
-                    failed.append(self._requests.failure(work, reply, building=True, late=late))
+                    late = self._build_timeout.describe()
+                    failed.append(work.measurement(self._requests.built(work, reply, late)))
         return failed, built
 
     def _run_built(
@@ -273,23 +262,13 @@ class LocalCPU(Measurer):
             yield self._result(work, reply)
 
     def _run_request(self, work: Work) -> Request:
-        factor = verify_factor(self._verify, self._measured)
-        return self._requests.run(work, self.best_so_far, factor)
+        return self._requests.run(work, self.best_so_far, self._verify.factor)
 
     def _result(self, work: Work, reply: Reply) -> Measurement:
-        if not reply.ok:
-            return self._requests.failure(work, reply, building=False)
-        measurement = Measurement(
-            work.candidate.id,
-            Status.OK,
-            tuple(reply.header["samples"]),
-            verified=reply.header["verified"],
-            build_seconds=work.build_seconds,
-            run_seconds=reply.seconds,
-        )
-        self._measured += 1
-        if self.best_so_far is None or measurement.latency < self.best_so_far:
-            self.best_so_far = measurement.latency
+        measurement = work.measurement(self._requests.ran(work, reply))
+        if measurement.ok:
+            self._verify.measured += 1
+            self._note_best(measurement)
         return measurement
 
     def _late(self) -> bool:

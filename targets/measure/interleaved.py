@@ -1,34 +1,37 @@
-"""Timing candidates against each other, in turns."""
+"""Interleaved timing of candidates in one worker, so that all of them run on the same memory."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from schedlang.measurement import Measurement, Status
-from schedlang.measurement.measurer import FEWEST_ROUNDS
+from schedlang.measurement import Measurement
+from schedlang.measurement.interleaved import interleave
 from schedlang.targets.measure.timing import relative_half_width
 from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
+from schedlang.targets.worker.request import Reply
 
-# Times the rounds that were asked for, on a machine that has other work.
+# Multiple of the rounds that were asked for, on a machine that has other work.
 _MOST_ROUNDS = 4
 
 
-@dataclass(slots=True)
-class Turns:
-    """Times some candidates in one worker, so that all of them run on the same memory.
+class _WorkerLost(Exception):
+    """The worker is gone, with every program that was built in it."""
 
-    Those that work have one sample a round. One that fails is left out; when it takes the worker
+
+@dataclass(slots=True)
+class InterleavedTiming:
+    """Times some candidates in one worker.
+
+    Each that works has one sample per round. One that fails is left out; when it takes the worker
     with it, the others start again in another.
 
     Parameters
     ----------
-    pool: where the worker comes from; the others must have nothing to do.
+    pool: where the worker comes from; the others must be idle.
     requests: how to build and time.
     verify: compare the results of each with the unscheduled program's, once more.
     """
@@ -36,88 +39,92 @@ class Turns:
     pool: WorkerPool
     requests: Requests
     verify: bool
-    _found: dict[int, Measurement] = field(init=False, default_factory=dict)
+    _first: dict[int, Measurement] = field(init=False, default_factory=dict)
 
     def measure(
         self, works: Sequence[Work], rounds: int, budget_seconds: float
     ) -> list[Measurement]:
-        """One measurement for each candidate, in the same order.
+        """Return one measurement per candidate, in the same order.
 
-        It ends after ``rounds``, or up to four times as many while the medians of the two fastest
-        are not known well enough; in any case at the first round that ends after
+        Stops after ``rounds``, or up to four times as many while the medians of the two fastest
+        are not known well enough; in any case after the first round that ends later than
         ``budget_seconds``.
         """
         left = list(works)
-        while left and self._worker_lost(left, rounds, budget_seconds):
-            left = [work for work in left if self._works(work)]
-        return [self._found[work.serial] for work in works]
+        while left:
+            try:
+                found = self._time(left, rounds, budget_seconds)
+            except _WorkerLost:
+                left = [work for work in left if self._works(work)]
+            else:
+                self._first |= found
+                break
+        return [self._first[work.candidate.id] for work in works]
 
     def _works(self, work: Work) -> bool:
-        return work.serial not in self._found or self._found[work.serial].ok
+        known = self._first.get(work.candidate.id)
+        return known is None or known.ok
 
-    def _worker_lost(self, works: Sequence[Work], rounds: int, budget_seconds: float) -> bool:
-        end = time.monotonic() + budget_seconds
+    def _time(
+        self, works: Sequence[Work], rounds: int, budget_seconds: float
+    ) -> dict[int, Measurement]:
         slot = self.pool.ready()
         for other in idle_slots(self.pool.slots):
             if other is not slot:
                 self.pool.settle(other)
         for number, work in enumerate(works):
-            if self._first_run_lost(slot, work, discard=number == 0):
-                return True
-        samples: dict[int, list[float]] = {work.serial: [] for work in works if self._works(work)}
-        for number in itertools.count():
-            late = number >= FEWEST_ROUNDS and time.monotonic() >= end
-            if late or (number >= rounds and self._settled(number, rounds, samples)):
-                break
-            # There and back: what changes steadily within a round then favours none.
-            for work in works if number % 2 == 0 else reversed(works):
-                if work.serial in samples and self._sample_lost(slot, work, samples):
-                    return True
-        for serial, times in samples.items():
-            self._found[serial] = replace(self._found[serial], samples=tuple(times))
-        return False
+            self._run_once(slot, work, discard=number == 0)
+        alive = {work.candidate.id: work for work in works if self._works(work)}
 
-    def _first_run_lost(self, slot: Slot, work: Work, *, discard: bool) -> bool:
+        def take_round(order: Sequence[int]) -> Iterator[Measurement]:
+            return (self._sample(slot, alive[identity]) for identity in order)
+
+        def enough(number: int, samples: Mapping[int, Sequence[float]]) -> bool:
+            return number >= _MOST_ROUNDS * rounds or self._settled(samples)
+
+        found = interleave(list(alive), take_round, rounds, budget_seconds, enough=enough)
+        return {
+            identity: replace(
+                self._first[identity],
+                samples=measurement.samples,
+                run_seconds=alive[identity].run_seconds,
+            )
+            for identity, measurement in found.items()
+            if measurement.ok
+        }
+
+    def _run_once(self, slot: Slot, work: Work, *, discard: bool) -> None:
+        """Build a candidate, run it and keep it in the worker."""
         request = self.requests.build(work, discard=discard)
-        if isinstance(request, Measurement):
-            self._found[work.serial] = request
-            return False
-        reply, building = self.pool.ask(slot, request), True
-        work.build_seconds = reply.seconds
+        if isinstance(request, Reply):
+            self._first[work.candidate.id] = work.measurement(request)
+            return
+        reply = self.requests.built(work, self.pool.ask(slot, request))
         if reply.ok:
             factor = math.inf if self.verify else None
             request = self.requests.run(work, verify_factor=factor, keep=True)
-            reply, building = self.pool.ask(slot, request), False
+            reply = self.requests.ran(work, self.pool.ask(slot, request))
+        self._note(work, reply)
+
+    def _sample(self, slot: Slot, work: Work) -> Measurement:
+        known = self._first[work.candidate.id]
+        request = self.requests.sample(work, self._calls(known.latency))
+        reply = self.requests.ran(work, self.pool.ask(slot, request))
         if not reply.ok:
-            self._found[work.serial] = self.requests.failure(work, reply, building=building)
-            return reply.lost
-        self._found[work.serial] = Measurement(
-            work.candidate.id,
-            Status.OK,
-            tuple(reply.header["samples"]),
-            verified=reply.header["verified"],
-            build_seconds=work.build_seconds,
-            run_seconds=reply.seconds,
-        )
-        return False
+            return self._note(work, reply)
+        return replace(known, samples=(reply.header["seconds_per_call"],))
 
-    def _sample_lost(self, slot: Slot, work: Work, samples: dict[int, list[float]]) -> bool:
-        known = self._found[work.serial]
-        reply = self.pool.ask(slot, self.requests.sample(work, self._calls(known.latency)))
-        if reply.ok:
-            samples[work.serial].append(reply.header["seconds_per_call"])
-            self._found[work.serial] = replace(known, run_seconds=known.run_seconds + reply.seconds)
-            return False
-        del samples[work.serial]
-        self._found[work.serial] = self.requests.failure(work, reply, building=False)
-        return reply.lost
+    def _note(self, work: Work, reply: Reply) -> Measurement:
+        self._first[work.candidate.id] = measurement = work.measurement(reply)
+        if reply.lost:
+            raise _WorkerLost
+        return measurement
 
-    def _settled(self, number: int, rounds: int, samples: dict[int, list[float]]) -> bool:
+    def _settled(self, samples: Mapping[int, Sequence[float]]) -> bool:
         # It must not depend on whether the two differ: that would make the p-value worthless.
         fastest = sorted(samples.values(), key=statistics.median)[:2]
         width = self.requests.timing.relative_width
-        known = all(relative_half_width(times) < width for times in fastest)
-        return known or number >= _MOST_ROUNDS * rounds
+        return all(relative_half_width(times) < width for times in fastest)
 
     def _calls(self, latency: float) -> int:
         timing = self.requests.timing

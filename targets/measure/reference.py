@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,42 +15,31 @@ from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.verify import Array, Numerics, compare
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """The right results for a dataset.
+    """The right results on one machine.
 
-    Chooses the dataset's inputs: from [-1, 1), or from [0.1, 1) if the first give NaN.
-
-    Parameters
+    Attributes
     ----------
-    call: runs the unscheduled program on the dataset's tensors.
-    data: its tensors.
-    numerics: how exactly its results are defined.
-
-    Raises ``Fault`` when the program fails, writes where it must not, or gives NaN on both.
+    positive: the inputs that they belong to, as ``Dataset.draw`` calls them.
+    expected: contents of the written tensors.
+    untouched: masks of the elements that the unscheduled program leaves as they were; None where it
+        writes all.
+    seconds: wall time of the last call of the unscheduled program.
+    checksum: of ``expected`` and the dataset's inputs, as they were.
     """
 
-    def __init__(self, call: Callable[[], None], data: Dataset, numerics: Numerics) -> None:
-        self._call = call
-        self._data = data
-        self._numerics = numerics
-        for positive in (False, True):
-            data.draw(positive=positive)
-            self._expected = self._run(call)
-            self._untouched = self._find_untouched(call)
-            if not any(map(_has_nan, self._expected, self._untouched)):
-                break
-        else:
-            raise Fault(
-                Status.WRONG_RESULT,
-                "the unscheduled program gives NaN on random inputs, in [-1, 1) and in [0.1, 1)",
-            )
-        self._checksum = self._digest()
+    positive: bool
+    expected: tuple[Array, ...]
+    untouched: tuple[Array | None, ...]
+    seconds: float
+    checksum: int
 
-    def mismatch(self) -> str | None:
-        """Why the dataset's outputs are not right, in one line; None if they are."""
+    def mismatch(self, data: Dataset, numerics: Numerics) -> str | None:
+        """Say in one line why the outputs in ``data`` are not right; None if they are."""
         got, want = [], []
         for value, expected, untouched in zip(
-            self._data.outputs(), self._expected, self._untouched, strict=True
+            data.outputs(), self.expected, self.untouched, strict=True
         ):
             if untouched is not None:
                 if not _is_nan(value)[untouched].all():
@@ -57,50 +48,62 @@ class Reference:
                 expected = np.where(untouched, np.zeros((), value.dtype), expected)
             got.append(value)
             want.append(expected)
-        return compare(got, want, self._data.output_types, self._numerics)
+        return compare(got, want, data.output_types, numerics)
 
-    def repeats(self) -> bool:
-        """Whether the unscheduled program gives these results once more."""
-        self._data.restore()
-        self._run(self._call)
-        return self.mismatch() is None
-
-    @property
-    def damaged(self) -> bool:
+    def damaged(self, data: Dataset) -> bool:
         """Whether a program reached what this object or the dataset keeps to itself."""
-        return self._digest() != self._checksum
+        return _digest(data, self.expected) != self.checksum
 
-    def _digest(self) -> int:
-        digest = self._data.digest()
-        for value in self._expected:
-            digest = zlib.crc32(value.tobytes(), digest)
-        return digest
 
-    def _run(self, call: Callable[[], None]) -> list[Array]:
-        with faults(Status.RUN_ERROR):
-            call()
-        if (reason := self._data.overrun()) is not None:
-            raise Fault(Status.WRONG_RESULT, f"the unscheduled program: {reason}")
-        return self._data.outputs()
+def learn_reference(call: Callable[[], None], data: Dataset) -> Reference:
+    """Run the unscheduled program, and keep its results.
 
-    def _find_untouched(self, call: Callable[[], None]) -> list[Array | None]:
-        """Masks of the elements that the program leaves as they were; None where it writes all."""
-        if not any(_has_nan(value, None) for value in self._expected):
-            return [None] * len(self._expected)
-        others = self._data.poison_otherwise()
-        again = self._run(call)
-        return [
-            _is_nan(value) & (second == other)
-            for value, second, other in zip(self._expected, again, others, strict=True)
-        ]
+    Chooses the inputs of ``data``: from [-1, 1), or from [0.1, 1) if the first give NaN. ``call``
+    runs the program on them. Raises ``Fault`` when it fails, writes where it must not, or gives NaN
+    on both.
+    """
+    for positive in (False, True):
+        if data.positive != positive:
+            data.draw(positive=positive)
+        expected, seconds = _run(call, data)
+        untouched: list[Array | None] = [None] * len(expected)
+        if any(_is_nan(value).any() for value in expected):
+            others = data.poison_otherwise()
+            again, seconds = _run(call, data)
+            masks = [
+                _is_nan(value) & (second == other)
+                for value, second, other in zip(expected, again, others, strict=True)
+            ]
+            if any((_is_nan(v) & ~mask).any() for v, mask in zip(expected, masks, strict=True)):
+                continue
+            untouched = [mask if mask.any() else None for mask in masks]
+        data.restore()
+        checksum = _digest(data, expected)
+        return Reference(positive, tuple(expected), tuple(untouched), seconds, checksum)
+    raise Fault(
+        Status.WRONG_RESULT,
+        "the unscheduled program gives NaN on random inputs, in [-1, 1) and in [0.1, 1)",
+    )
+
+
+def _run(call: Callable[[], None], data: Dataset) -> tuple[list[Array], float]:
+    with faults(Status.RUN_ERROR):
+        start = time.perf_counter()
+        call()
+        seconds = time.perf_counter() - start
+    if (reason := data.overrun()) is not None:
+        raise Fault(Status.WRONG_RESULT, f"the unscheduled program: {reason}")
+    return data.outputs(), seconds
+
+
+def _digest(data: Dataset, expected: tuple[Array, ...] | list[Array]) -> int:
+    digest = data.digest()
+    for value in expected:
+        digest = zlib.crc32(value.tobytes(), digest)
+    return digest
 
 
 def _is_nan(value: Array) -> Array:
     if value.dtype.kind in "biu":
         return np.zeros(value.shape, np.bool_)
     return np.asarray(np.isnan(value))
-
-
-def _has_nan(value: Array, untouched: Array | None) -> bool:
-    found = _is_nan(value)
-    return bool((found if untouched is None else found & ~untouched).any())

@@ -9,7 +9,8 @@ from dataclasses import asdict
 
 from schedlang.errors import TargetError
 from schedlang.targets.measure.timing import REFERENCE_TIMING
-from schedlang.targets.worker.pool import START_TIMEOUT, Reply, Request, WorkerPool
+from schedlang.targets.worker.pool import WorkerPool
+from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 
 # A call that takes a larger part of the time that is left is not worth repeating.
 _PART = 0.02

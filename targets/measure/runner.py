@@ -1,289 +1,180 @@
-"""What happens inside a worker: one workload's data, and the programs built and run on them."""
+"""The candidate runner: times and verifies programs of one workload on one backend."""
 
 from __future__ import annotations
 
 import math
-import os
 import statistics
-import time
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 from schedlang.measurement import Status
-from schedlang.targets.cpu.cache import CacheFlusher
+from schedlang.targets.measure.backend import Backend, Program
+from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.inputs import TensorSpec
-from schedlang.targets.measure.reference import Reference
-from schedlang.targets.measure.timing import Timing, TimingPolicy, collect, shortest_call
-from schedlang.targets.measure.verify import Numerics, instability, is_floating
-from schedlang.tvm import codegen
-from schedlang.tvm.codegen import runtime
-from schedlang.tvm.program import MAIN, from_json
+from schedlang.targets.measure.reference import Reference, learn_reference
+from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
+from schedlang.targets.measure.verify import instability
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tvm.target import Target as TVMTarget
-
-_CLOCK_TRIES = 3
 # A longer unscheduled program is not run a second time: the candidate's time would run out.
 _LONGEST_SECOND_OPINION = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Of one run: samples in seconds, and whether the outputs were compared and agree."""
-
-    samples: tuple[float, ...]
-    verified: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """Code, and loops around it by the number of calls they make."""
-
-    module: Any
-    entry: Callable[..., Any]
-    timers: dict[int, Callable[..., float]] = field(default_factory=dict)
-
-
-class Workbench:
-    """One workload on one target.
+class CandidateRunner:
+    """Times programs on one workload's data, and compares their results.
 
     Parameters
     ----------
-    program: the unscheduled program, as TVM's JSON.
-    args: the tensors of one call.
-    target: what to compile for.
-    cpus: logical CPUs, one a thread; while a program runs, the calling thread stays on the first.
-    seed: of the random inputs.
-    reference: run the unscheduled program, so that results can be verified.
-    shortest_time: seconds below which no call is to be believed.
-
-    Attributes
-    ----------
-    reference_seconds: what the last call for the ``reference`` took; None without one.
-
-    Raises ``Fault`` when the unscheduled program does not build, run, or give numbers.
+    backend: where programs run.
+    binding: the workload.
+    reference: the right results, as another runner on the same machine learned them; None where
+        nothing is verified, or ``learn`` is called.
     """
 
     def __init__(
-        self,
-        program: str,
-        args: Sequence[TensorSpec],
-        target: TVMTarget,
-        cpus: Sequence[int],
-        seed: int,
-        *,
-        reference: bool,
-        shortest_time: float = 0.0,
+        self, backend: Backend, binding: Binding, reference: Reference | None = None
     ) -> None:
-        self._target = target
-        self._cpus = tuple(cpus)
-        self._shortest_time = shortest_time
-        self._mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-        self._built: dict[int, _Program] = {}
-        self._data = Dataset(args, seed)
-        self._clean = True
-        self._flusher: CacheFlusher | None = None
-        self._unscheduled = from_json(program)
-        self._unscheduled_code: _Program | None = None
-        self._reference: Reference | None = None
+        self._backend = backend
+        self._binding = binding
+        self._unscheduled: Program | None = None
         self._reference_repeats = False
-        self.reference_seconds: float | None = None
-        if reference:
-            code = self._unscheduled_program()
-            self._reference = Reference(
-                lambda: self._run_reference(code), self._data, numerics(self._unscheduled)
-            )
-        self._data.restore()
+        self.reference = reference
+        positive = reference is not None and reference.positive
+        self._data = Dataset(backend, binding.args, binding.seed, positive=positive)
+        self._clean = True
 
-    def _run_reference(self, program: _Program) -> None:
-        self.reference_seconds = self._time_one(program)
+    def learn(self, unscheduled: Program) -> Reference:
+        """Run the unscheduled program and keep its results as the right ones.
 
-    def build(self, identity: int, program: str) -> None:
-        """Compile a program and generate its machine code; Fault(BUILD_ERROR) if that fails."""
-        with faults(Status.BUILD_ERROR):
-            self._built[identity] = self._compile(from_json(program))
-
-    def discard(self) -> None:
-        """Forget every program that was built and not run."""
-        self._built.clear()
+        Raises ``Fault`` when it fails, writes where it must not, or gives no numbers.
+        """
+        self._unscheduled = unscheduled
+        self.reference = learn_reference(lambda: self._call(unscheduled), self._data)
+        return self.reference
 
     def run(
         self,
-        identity: int,
+        program: Program,
         policy: TimingPolicy,
         best: float | None,
         verify_factor: float | None,
-        *,
-        keep: bool = False,
-    ) -> Outcome:
-        """Time a built program, and forget it unless told to ``keep`` it for ``sample``.
+    ) -> Timing:
+        """Time a program.
 
-        Verified when its median is at most ``verify_factor * best``, or there is no best; with None
-        never. Raises Fault. A program that is wrong is told so even when its time is impossible.
+        Its results are verified when its median latency is at most ``verify_factor * best``, or
+        when ``best`` is None; never when ``verify_factor`` is None. Raises ``Fault``; a program
+        that is wrong is said to be wrong even when its time is impossible.
         """
-        program = self._built[identity] if keep else self._built.pop(identity)
         if not self._clean:
             # The last program was not verified: it may have changed what this one would read.
-            self._data.restore()
+            self._data.refill()
         self._clean = False
         timing = self._time(program, policy, best)
         self._check_bounds()
-        verified = False
         if verify_factor is not None and (
             best is None or statistics.median(timing.samples) <= verify_factor * best
         ):
             self._verify(program)
-            verified = self._clean = True
-        _check_samples(timing.samples, policy, self._shortest_time)
-        return Outcome(timing.samples, verified)
+            self._clean = True
+            timing = replace(timing, verified=True)
+        self._check_samples(timing.samples, policy, self._binding.shortest_time)
+        return timing
 
-    def sample(self, identity: int, calls: int, policy: TimingPolicy) -> float:
-        """Seconds per call of a program that was kept, after one call that is not counted."""
-        program = self._built[identity]
-        with faults(Status.RUN_ERROR), self._pinned():
-            self._timed(program, 1, replace(policy, flush_cache=False))
-            seconds = self._timed(program, calls, policy)
+    def sample(self, program: Program, calls: int, policy: TimingPolicy) -> float:
+        """Return seconds per call, after one call that is not counted."""
+        with faults(Status.RUN_ERROR), self._backend.running():
+            self._seconds(program, 1)
+            seconds = self._seconds(program, calls, flush_cache=policy.flush_cache)
         self._clean = False
-        _check_samples((seconds,), policy, self._shortest_time)
+        self._check_samples((seconds,), policy, self._binding.shortest_time)
         return seconds
 
-    def time_reference(self, policy: TimingPolicy) -> tuple[float, ...]:
-        """Samples of the unscheduled program, in seconds; they are believed, however short."""
-        samples = self._time(self._unscheduled_program(), policy).samples
+    def time_reference(self, unscheduled: Program, policy: TimingPolicy) -> tuple[float, ...]:
+        """Return samples of the unscheduled program, in seconds; any positive time is believed."""
+        samples = self._time(unscheduled, policy).samples
         self._clean = False
-        _check_samples(samples, policy, shortest_time=0.0)
+        self._check_samples(samples, policy, shortest_time=0.0)
         return samples
 
-    def _time(self, program: _Program, policy: TimingPolicy, best: float | None = None) -> Timing:
-        """Latency of a program on this workload's data."""
-        with faults(Status.RUN_ERROR), self._pinned():
-            return collect(lambda calls: self._timed(program, calls, policy), policy, best)
+    def _time(self, program: Program, policy: TimingPolicy, best: float | None = None) -> Timing:
+        def run(calls: int) -> float:
+            return self._seconds(program, calls, flush_cache=policy.flush_cache)
 
-    def _timed(self, program: _Program, calls: int, policy: TimingPolicy) -> float:
-        """Seconds per call, of ``calls`` in a row."""
-        if self._data.in_place:
-            self._data.restore()
-        if policy.flush_cache:
-            if self._flusher is None:
-                self._flusher = CacheFlusher(self._cpus, self._target)
-            self._flusher.flush()
-        if calls == 1:
-            return self._time_one(program)
-        if calls not in program.timers:
-            program.timers[calls] = runtime.batch_timer(program.module, MAIN, calls)
-        return self._time_batch(program, program.timers[calls], calls)
+        with faults(Status.RUN_ERROR), self._backend.running():
+            return collect(run, policy, best)
 
-    def _time_one(self, program: _Program) -> float:
-        start = time.perf_counter()
-        program.entry(*self._data.tensors)
-        return time.perf_counter() - start
+    def _seconds(self, program: Program, calls: int, *, flush_cache: bool = False) -> float:
+        restore = self._data.restore if self._data.in_place else _nothing
+        return program.seconds_per_call(
+            self._data.tensors, calls, restore=restore, flush_cache=flush_cache
+        )
 
-    def _time_batch(self, program: _Program, timer: Callable[..., float], calls: int) -> float:
-        for _ in range(_CLOCK_TRIES):
-            start = time.perf_counter()
-            seconds = timer(*self._data.tensors)
-            wall = time.perf_counter() - start
-            # The loop's clock may be stepped while it runs; a result that the monotonic clock
-            # contradicts is taken again.
-            if 0.25 * wall / (calls + 1) <= seconds <= wall / calls:
-                return seconds
-        start = time.perf_counter()
-        for _ in range(calls):
-            program.entry(*self._data.tensors)
-        return (time.perf_counter() - start) / calls
-
-    def _verify(self, program: _Program) -> None:
-        reference = self._reference
+    def _verify(self, program: Program) -> None:
+        reference = self.reference
         if reference is None:
-            raise RuntimeError("the workbench was made without a reference")
+            raise RuntimeError("there is no reference to verify with")
         self._call_afresh(program)
-        reason = self._data.changed_input() or reference.mismatch()
+        numerics = self._binding.numerics
+        reason = self._data.changed_input() or reference.mismatch(self._data, numerics)
         if reason is None:
             return
-        if reference.damaged:
+        if reference.damaged(self._data):
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
         reason += instability(lambda: self._call_afresh(program), self._data.outputs)
         self._seek_second_opinion(reference, reason)
         raise Fault(Status.WRONG_RESULT, reason)
 
-    def _call_afresh(self, program: _Program) -> None:
-        self._data.restore()
-        with faults(Status.RUN_ERROR), self._pinned():
-            program.entry(*self._data.tensors)
-        self._check_bounds()
-
     def _seek_second_opinion(self, reference: Reference, reason: str) -> None:
-        """Fault(corrupt) when the unscheduled program does not give its own results again.
+        """Raise Fault(corrupt) when the unscheduled program does not repeat its own results.
 
-        It is asked until it does once.
+        It is asked until it does once. Only a runner that learned the reference can ask.
         """
-        seconds = self.reference_seconds
-        if self._reference_repeats or seconds is None or seconds > _LONGEST_SECOND_OPINION:
+        if self._unscheduled is None or self._reference_repeats:
             return
-        self._reference_repeats = reference.repeats()
+        if reference.seconds > _LONGEST_SECOND_OPINION:
+            return
+        self._data.refill()
+        self._call(self._unscheduled)
+        self._reference_repeats = reference.mismatch(self._data, self._binding.numerics) is None
         if not self._reference_repeats:
             reason += "; nor does the unscheduled program give its own results again"
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+
+    def _call_afresh(self, program: Program) -> None:
+        self._data.restore()
+        with faults(Status.RUN_ERROR), self._backend.running():
+            self._call(program)
+        self._check_bounds()
+
+    def _call(self, program: Program) -> None:
+        program.entry(*self._data.tensors)
 
     def _check_bounds(self) -> None:
         if (reason := self._data.overrun()) is not None:
             # What lies beyond the guard may be damaged too.
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
 
-    def _compile(self, mod: Any) -> _Program:
-        executable = codegen.compile_program(mod, self._target, check_arguments=False)
-        return _Program(executable.jit(), codegen.load_code(executable))
-
-    def _unscheduled_program(self) -> _Program:
-        if self._unscheduled_code is None:
-            with faults(Status.BUILD_ERROR):
-                self._unscheduled_code = self._compile(self._unscheduled)
-        return self._unscheduled_code
-
-    @contextmanager
-    def _pinned(self) -> Iterator[None]:
-        """Keep the calling thread on the first CPU; the pool's threads are on the others."""
-        if self._mask is None:
-            yield
-            return
-        os.sched_setaffinity(0, {self._cpus[0]})
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, self._mask)
-
-
-def numerics(mod: Any) -> Numerics:
-    """How exactly the results of a program are defined."""
-    read, written = codegen.accessed_types(mod)
-    return Numerics(
-        codegen.reduction_length(mod),
-        frozenset(filter(is_floating, written)),
-        any(map(is_floating, read | written)),
-    )
+    def _check_samples(
+        self, samples: tuple[float, ...], policy: TimingPolicy, shortest_time: float
+    ) -> None:
+        """Raise Fault(SUSPICIOUS_TIME) for times that cannot be, or that the clock cannot tell."""
+        lowest = min(samples)
+        reason = None
+        if not (lowest > 0 and all(map(math.isfinite, samples))):
+            reason = f"a call took {lowest:g} s by {self._backend.clock}"
+        elif lowest < shortest_time:
+            reason = (
+                f"a call took {lowest:.3g} s, and its arithmetic takes {self._backend.machine} "
+                f"more than {shortest_time:.3g} s; if it is right, give the target "
+                "peak_flops=math.inf"
+            )
+        elif policy.flush_cache and lowest < (least := self._backend.shortest_call()):
+            reason = (
+                f"a call took {lowest:.3g} s, and the clock can time single calls from "
+                f"{least:.3g} s on: do without flush_cache"
+            )
+        if reason is not None:
+            raise Fault(Status.SUSPICIOUS_TIME, reason, samples=samples)
 
 
-def _check_samples(samples: tuple[float, ...], policy: TimingPolicy, shortest_time: float) -> None:
-    """Fault(SUSPICIOUS_TIME) for times that cannot be, or that the clock cannot tell."""
-    lowest = min(samples)
-    reason = None
-    if not (lowest > 0 and all(map(math.isfinite, samples))):
-        reason = f"a call took {lowest:g} s by the clock"
-    elif lowest < shortest_time:
-        reason = (
-            f"a call took {lowest:.3g} s, and its arithmetic takes this machine more than "
-            f"{shortest_time:.3g} s; if it is right, give the target peak_flops=math.inf"
-        )
-    elif policy.flush_cache and lowest < (least := shortest_call()):
-        reason = (
-            f"a call took {lowest:.3g} s, and the clock can time single calls from {least:.3g} s "
-            "on: do without flush_cache"
-        )
-    if reason is not None:
-        raise Fault(Status.SUSPICIOUS_TIME, reason, samples=samples)
+def _nothing() -> None:
+    """Nothing is overwritten that a call reads."""

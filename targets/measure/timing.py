@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # What a first call may take beyond its steady state (page faults, sleeping threads), and what the
@@ -69,10 +69,18 @@ REFERENCE_TIMING = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Samples in seconds per call; ``gave_up`` when it is surely slower than the best so far."""
+    """What timing a program gave.
+
+    Attributes
+    ----------
+    samples: seconds per call.
+    gave_up: timing stopped early, as the program is surely slower than the best so far.
+    verified: its results were compared with the unscheduled program's and agree.
+    """
 
     samples: tuple[float, ...]
     gave_up: bool = False
+    verified: bool = False
 
 
 def collect(
@@ -148,7 +156,7 @@ def _surely_slower(samples: list[float], best: float, policy: TimingPolicy) -> b
     return len(samples) > policy.min_repeats // 2 and min(samples) > policy.margin * best
 
 
-def relative_half_width(samples: list[float]) -> float:
+def relative_half_width(samples: Sequence[float]) -> float:
     """Half the 95% confidence interval of the median, relative to the median."""
     median = statistics.median(samples)
     if median <= 0:

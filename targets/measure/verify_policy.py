@@ -15,15 +15,40 @@ _FACTOR = 1.2
 
 
 def check_verify(verify: Any) -> None:
-    """TargetError for what is no value of ``verify``."""
+    """Raise TargetError for what is no value of ``verify``."""
     if verify not in (True, False, "all"):
         raise TargetError(f"verify={verify!r}; choose True, False or 'all'")
 
 
-def verify_factor(verify: Verify, measured: int) -> float | None:
-    """After ``measured`` candidates that work, those are verified whose latency is at most so many
-    times the best; None for none.
+class VerifyPolicy:
+    """Decides for each candidate whether its results are compared.
+
+    Parameters
+    ----------
+    verify: True verifies the first few candidates, and those whose latency is at most 1.2 times the
+        best; ``"all"`` verifies every one, False none.
+
+    Attributes
+    ----------
+    measured: number of candidates that were measured successfully.
     """
-    if verify is False:
-        return None
-    return math.inf if verify == "all" or measured < _ALWAYS else _FACTOR
+
+    def __init__(self, verify: Verify) -> None:
+        check_verify(verify)
+        self.verify = verify
+        self.measured = 0
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any results are compared."""
+        return self.verify is not False
+
+    @property
+    def factor(self) -> float | None:
+        """Verify the next candidate if its latency is at most this multiple of the best.
+
+        None verifies it in no case.
+        """
+        if self.verify is False:
+            return None
+        return math.inf if self.verify == "all" or self.measured < _ALWAYS else _FACTOR

@@ -1,13 +1,15 @@
-"""A candidate on its way through the workers, and the measurement when it fails there."""
+"""A candidate on its way through the workers, and the measurement at the end."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import describe
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.worker.pool import Reply, Request
+from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.tvm.program import to_json
 
 
@@ -15,19 +17,71 @@ from schedlang.tvm.program import to_json
 class Work:
     """A candidate on its way.
 
-    ``serial`` is its name inside the workers; ``suspect`` once a worker was lost with it that an
-    earlier candidate may have damaged: it gets a second chance, in a fresh worker.
+    Attributes
+    ----------
+    candidate: what is measured.
+    serial: its name inside the workers.
+    suspect: a worker was lost with it that an earlier candidate may have damaged; it gets a second
+        chance, in a fresh worker.
+    build_seconds, run_seconds: wall time spent on it so far.
     """
 
     candidate: Candidate
     serial: int
     suspect: bool = False
     build_seconds: float = 0.0
+    run_seconds: float = 0.0
+
+    def measurement(self, reply: Reply) -> Measurement:
+        """Make the measurement, from the last reply about it."""
+        return Measurement(
+            self.candidate.id,
+            Status.OK if reply.ok else Status(reply.status),
+            tuple(reply.header.get("samples", ())),
+            "" if reply.ok else str(reply.header["message"]),
+            "" if reply.ok else reply.stderr,
+            verified=reply.ok and reply.header["verified"],
+            build_seconds=self.build_seconds,
+            run_seconds=self.run_seconds,
+        )
+
+
+def program_of(work: Work) -> bytes | Reply:
+    """Write a candidate's program for a worker; a reply says why that is not possible."""
+    try:
+        return to_json(work.candidate.module).encode()
+    except Exception as error:
+        message = f"it cannot be written as JSON: {describe(error)}"
+        return Reply.refusal(Status.BUILD_ERROR, message)
+
+
+def binding_requests(binding: Binding, set_up: dict[str, Any]) -> tuple[Request, Request]:
+    """Make what binds a new worker, and what binds a running one, to a workload.
+
+    ``set_up`` is what a new worker must know besides.
+    """
+    message = binding.message()
+    start = {"request": "start", **set_up, **message.header}
+    bind = {"request": "bind", **message.header}
+    blobs = message.blobs
+    return Request(start, blobs, START_TIMEOUT), Request(bind, blobs, START_TIMEOUT)
+
+
+def run_header(
+    policy: TimingPolicy, best: float | None, verify_factor: float | None
+) -> dict[str, Any]:
+    """Say how to time and verify a program, for ``read_run_header``."""
+    return {"policy": asdict(policy), "best": best, "verify_factor": verify_factor}
+
+
+def read_run_header(header: dict[str, Any]) -> tuple[TimingPolicy, float | None, float | None]:
+    """Read the timing policy, the best latency and the verify factor from a header."""
+    return TimingPolicy(**header["policy"]), header["best"], header["verify_factor"]
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Makes the requests about candidates, and reads what came of them.
+    """Makes the requests about candidates to workers that build and run them.
 
     Parameters
     ----------
@@ -39,20 +93,15 @@ class Requests:
     build_timeout: float
     run_timeout: float
 
-    def build(self, work: Work, *, discard: bool) -> Request | Measurement:
+    def build(self, work: Work, *, discard: bool) -> Request | Reply:
         """Build it, and forget all others first if told to ``discard`` them.
 
-        A candidate that cannot be sent is a measurement at once.
+        A candidate that cannot be sent has its reply at once.
         """
+        program = program_of(work)
+        if isinstance(program, Reply):
+            return program
         header = {"request": "build", "id": work.serial, "discard": discard}
-        try:
-            program = to_json(work.candidate.module).encode()
-        except Exception as error:
-            return Measurement(
-                work.candidate.id,
-                Status.BUILD_ERROR,
-                message=f"it cannot be written as JSON: {describe(error)}",
-            )
         return Request(header, (program,), self.build_timeout)
 
     def run(
@@ -64,14 +113,8 @@ class Requests:
         keep: bool = False,
     ) -> Request:
         """Time it, verify it if it is fast enough, and forget it unless told to ``keep`` it."""
-        header = {
-            "request": "run",
-            "id": work.serial,
-            "policy": asdict(self.timing),
-            "best": best,
-            "verify_factor": verify_factor,
-            "keep": keep,
-        }
+        how = run_header(self.timing, best, verify_factor)
+        header = {"request": "run", "id": work.serial, "keep": keep, **how}
         return Request(header, timeout=self.run_timeout, executes=True)
 
     def sample(self, work: Work, calls: int) -> Request:
@@ -84,18 +127,16 @@ class Requests:
         }
         return Request(header, timeout=self.run_timeout, executes=True)
 
-    def failure(
-        self, work: Work, reply: Reply, *, building: bool, late: str | None = None
-    ) -> Measurement:
-        """The measurement of a candidate whose request failed; ``late`` says how it timed out."""
-        timeout = self.build_timeout if building else self.run_timeout
-        timed_out = Status.BUILD_TIMEOUT if building else Status.RUN_TIMEOUT
-        return Measurement(
-            work.candidate.id,
-            timed_out if reply.timed_out else reply.status,
-            tuple(reply.header.get("samples", ())),
-            late or reply.message(timeout),
-            reply.stderr,
-            build_seconds=reply.seconds if building else work.build_seconds,
-            run_seconds=0.0 if building else reply.seconds,
-        )
+    def built(self, work: Work, reply: Reply, late: str | None = None) -> Reply:
+        """Take in what came of building; ``late`` says how it timed out."""
+        work.build_seconds = reply.seconds
+        if not reply.timed_out:
+            return reply
+        return reply.failed_as(Status.BUILD_TIMEOUT, late or reply.message(self.build_timeout))
+
+    def ran(self, work: Work, reply: Reply) -> Reply:
+        """Take in what came of running."""
+        work.run_seconds += reply.seconds
+        if not reply.timed_out:
+            return reply
+        return reply.failed_as(Status.RUN_TIMEOUT, reply.message(self.run_timeout))

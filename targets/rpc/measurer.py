@@ -8,26 +8,29 @@ import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.measurement.measurer import BUDGET_SECONDS, FEWEST_ROUNDS, ROUNDS, check_rounds
+from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
+from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.cpu.machine import as_cpu
+from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.measure.verify_policy import Verify, check_verify, verify_factor
+from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
+from schedlang.targets.measure.work import binding_requests, run_header
 from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address
-from schedlang.targets.rpc.scheduler import Crew, Limits
-from schedlang.targets.rpc.work import Work, explain
+from schedlang.targets.rpc.scheduler import Limits, RemoteScheduler
+from schedlang.targets.rpc.work import RemoteWork, explain
 from schedlang.targets.target import Target
-from schedlang.targets.worker.build_timeout import Patience
-from schedlang.targets.worker.pool import START_TIMEOUT, Reply, Request, WorkerPool
-from schedlang.targets.worker.start import start_request
+from schedlang.targets.worker.build_timeout import BuildTimeout
+from schedlang.targets.worker.pool import WorkerPool
+from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
+from schedlang.workloads.workload import Workload
 
-if TYPE_CHECKING:
-    from schedlang.workloads.workload import Workload
+_PROGRAM = "schedlang.targets.rpc.worker"
 
 
 class RPC(Measurer):
@@ -86,21 +89,18 @@ class RPC(Measurer):
         overlap: bool | None = None,
         recycle_after: int = 2000,
     ) -> None:
-        check_verify(verify)
+        self._verify = VerifyPolicy(verify)
         if builders is not None and builders < 1:
             raise TargetError(f"builders={builders}; give 1 or more")
-        patience = Patience(build_timeout, slow_build)
+        limit = BuildTimeout(build_timeout, slow_build)
         self.workload = workload
         self.target = as_cpu(target)
-        self.best_so_far: float | None = None
         self._tracker = tracker_address(tracker)
-        self._key = key
+        self._server_key = key
         self._run_timeout = run_timeout
-        self._verify: Verify = verify
         self._timing = timing or TimingPolicy()
-        self._measured = 0
+        self._seed = seed
         self._serials = itertools.count()
-        self._reference_latency: float | None = None
         servers = find_servers(self._tracker, key)
         limits = Limits(
             builders=builders or Target("cpu").cores,
@@ -113,58 +113,61 @@ class RPC(Measurer):
         self._folder = tempfile.TemporaryDirectory(
             prefix="schedlang-rpc-", ignore_cleanup_errors=True
         )
-        self._seed = seed
-        start = self._start()
+        self._set_up = {
+            "code": self.target.spec(),
+            "tracker": list(self._tracker),
+            "key": key,
+            "scratch": self._folder.name,
+        }
+        start, _ = self._binding_requests()
         pool = WorkerPool(
             limits.workers,
             1,
             start,
             _accept,
-            program="schedlang.targets.rpc.worker",
+            _PROGRAM,
             # What a killed worker leaves is removed with the folder.
             scratch=Path(self._folder.name),
         )
-        self._crew = Crew(pool, key, start.blobs[0], limits, patience, self._how_to_run)
+        self._scheduler = RemoteScheduler(
+            pool, key, start.blobs[0], limits, limit, self._how_to_run
+        )
+
+    @property
+    def key(self) -> str:
+        """Equal for measurers whose latencies compare."""
+        return f"{self._server_key} verify={self._verify.verify} {self._timing}"
 
     @property
     def runs(self) -> Counter[str]:
         """How many candidates were run on each server."""
-        return self._crew.runs
+        return self._scheduler.runs
 
     def bind(self, workload: Workload) -> None:
-        """Measure candidates of ``workload`` from now on; see ``Measurer.bind``."""
+        """Measure candidates of ``workload`` from now on, with the workers that run already."""
         if workload == self.workload:
             return
         super().bind(workload)
-        self._measured = 0
-        self._reference_latency = None
-        self._crew.restart(self._start())
-
-    def _start(self) -> Request:
-        return start_request(
-            self.workload,
-            self.target,
-            self._seed,
-            reference=self._verify is not False,
-            tracker=list(self._tracker),
-            key=self._key,
-            scratch=self._folder.name,
-        )
+        self._verify.measured = 0
+        self._scheduler.rebind(*self._binding_requests())
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
 
         An abandoned iteration leaves none behind.
         """
-        queue = deque(map(self._work, candidates))
-        for work, reply in self._drive(queue, deque()):
-            _forget(work)
-            measurement = self._measurement(work, reply)
-            if measurement.ok:
-                self._measured += 1
-                if self.best_so_far is None or measurement.latency < self.best_so_far:
-                    self.best_so_far = measurement.latency
-            yield measurement
+        works = [self._work(candidate) for candidate in candidates]
+        try:
+            for work, reply in self._drive(deque(works), deque(), self.deadline):
+                _forget(work)
+                measurement = _measurement(work, reply)
+                if measurement.ok:
+                    self._verify.measured += 1
+                    self._note_best(measurement)
+                yield measurement
+        finally:
+            for work in works:
+                _forget(work)
 
     def remeasure(
         self,
@@ -172,98 +175,84 @@ class RPC(Measurer):
         rounds: int = ROUNDS,
         budget_seconds: float = BUDGET_SECONDS,
     ) -> list[Measurement]:
-        """Time a few candidates against each other, with one sample of each in a round.
+        """Time a few candidates against each other, with one sample of each per round.
 
-        Returns one measurement for each, in the same order: those that are ok have equally many
-        samples, ``rounds`` or what was done in ``budget_seconds``, and were verified once more
+        Returns one measurement per candidate, in the same order. Those that are OK have equally
+        many samples, ``rounds`` or what was done in ``budget_seconds``, and were verified once more
         unless ``verify`` is False. Each sample is taken in a session of its own, on any server.
+        Raises ValueError when ``rounds`` is below 1.
         """
-        check_rounds(rounds)
-        works = [self._work(candidate) for candidate in candidates]
-        factor = None if self._verify is False else math.inf
-        once = replace(self._timing, min_repeats=1, max_repeats=1)
-        found: dict[int, Measurement] = {}
-        samples: dict[int, list[float]] = {work.serial: [] for work in works}
-        for work in works:
-            work.policy, work.verify_factor = once, factor
-        queue, built = deque(works), deque[Work]()
-        end = time.monotonic() + budget_seconds
-        for number in range(rounds):
-            if number >= FEWEST_ROUNDS and time.monotonic() >= end:
-                break
-            for work, reply in self._drive(queue, built):
-                found[work.serial] = measurement = self._measurement(work, reply)
-                if measurement.ok:
-                    samples[work.serial] += measurement.samples
-            alive = [work for work in works if found[work.serial].ok]
-            for work in alive:
-                work.verify_factor = None
-            # There and back: what changes steadily within a round then favours none.
-            queue, built = deque(), deque(alive if number % 2 else reversed(alive))
-        for work in works:
-            _forget(work)
-        return [_with_samples(found[w.serial], samples[w.serial], factor) for w in works]
+        works = {candidate.id: self._work(candidate) for candidate in candidates}
+        for work in works.values():
+            work.policy = replace(self._timing, min_repeats=1, max_repeats=1)
+            work.verify_factor = math.inf if self._verify.enabled else None
 
-    @property
-    def reference_latency(self) -> float:
-        """Median latency of the unscheduled program in seconds; measured when first asked for."""
-        if self._reference_latency is None:
-            work = self._work(Candidate(-1, self.workload.mod))
-            work.library, work.timeout = self._crew.build_reference(), START_TIMEOUT
-            work.policy, work.verify_factor = REFERENCE_TIMING, None
-            ((work, reply),) = self._drive(deque(), deque([work]))
-            if not reply.ok:
-                raise TargetError(f"the unscheduled program cannot be timed: {explain(reply)}")
-            samples = tuple(reply.header["samples"])
-            self._reference_latency = Measurement(-1, Status.OK, samples).latency
-        return self._reference_latency
+        def take_round(order: Sequence[int]) -> Iterator[Measurement]:
+            ordered = [works[identity] for identity in order]
+            queue = deque(work for work in ordered if not work.library)
+            built = deque(work for work in ordered if work.library)
+            for work in ordered:
+                work.run_seconds = 0.0
+            for work, reply in self._drive(queue, built):
+                work.verify_factor = None
+                yield _measurement(work, reply)
+
+        try:
+            found = interleave(list(works), take_round, rounds, budget_seconds)
+        finally:
+            for work in works.values():
+                _forget(work)
+        return [found[candidate.id] for candidate in candidates]
 
     def close(self) -> None:
         """Kill all workers, which ends their sessions; safe to call twice."""
-        self._crew.pool.close()
+        self._scheduler.pool.close()
         self._folder.cleanup()
 
-    def _drive(self, queue: deque[Work], built: deque[Work]) -> Iterator[tuple[Work, Reply]]:
-        """Build and run until all have a last reply; ``built`` need no building."""
-        if (queue or built) and self._verify is not False:
-            self._crew.build_reference()
-        return self._crew.drive(queue, built)
-
-    def _how_to_run(self, work: Work) -> dict[str, Any]:
-        if work.policy is not None:
-            policy, best, factor = work.policy, None, work.verify_factor
-        else:
-            policy, best = self._timing, self.best_so_far
-            factor = verify_factor(self._verify, self._measured)
-        return {"policy": asdict(policy), "best": best, "verify_factor": factor}
-
-    def _work(self, candidate: Candidate) -> Work:
-        return Work(candidate.id, next(self._serials), candidate.module, self._run_timeout)
-
-    def _measurement(self, work: Work, reply: Reply) -> Measurement:
-        return Measurement(
-            work.id,
-            Status.OK if reply.ok else reply.status,
-            tuple(reply.header.get("samples", ())),
-            "" if reply.ok else explain(reply),
-            "" if reply.ok else reply.stderr,
-            verified=reply.ok and reply.header["verified"],
-            build_seconds=work.build_seconds,
-            run_seconds=work.run_seconds,
+    def _binding_requests(self) -> tuple[Request, Request]:
+        """Make what binds a new worker and a running one to the workload."""
+        return binding_requests(
+            Binding.of(self.workload, self.target, self._seed, verifies=self._verify.enabled),
+            self._set_up,
         )
 
+    def _time_reference(self) -> float:
+        """Time the unscheduled program on a server."""
+        work = self._work(Candidate(REFERENCE_ID, self.workload.mod))
+        work.library, work.timeout = self._scheduler.build_reference(), START_TIMEOUT
+        work.policy = REFERENCE_TIMING
+        for _, reply in self._drive(deque(), deque([work]), self.deadline):
+            if not reply.ok:
+                raise TargetError(f"the unscheduled program cannot be timed: {explain(reply)}")
+            return _measurement(work, reply).latency
+        return math.nan
 
-def _forget(work: Work) -> None:
+    def _drive(
+        self, queue: deque[RemoteWork], built: deque[RemoteWork], until: float = math.inf
+    ) -> Iterator[tuple[RemoteWork, Reply]]:
+        """Build and run until all have a last reply, or until time is up."""
+        if (queue or built) and self._verify.enabled and time.monotonic() < until:
+            self._scheduler.build_reference()
+        return self._scheduler.drive(queue, built, until)
+
+    def _how_to_run(self, work: RemoteWork) -> dict[str, Any]:
+        if work.policy is not None:
+            return run_header(work.policy, None, work.verify_factor)
+        return run_header(self._timing, self.best_so_far, self._verify.factor)
+
+    def _work(self, candidate: Candidate) -> RemoteWork:
+        return RemoteWork(candidate, next(self._serials), timeout=self._run_timeout)
+
+
+def _measurement(work: RemoteWork, reply: Reply) -> Measurement:
+    if reply.timed_out:
+        reply = reply.failed_as(Status.RUN_TIMEOUT, explain(reply))
+    return work.measurement(reply)
+
+
+def _forget(work: RemoteWork) -> None:
     if work.library:
         Path(work.library).unlink(missing_ok=True)
-
-
-def _with_samples(
-    measurement: Measurement, samples: Sequence[float], factor: float | None
-) -> Measurement:
-    if not measurement.ok:
-        return measurement
-    return replace(measurement, samples=tuple(samples), verified=factor is not None)
 
 
 def _accept(reply: dict[str, Any]) -> None:

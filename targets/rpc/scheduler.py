@@ -1,7 +1,8 @@
-"""Workers that take programs to servers: building, reserving, connecting, running, trying again."""
+"""The remote scheduler: builds programs, reserves servers, runs the programs there, tries again."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -10,27 +11,22 @@ from typing import Any
 
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Status
-from schedlang.targets.measure.fault import describe
+from schedlang.targets.measure.work import program_of
 from schedlang.targets.rpc.work import (
     SERVED,
+    RemoteWork,
     Stage,
-    Work,
     explain,
     lost_twice,
-    never_built,
     prefer_other,
 )
 from schedlang.targets.rpc.worker import LOST, STALE
-from schedlang.targets.worker.build_timeout import Patience
-from schedlang.targets.worker.pool import (
-    START_TIMEOUT,
-    Reply,
-    Request,
-    Slot,
-    WorkerPool,
-    idle_slots,
-)
-from schedlang.tvm.program import to_json
+from schedlang.targets.worker.build_timeout import BuildTimeout
+from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
+from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
+
+Done = tuple[RemoteWork, Reply]
+"""A program, and the last reply about it."""
 
 _CONNECT_SECONDS = 10.0
 # A server says itself that a session is over; one that has not by now hangs.
@@ -41,15 +37,15 @@ _REFERENCE_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a crew may do at once, and how long it waits.
+    """What a remote scheduler may do at the same time, and how long it waits.
 
     Attributes
     ----------
-    builders: programs that are built at once.
-    servers: sessions at once.
-    overlap: builds and sessions at the same time.
-    threads: that a server's parallel loops must use.
-    server_timeout: seconds without any server.
+    builders: maximum number of programs that are built at the same time.
+    servers: maximum number of sessions at the same time.
+    overlap: build programs while others run.
+    threads: number of threads that a server's parallel loops must use.
+    server_timeout: seconds without any server after which to give up.
     recycle_after: a worker is replaced after this many requests.
     """
 
@@ -62,12 +58,12 @@ class Limits:
 
     @property
     def workers(self) -> int:
-        """Processes that this needs."""
+        """Number of processes that this needs."""
         both = (self.builders, self.servers)
         return sum(both) if self.overlap else max(both)
 
 
-class Crew:
+class RemoteScheduler:
     """Takes every program through its stages until it has a last reply.
 
     A program whose server dies or hangs is tried once more, on the next server that the tracker
@@ -78,15 +74,15 @@ class Crew:
     pool: the workers, as many as ``limits`` needs.
     key: what the tracker calls the servers.
     program: the unscheduled program as JSON; servers compute the expected results with it.
-    patience: how long to wait for a build.
-    how_to_run: the timing policy, the best latency and the factor of verification for a program,
-        as ``rpc_worker`` wants them, when it is about to run.
+    build_timeout: how long to wait for a build.
+    how_to_run: returns the header of the request that runs a program, see ``run_header``; called
+        when the program is about to run.
 
     Attributes
     ----------
     pool: the workers.
-    jobs: what each works on, by its serial number.
-    runs: how many programs were run on each server.
+    jobs: what each worker works on, by its serial number.
+    runs: number of programs that were run on each server.
     """
 
     def __init__(
@@ -95,17 +91,17 @@ class Crew:
         key: str,
         program: bytes,
         limits: Limits,
-        patience: Patience,
-        how_to_run: Callable[[Work], dict[str, Any]],
+        build_timeout: BuildTimeout,
+        how_to_run: Callable[[RemoteWork], dict[str, Any]],
     ) -> None:
         self.pool = pool
-        self.jobs: dict[int, tuple[Work, Stage]] = {}
+        self.jobs: dict[int, tuple[RemoteWork, Stage]] = {}
         self.runs: Counter[str] = Counter()
         self._key = key
         self._program = program
         self._limits = limits
         self._how_to_run = how_to_run
-        self._patience = patience
+        self._build_timeout = build_timeout
         self._building = True
         self._contact = time.monotonic()
         self._reference = ""
@@ -122,22 +118,25 @@ class Crew:
             self._reference = reply.header["library"]
         return self._reference
 
-    def restart(self, start: Request) -> None:
-        """Have workers that start with ``start``, which holds another unscheduled program."""
-        for slot in self.pool.slots:
-            self.pool.drop(slot)
-        self.pool.start = start
+    def rebind(self, start: Request, bind: Request) -> None:
+        """Point the workers to another workload, see ``WorkerPool.rebind``."""
+        self.pool.rebind(start, bind)
         self._program, self._reference = start.blobs[0], ""
         self._reference_faults = []
 
-    def drive(self, queue: deque[Work], built: deque[Work]) -> Iterator[tuple[Work, Reply]]:
-        """Build and run until all have a last reply; ``built`` need no building."""
+    def drive(
+        self, queue: deque[RemoteWork], built: deque[RemoteWork], until: float = math.inf
+    ) -> Iterator[Done]:
+        """Build and run until all have a last reply; ``built`` need no building.
+
+        Stops at ``until`` (of ``time.monotonic``), and drops what is not done then.
+        """
         self._contact = time.monotonic()
         try:
-            while queue or built or self.jobs:
+            while (queue or built or self.jobs) and time.monotonic() < until:
                 done = self._submit(queue, built)
-                self._lose_patience()
-                for slot, reply in self.pool.wait():
+                self._shorten_builds()
+                for slot, reply in self.pool.wait(until):
                     last = self._advance(slot, reply, built)
                     if last is not None:
                         done.append(last)
@@ -150,7 +149,7 @@ class Crew:
 
     # -- what to do next -------------------------------------------------------------------------
 
-    def _submit(self, queue: deque[Work], built: deque[Work]) -> list[tuple[Work, Reply]]:
+    def _submit(self, queue: deque[RemoteWork], built: deque[RemoteWork]) -> list[Done]:
         """Give idle workers something to do; returns what cannot be built at all."""
         pool, limits, refused = self.pool, self._limits, []
         for slot in idle_slots(pool.slots):
@@ -164,42 +163,41 @@ class Crew:
                 self._ask(slot, built.popleft(), Stage.RESERVE)
             elif queue and builds < limits.builders and self._may_build(built):
                 work = queue.popleft()
-                try:
-                    program = to_json(work.module).encode()
-                except Exception as error:
-                    message = f"it cannot be written as JSON: {describe(error)}"
-                    header = {"ok": False, "status": Status.BUILD_ERROR, "message": message}
-                    refused.append((work, Reply(header)))
-                    continue
-                self._ask(slot, work, Stage.BUILD, program)
+                program = program_of(work)
+                if isinstance(program, Reply):
+                    refused.append((work, program))
+                else:
+                    self._ask(slot, work, Stage.BUILD, program)
         return refused
 
     def _in_flight(self) -> tuple[int, int]:
         builds = sum(stage is Stage.BUILD for _, stage in self.jobs.values())
         return builds, len(self.jobs) - builds
 
-    def _may_build(self, built: deque[Work]) -> bool:
+    def _may_build(self, built: deque[RemoteWork]) -> bool:
         room = len(built) < _LIBRARIES_A_WORKER * self.pool.size
         return room and (self._limits.overlap or self._building)
 
-    def _turn(self, builds: int, runs: int, queue: deque[Work], built: deque[Work]) -> None:
+    def _turn(
+        self, builds: int, runs: int, queue: deque[RemoteWork], built: deque[RemoteWork]
+    ) -> None:
         """Without overlap: change from building to running, or back, when all have finished."""
         if self._building:
             self._building = builds > 0 or (bool(queue) and self._may_build(built))
         else:
             self._building = not runs and not built
 
-    def _lose_patience(self) -> None:
+    def _shorten_builds(self) -> None:
         for slot in self.pool.slots:
             if slot.serial in self.jobs and self.jobs[slot.serial][1] is Stage.BUILD:
-                self.pool.shorten(slot, self._patience.limit)
+                self.pool.shorten(slot, self._build_timeout.limit)
 
-    def _ask(self, slot: Slot, work: Work, stage: Stage, program: bytes = b"") -> None:
+    def _ask(self, slot: Slot, work: RemoteWork, stage: Stage, program: bytes = b"") -> None:
         header: dict[str, Any] = {"request": stage}
         blobs: tuple[bytes, ...] = ()
         if stage is Stage.BUILD:
             header["name"] = f"candidate{work.serial}"
-            blobs, timeout = (program,), self._patience.limit
+            blobs, timeout = (program,), self._build_timeout.limit
         elif stage is Stage.RESERVE:
             header["wait"] = self._limits.server_timeout
             timeout = self._limits.server_timeout + _GRACE_SECONDS
@@ -217,16 +215,16 @@ class Crew:
 
     # -- what came of it -------------------------------------------------------------------------
 
-    def _advance(self, slot: Slot, reply: Reply, built: deque[Work]) -> tuple[Work, Reply] | None:
+    def _advance(self, slot: Slot, reply: Reply, built: deque[RemoteWork]) -> Done | None:
         """The next stage of what the slot works on; returns it with its last reply."""
         work, stage = self.jobs.pop(slot.serial)
         if stage is Stage.BUILD:
             work.build_seconds = reply.seconds
             if reply.timed_out:
-                return work, never_built(reply, self._patience.describe())
+                return work, reply.failed_as(Status.BUILD_TIMEOUT, self._build_timeout.describe())
             if not reply.ok:
                 return work, reply
-            self._patience.note(reply.seconds)
+            self._build_timeout.note(reply.seconds)
             work.library = reply.header["library"]
             built.append(work)
         elif stage is Stage.RUN:
@@ -250,7 +248,7 @@ class Crew:
             self._ask(slot, work, Stage.RUN if reply.header["known"] else Stage.REFERENCE)
         return None
 
-    def _after_run(self, work: Work, reply: Reply, built: deque[Work]) -> tuple[Work, Reply] | None:
+    def _after_run(self, work: RemoteWork, reply: Reply, built: deque[RemoteWork]) -> Done | None:
         status = reply.header["status"] if not reply.ok else ""
         if reply.ok or status not in (STALE, LOST) and not reply.lost:
             self._contact = time.monotonic()
@@ -266,7 +264,7 @@ class Crew:
             return None
         return work, lost_twice(work, reply)
 
-    def _check_reference(self, work: Work, reply: Reply) -> None:
+    def _check_reference(self, work: RemoteWork, reply: Reply) -> None:
         if reply.ok:
             self._contact = time.monotonic()
             return
@@ -289,7 +287,7 @@ class Crew:
                 "are the servers running?"
             )
 
-    def _check_threads(self, work: Work, reply: Reply) -> None:
+    def _check_threads(self, work: RemoteWork, reply: Reply) -> None:
         threads, wanted = reply.header["threads"], self._limits.threads
         if threads != wanted:
             raise TargetError(

@@ -1,4 +1,4 @@
-"""How long to wait for a build, by what the others took."""
+"""The adaptive build timeout: how long to wait for a build, by what the others took."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from bisect import insort
 
 from schedlang.errors import TargetError
 
-# Before so many are known the median says little, and nothing shorter than this is worth a worker:
-# giving up kills it, and a new one takes some seconds to start.
-_KNOWN = 8
+# With fewer builds the median says little, and no shorter limit is worth a worker: giving up kills
+# it, and a new one takes some seconds to start.
+_FEWEST_BUILDS = 8
 _LEAST_SECONDS = 5.0
 
 
-class Patience:
-    """Gives up on builds that take far longer than most.
+class BuildTimeout:
+    """Limits the time of a build to a multiple of the median build.
 
-    Such a program is huge straight-line code, which LLVM takes more than linear time for, and which
-    is slow when it is built: it does not fit in the caches of instructions.
+    A program that takes far longer than most is huge straight-line code, which LLVM takes more than
+    linear time for, and which is slow when it is built: it does not fit in the instruction caches.
 
     Parameters
     ----------
-    most: seconds for any build.
-    factor: so many times the median is too long; infinity for never. Measurers call it
-        ``slow_build``.
+    most: seconds that no build may exceed.
+    factor: multiple of the median build time; infinity disables the limit by the median. Measurers
+        call it ``slow_build``.
 
     Raises ``TargetError`` for a factor that half of the builds would exceed.
     """
@@ -36,23 +36,23 @@ class Patience:
         self._seconds: list[float] = []
 
     def note(self, seconds: float) -> None:
-        """A program was built in so many seconds."""
+        """Take in the time of a build that succeeded, in seconds."""
         insort(self._seconds, seconds)
 
     @property
     def median(self) -> float | None:
-        """Seconds that half of the builds took at most; None while too few are known."""
+        """Median of the build times in seconds; None while too few are known."""
         known = len(self._seconds)
-        return self._seconds[known // 2] if known >= _KNOWN else None
+        return self._seconds[known // 2] if known >= _FEWEST_BUILDS else None
 
     @property
     def limit(self) -> float:
-        """Seconds after which to give up."""
+        """Seconds after which to give up a build."""
         median = math.inf if self.median is None else self.median
         return min(self._most, max(_LEAST_SECONDS, self._factor * median))
 
     def describe(self) -> str:
-        """What the limit is, for a message."""
+        """Say what the limit is, for a message."""
         if self.limit == self._most or self.median is None:
             return f"not done within {self._most:g} s"
         return f"not done within {self.limit:.3g} s, where half of them take {self.median:.2g} s"

@@ -12,72 +12,22 @@ from typing import Any
 
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Status
-from schedlang.targets.worker.process import LOCAL_PROGRAM, WorkerProcess, wait_any
-
-START_TIMEOUT = 300.0
-"""Seconds for what is done once with the unscheduled program, which may be very slow."""
+from schedlang.targets.worker.process import WorkerProcess, wait_any
+from schedlang.targets.worker.request import Reply, Request
 
 _SETTLE_TIMEOUT = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to ask a worker, and after how many seconds to give up and kill it.
-
-    ``executes``: it runs a candidate's code, which may damage the worker for the next one.
-    """
-
-    header: dict[str, Any]
-    blobs: tuple[bytes, ...] = ()
-    timeout: float = 60.0
-    executes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came of a request.
-
-    Attributes
-    ----------
-    header: the worker's reply; ``status`` and ``message`` in it say what failed.
-    lost: the worker is gone, with everything that it held.
-    retry: the worker may have been damaged before this request: a fresh one should be asked too.
-    stderr: the tail of its standard error.
-    seconds: wall time.
-    """
-
-    header: dict[str, Any]
-    lost: bool = False
-    retry: bool = False
-    stderr: str = ""
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        """Whether the request was done."""
-        return bool(self.header["ok"])
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether there was no answer within the request's time."""
-        return not self.ok and not self.header["status"]
-
-    @property
-    def status(self) -> Status:
-        """How it failed, unless it timed out."""
-        return Status(self.header["status"])
-
-    def message(self, timeout: float) -> str:
-        """Why it failed, in one line; ``timeout`` is what the request was given, in seconds."""
-        return f"not done within {timeout:g} s" if self.timed_out else str(self.header["message"])
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
     """The place of one worker.
 
-    ``requests`` counts what the present one has been asked to do; it is ``used`` once it has run a
-    candidate.
+    Attributes
+    ----------
+    starting: the worker starts, or goes over to another workload.
+    requests: number of requests to the present worker.
+    used: the present worker has run a candidate.
+    binding: number of the workload that it was told of last.
     """
 
     serial: int
@@ -87,6 +37,7 @@ class Slot:
     starting: bool = False
     requests: int = 0
     used: bool = False
+    binding: int = 0
 
     @property
     def idle(self) -> bool:
@@ -106,18 +57,22 @@ class WorkerPool:
     check: called with the reply to it; raises if that will not do.
     program, scratch: of each ``WorkerProcess``.
 
-    ``greeting`` is what the worker that started last replied.
+    Attributes
+    ----------
+    greeting: reply of the worker that started last.
     """
 
     size: int
     threads: int
     start: Request
     check: Callable[[dict[str, Any]], None]
-    program: str = LOCAL_PROGRAM
+    program: str
     scratch: Path | None = None
     slots: list[Slot] = field(init=False)
     greeting: dict[str, Any] = field(init=False, default_factory=dict)
     closed: bool = field(init=False, default=False)
+    _bind: Request | None = field(init=False, default=None)
+    _binding: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.slots = [Slot(serial) for serial in range(self.size)]
@@ -131,9 +86,28 @@ class WorkerPool:
             if alive < min(count, self.size) and slot.process is None:
                 slot.process = WorkerProcess(self.threads, self.program, self.scratch)
                 slot.requests, slot.used = 0, False
-                slot.starting = True
+                slot.starting, slot.binding = True, self._binding
                 self._send(slot, self.start)
                 alive += 1
+
+    def rebind(self, start: Request, bind: Request) -> None:
+        """Point all workers to another workload; does not wait for them.
+
+        A running worker is sent ``bind`` and starts anew with what it replies, in the same
+        process; one that is busy is replaced. New workers are started with ``start``.
+        """
+        self.start, self._bind = start, bind
+        self._binding += 1
+        for slot in self.slots:
+            if slot.idle:
+                self._rebind(slot)
+            elif not slot.starting:
+                self.drop(slot)
+
+    def _rebind(self, slot: Slot) -> None:
+        assert self._bind is not None
+        slot.starting, slot.binding = True, self._binding
+        self._send(slot, self._bind)
 
     def submit(self, slot: Slot, request: Request) -> None:
         """Send a request to an idle worker."""
@@ -166,7 +140,10 @@ class WorkerPool:
             if reply is None:
                 continue
             slot.starting, slot.request = False, None
-            if starting:
+            if starting and slot.binding != self._binding:
+                if slot.process is not None:
+                    self._rebind(slot)
+            elif starting:
                 self._check_start(slot, reply)
             else:
                 ended.append((slot, reply))
@@ -254,7 +231,8 @@ class WorkerPool:
             self.check(reply.header)
             self.greeting = reply.header
             return
-        self.close()
+        for other in self.slots:
+            self.drop(other)
         tail = f"\nworker's standard error:\n{reply.stderr}" if reply.stderr.strip() else ""
         message = reply.message(self.start.timeout)
         if reply.timed_out:

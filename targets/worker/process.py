@@ -29,8 +29,6 @@ _ENDING_SECONDS = 2.0
 # take a core from whatever another worker runs next. This still spans the pause between two calls.
 _SPIN_COUNT = "10000"
 
-LOCAL_PROGRAM = "schedlang.targets.worker.dispatcher"
-
 
 class WorkerProcess:
     """A running worker in its own session. One request at a time; every wait has a deadline.
@@ -41,13 +39,11 @@ class WorkerProcess:
     Parameters
     ----------
     threads: threads of a parallel loop in it.
-    program: the module that it runs, which answers requests as ``worker.dispatcher`` does.
+    program: the module that it runs, which calls ``worker.dispatcher.serve``.
     scratch: a folder for its temporary files; by default the system's.
     """
 
-    def __init__(
-        self, threads: int, program: str = LOCAL_PROGRAM, scratch: Path | None = None
-    ) -> None:
+    def __init__(self, threads: int, program: str, scratch: Path | None = None) -> None:
         if not sys.executable:
             raise TargetError("sys.executable is empty: no Python to start workers with")
         self.exited = False

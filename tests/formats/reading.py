@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from schedlang.errors import InvalidTrace, TraceFormatError
-from schedlang.interpreters.replay import replay, resample
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.replay import replay, resample
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.workloads.workload import Workload
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from tests.formats.reading import loads_soundly_or_is_refused, stored
 from tests.language.programs import everything, product, recorded
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 # Each use in a process of its own would take 2 s: they share one, which must live to its end.
 PROGRAM = """
 import schedlang as sl
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 
 def schedule():
     return sl.Schedule(sl.workloads.SFM(8, 16))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from schedlang.errors import SpaceError
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.tvm.program import structurally_equal
 from tests.language.programs import everything, product, recorded
 

@@ -9,8 +9,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import InstructionError, InvalidTrace, SpaceError
 from schedlang.instructions.instruction import KINDS
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from tests.language import user_defined
 from tests.language.programs import product
 from tests.language.user_defined import PowerOfTwo, sample_divisor, scheduled, spread, tile_inner

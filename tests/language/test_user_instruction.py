@@ -11,7 +11,7 @@ import pytest
 
 from schedlang.distributions import Categorical
 from schedlang.errors import InvalidTrace, TraceFormatError
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.tvm.program import from_json, structurally_equal
 from tests.language.programs import product
 from tests.language.user_defined import PowerOfTwo, scheduled

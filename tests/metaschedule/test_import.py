@@ -15,11 +15,8 @@ from tvm.s_tir.meta_schedule.database import JSONDatabase
 import schedlang as sl
 from schedlang.database import Database, MemoryDatabase, open_database
 from schedlang.errors import DatabaseError
-from schedlang.instructions.instruction import KINDS
 from schedlang.measurement import Status
 from schedlang.metaschedule import import_json
-from schedlang.metaschedule.arguments import ArgumentReader
-from schedlang.metaschedule.rows import ROWS
 from schedlang.targets import as_target
 from schedlang.tvm.program import from_json, structural_key, structurally_equal
 from tests.metaschedule import peer
@@ -331,14 +328,3 @@ def test_wrong_calls_say_what_to_give(tmp_path: Path) -> None:
         import_json(tmp_path)
     with pytest.raises(DatabaseError, match="No such file or directory; give the folder of a"):
         import_json(tmp_path, database=MemoryDatabase())
-
-
-def test_each_row_names_arguments_that_the_instruction_has() -> None:
-    for name, row in ROWS.items():
-        parameters = {parameter.name for parameter in KINDS[row.kind].parameters}
-        fields = [*row.inputs, *row.attributes]
-        named = {field.argument for field in fields}
-        if "buffer_role" in named:
-            named = named - {"buffer_role", "buffer_index"} | {"buffer"}
-        assert named <= parameters, name
-        assert all(hasattr(ArgumentReader, field.reader) for field in fields), name

@@ -9,9 +9,8 @@ import pytest
 
 from schedlang import workloads
 from schedlang.errors import InvalidTrace
-from schedlang.interpreters.replay import replay, resample
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.replay import replay, resample
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.tvm.program import structural_key, structurally_equal
 from schedlang.workloads.workload import Workload
 from tests.properties.programs import SMALL, SPACE, assert_same_numbers, small

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import schedlang as sl
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Candidate
 from schedlang.targets import LocalCPU
 from schedlang.targets.measure.timing import TimingPolicy

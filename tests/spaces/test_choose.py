@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import InstructionError, SpaceError
-from schedlang.language.schedule import MAX_CHOICES
+from schedlang.language.recorder import MAX_CHOICES
 from tests.spaces.programs import fork, never, product, tile
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from schedlang.errors import InvalidTrace
 from schedlang.instructions.handles import BlockRV
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.spaces.module import module
 from schedlang.spaces.mutation import KEEP, log_ratio, revise
 from schedlang.spaces.space import Space

@@ -19,11 +19,7 @@ def _worker_pids(parent: int) -> set[int]:
             state, ppid = (process / "stat").read_text().rpartition(")")[2].split()[:2]
         except OSError:
             continue
-        if (
-            b"schedlang.targets.worker.dispatcher" in command
-            and int(ppid) == parent
-            and state != "Z"
-        ):
+        if b"schedlang.targets.cpu.worker" in command and int(ppid) == parent and state != "Z":
             found.add(int(process.name))
     return found
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import json
-import pickle
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +13,7 @@ from tvm.target import Target as TVMTarget
 
 import schedlang as sl
 from schedlang.targets import Target, as_target, build_callable, export_library, kinds
+from schedlang.testing.target import TargetContract
 from schedlang.workloads import from_te
 from tests.targets.programs import matmul
 
@@ -233,13 +231,10 @@ def test_its_names_are_found_and_listed(dsp: None) -> None:
         as_target(TVMTarget({"kind": "cuda"}))
 
 
-def test_it_is_a_value_and_describes_its_code(dsp: None, workload: sl.Workload) -> None:
-    target = Target("dsp", registers=8)
-    assert copy.deepcopy(target) == pickle.loads(pickle.dumps(target)) == target
-    generator = kinds.code_generator(json.loads(json.dumps(target.spec())))
-    assert str(generator.device) == "cpu:0" and str(target.tvm_target().kind.name) == "c"
-    assert generator.compile(workload.mod)["main"] is not None
-    assert target.describe() == target.key and target.peak_flops == float("inf")
+class TestDSP(TargetContract):
+    @pytest.fixture
+    def target(self, dsp: None) -> Target:
+        return Target("dsp", registers=8)
 
 
 def test_one_that_is_not_here(dsp: None, workload: sl.Workload) -> None:

@@ -12,16 +12,14 @@ from schedlang.instructions.arguments import (
     WriteBuffer,
 )
 from schedlang.instructions.handles import BlockRV
-from schedlang.instructions.kinds import primitive
-from schedlang.language.primitives.group import InstructionGroup
-from schedlang.tvm.schedule import primitive as ffi
+from schedlang.language.primitives.declare import primitive
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
-class CachePrimitives(InstructionGroup):
+class CachePrimitives:
     """Blocks that copy."""
 
-    @primitive(ffi("ScheduleCacheRead"), returns="block")
+    @primitive("CacheRead")
     def cache_read(
         self,
         block: Block,
@@ -33,12 +31,8 @@ class CachePrimitives(InstructionGroup):
 
         Without ``consumer_blocks`` all readers use the copy. Returns the copying block.
         """
-        result: BlockRV = self._run(
-            "cache_read", block, read_buffer_index, storage_scope, consumer_blocks
-        )
-        return result
 
-    @primitive(ffi("ScheduleCacheWrite"), returns="block")
+    @primitive("CacheWrite")
     def cache_write(
         self,
         block: Block,
@@ -47,12 +41,8 @@ class CachePrimitives(InstructionGroup):
         consumer_blocks: Blocks = (),
     ) -> BlockRV:
         """Write to a copy first: ``block writes C  ->  block writes C_cache; C = C_cache``."""
-        result: BlockRV = self._run(
-            "cache_write", block, write_buffer_index, storage_scope, consumer_blocks
-        )
-        return result
 
-    @primitive(tvm_primitives.reindex_cache_read, returns="block")
+    @primitive("ReindexCacheRead", tvm_primitives.reindex_cache_read)
     def reindex_cache_read(
         self, block: Block, read_buffer_index: ReadBuffer, storage_scope: str, index_map: Map
     ) -> BlockRV:
@@ -60,12 +50,8 @@ class CachePrimitives(InstructionGroup):
 
         ``C reads A[i, k]  ->  A_cache[map(i, j, k)]``
         """
-        result: BlockRV = self._run(
-            "reindex_cache_read", block, read_buffer_index, storage_scope, index_map
-        )
-        return result
 
-    @primitive(tvm_primitives.reindex_cache_write, returns="block")
+    @primitive("ReindexCacheWrite", tvm_primitives.reindex_cache_write)
     def reindex_cache_write(
         self, block: Block, write_buffer_index: WriteBuffer, storage_scope: str, index_map: Map
     ) -> BlockRV:
@@ -73,29 +59,21 @@ class CachePrimitives(InstructionGroup):
 
         ``C[i, j] = ...  ->  C_cache[map(i, j)] = ...``
         """
-        result: BlockRV = self._run(
-            "reindex_cache_write", block, write_buffer_index, storage_scope, index_map
-        )
-        return result
 
-    @primitive(tvm_primitives.cache_inplace, returns="blocks")
+    @primitive("CacheInplace", tvm_primitives.cache_inplace)
     def cache_inplace(
         self, block: Block, read_buffer_index: ReadBuffer, storage_scope: str
     ) -> list[BlockRV]:
         """Cache a buffer that is updated in place: ``A = f(A)  ->  t = A; t = f(t); A = t``."""
-        result: list[BlockRV] = self._run("cache_inplace", block, read_buffer_index, storage_scope)
-        return result
 
-    @primitive(ffi("ScheduleCacheIndex"), returns="blocks")
+    @primitive("CacheIndex")
     def cache_index(self, block: Block, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
         """Compute index expressions once: ``B = A[f(i)]  ->  t = f(i); B = A[t]``.
 
         ``cse_thresh`` is how often a subexpression must occur to be cached (0: every index).
         """
-        result: list[BlockRV] = self._run("cache_index", block, storage_scope, cse_thresh)
-        return result
 
-    @primitive(tvm_primitives.reindex, returns="block")
+    @primitive("ReIndex", tvm_primitives.reindex)
     def reindex(self, block: Block, buffer: AnyBuffer) -> BlockRV:
         """A cache indexed by the block's variables.
 
@@ -103,10 +81,8 @@ class CachePrimitives(InstructionGroup):
 
         ``buffer`` is a name or ``("read" | "write", index)``.
         """
-        result: BlockRV = self._run("reindex", block, buffer)
-        return result
 
-    @primitive(tvm_primitives.read_at, returns="block")
+    @primitive("ReadAt", tvm_primitives.read_at)
     def read_at(
         self, loop: Loop, block: Block, read_buffer_index: int, storage_scope: str
     ) -> BlockRV:
@@ -114,10 +90,8 @@ class CachePrimitives(InstructionGroup):
 
         ``for i: C reads A  ->  for i: {A_s = A[i..]; C reads A_s}``
         """
-        result: BlockRV = self._run("read_at", loop, block, read_buffer_index, storage_scope)
-        return result
 
-    @primitive(tvm_primitives.write_at, returns="block")
+    @primitive("WriteAt", tvm_primitives.write_at)
     def write_at(
         self, loop: Loop, block: Block, write_buffer_index: int, storage_scope: str
     ) -> BlockRV:
@@ -125,5 +99,3 @@ class CachePrimitives(InstructionGroup):
 
         ``for i: C = ..  ->  for i: {C_s = ..; C[i..] = C_s}``
         """
-        result: BlockRV = self._run("write_at", loop, block, write_buffer_index, storage_scope)
-        return result

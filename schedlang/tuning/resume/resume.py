@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from schedlang.database import Ask
 from schedlang.errors import InvalidTrace, SchedlangError, TraceFormatError
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search import Strategy
 from schedlang.tuning.resume.journal import Diverged
 from schedlang.tuning.resume.state import RunState

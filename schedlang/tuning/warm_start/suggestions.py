@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import replayed
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.workloads.workload import Workload
 

@@ -22,6 +22,7 @@ class Case:
     apply: uses the instructions on a schedule of it.
     not_run: why its numbers are not compared on the CPU; empty when they are.
     no_tvm_trace: what is said when a trace of TVM cannot hold it; empty when it can.
+    no_tvm_file: what is said when TVM's JSON files do not bring it back; empty when they do.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Case:
     apply: Apply
     not_run: str = ""
     no_tvm_trace: str = ""
+    no_tvm_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

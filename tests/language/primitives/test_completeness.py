@@ -8,7 +8,6 @@ import pytest
 import tvm.s_tir
 
 from schedlang.instructions.instruction import KINDS, InstructionKind
-from schedlang.instructions.kinds import Primitive
 from tests.language.primitives.case import scheduled
 from tests.language.primitives.groups import CASES, MISUSES
 
@@ -49,6 +48,6 @@ def test_each_primitive_of_tvm_has_its_instruction() -> None:
     theirs = {name for name in vars(tvm.s_tir.Schedule) if not name.startswith("_")}
     theirs -= {name for name in theirs if inspect.isclass(vars(tvm.s_tir.Schedule)[name])}
     theirs -= {"PrimAnnotationValueT", "AnnotationValueT"}  # types of arguments
-    ours = {kind.tvm_name if isinstance(kind, Primitive) else kind.name for kind in method_kinds()}
+    ours = {getattr(kind, "tvm_method", kind.name) for kind in method_kinds()}
     assert theirs - ours == set(_NOT_INSTRUCTIONS)
     assert not set(_NOT_INSTRUCTIONS) & ours

@@ -11,7 +11,7 @@ import pytest
 import tvm.s_tir
 
 from schedlang.errors import SpaceError
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.tvm.program import structurally_equal, to_json
 from tests.language.primitives.case import Case, scheduled
 from tests.language.primitives.groups import CASES, each_case

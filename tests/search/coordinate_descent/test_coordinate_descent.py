@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Proposal
 from schedlang.search.coordinate_descent import CoordinateDescent

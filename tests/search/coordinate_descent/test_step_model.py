@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.coordinate_descent.neighbourhood import Step, steps_from

@@ -8,8 +8,7 @@ import pytest
 from tvm import te
 
 from schedlang.instructions.handles import BlockRV
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.evolutionary.crossover import cross, draws_by_block, sketch_key
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space

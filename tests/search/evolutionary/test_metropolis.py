@@ -15,8 +15,7 @@ import pytest
 from scipy.stats import chisquare
 
 from schedlang.instructions.handles import BlockRV
-from schedlang.language.schedule import Schedule
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.evolutionary.metropolis import Chains, Transition
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.proposal_kernel import Mutation, ProposalKernel

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from schedlang.distributions.base import Decision
-from schedlang.interpreters.replay import replay
+from schedlang.language.replay import replay
 from schedlang.search.evolutionary.ranking import pairwise_accuracy
 from schedlang.search.models.decision_model import DecisionModel, site_values
 from schedlang.testing.spaces import ORDINARY, small_workload

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from schedlang.database import MemoryDatabase, Record
-from schedlang.language.trace import Trace
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.search.models.cost_model import Example, RandomModel
 from schedlang.search.models.gradient_boosting import GradientBoosting

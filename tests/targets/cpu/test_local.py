@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from tvm.ir import IRModule
 
+from schedlang import workloads
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import LocalCPU, Target
 from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.testing.measurers import MeasurerContract
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload
 from tests.targets import programs
@@ -52,6 +54,18 @@ def strict(workload: Workload) -> Iterator[LocalCPU]:
         timing=QUICK,
     ) as measurer:
         yield measurer
+
+
+@pytest.fixture(scope="module")
+def for_contract(workload: Workload) -> Iterator[LocalCPU]:
+    with LocalCPU(workload, workers=2, timing=QUICK) as measurer:
+        yield measurer
+
+
+class TestContract(MeasurerContract):
+    @pytest.fixture
+    def measurer(self, for_contract: LocalCPU) -> LocalCPU:
+        return for_contract
 
 
 def measured(measurer: LocalCPU, *modules: IRModule) -> dict[int, Measurement]:
@@ -135,6 +149,42 @@ def test_a_worker_is_replaced_after_its_share(workload: Workload, good: IRModule
 
 def test_the_unscheduled_program_can_be_timed(pair: LocalCPU) -> None:
     assert pair.reference_latency == pair.reference_latency > 0
+
+
+def test_running_workers_go_over_to_another_workload(workload: Workload, good: IRModule) -> None:
+    other = workloads.matmul(16, 24, 8)
+    with LocalCPU(workload, workers=2, verify="all", timing=QUICK) as measurer:
+        assert all(m.verified for m in measured(measurer, good, good).values())
+        before = pids(measurer)
+        assert len(before) == 2
+        measurer.bind(other)
+        assert measurer.workload is other and measurer.best_so_far is None
+        found = measured(measurer, other.mod, other.mod)
+        assert all(m.verified for m in found.values()), found
+        assert measurer.reference_latency > 0
+        # Several at once: the workers are not lost while they are on their way.
+        for there in (workload, other, workload):
+            measurer.bind(there)
+        found = measured(measurer, good, matmul_variant(WRONG), good)
+        assert found[0].verified and found[2].verified
+        assert found[1].status is Status.WRONG_RESULT
+        assert pids(measurer) == before
+
+
+def test_a_workload_that_cannot_be_the_reference_leaves_the_measurer_usable(
+    workload: Workload, good: IRModule
+) -> None:
+    with LocalCPU(workload, workers=1, timing=QUICK) as measurer:
+        assert measured(measurer, good)[0].ok
+        measurer.bind(never_a_number())
+        with pytest.raises(WorkloadError, match="gives NaN on random inputs"):
+            measured(measurer, measurer.workload.mod)
+        measurer.bind(workload)
+        assert measured(measurer, good)[0].verified
+
+
+def pids(measurer: LocalCPU) -> set[int]:
+    return {slot.process.pid for slot in measurer._pool.slots if slot.process is not None}
 
 
 def test_a_wrong_winner_is_refused(strict: LocalCPU, good: IRModule) -> None:
@@ -255,7 +305,7 @@ def test_no_process_is_left_after_close(
         measured(measurer, good)
 
 
-def test_a_program_that_cannot_be_the_reference_ends_it() -> None:
+def never_a_number() -> Workload:
     signature = 'A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")'
     body = """
 for i in T.serial(8):
@@ -263,7 +313,11 @@ for i in T.serial(8):
         vi = T.axis.spatial(8, i)
         B[vi] = T.log(T.float32(-1) - A[vi] * A[vi])
 """
-    workload = from_prim_func(from_body(body, signature)["main"])
+    return from_prim_func(from_body(body, signature)["main"])
+
+
+def test_a_program_that_cannot_be_the_reference_ends_it() -> None:
+    workload = never_a_number()
     with LocalCPU(workload, workers=1) as measurer:
         with pytest.raises(WorkloadError, match="gives NaN on random inputs"):
             measured(measurer, workload.mod)

@@ -1,4 +1,4 @@
-"""Timing in turns: with workers that a test plays, and with real ones."""
+"""Interleaved timing: with workers that a test plays, and with real ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from tvm.ir import IRModule
 
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import LocalCPU, TimingPolicy
-from schedlang.targets.measure.interleaved import Turns
+from schedlang.targets.measure.interleaved import InterleavedTiming
 from schedlang.targets.measure.work import Requests, Work
-from schedlang.targets.worker.pool import Reply, Request, Slot
+from schedlang.targets.worker.pool import Slot
+from schedlang.targets.worker.request import Reply, Request
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import ABORT, from_body, matmul, matmul_variant, scheduled_matmul
 
@@ -60,17 +61,17 @@ def workload() -> Workload:
     return matmul()
 
 
-def take_turns(
+def time_interleaved(
     pool: Pool, workload: Workload, count: int = 3, rounds: int = 4, budget: float = 1e9
 ) -> list[Measurement]:
     works = [Work(Candidate(100 + n, workload.mod), n) for n in range(count)]
-    turns = Turns(pool, Requests(POLICY, 1.0, 1.0), verify=True)  # type: ignore[arg-type]
-    return turns.measure(works, rounds, budget)
+    timing = InterleavedTiming(pool, Requests(POLICY, 1.0, 1.0), verify=True)  # type: ignore[arg-type]
+    return timing.measure(works, rounds, budget)
 
 
 def test_each_has_one_sample_a_round_there_and_back(workload: Workload) -> None:
     pool = Pool(lambda identity, done: 1e-4 * (1 + identity) + 1e-9 * done)
-    found = take_turns(pool, workload)
+    found = time_interleaved(pool, workload)
     order = [identity for kind, identity in pool.asked if kind == "sample"]
     assert order == [0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0]
     assert [m.id for m in found] == [100, 101, 102]
@@ -85,18 +86,20 @@ def test_each_has_one_sample_a_round_there_and_back(workload: Workload) -> None:
 
 
 def test_a_noisy_machine_gets_more_rounds_and_not_endlessly(workload: Workload) -> None:
-    found = take_turns(Pool(lambda _, done: 1e-3 * (1 + 0.5 * (done % 3))), workload, rounds=5)
+    found = time_interleaved(
+        Pool(lambda _, done: 1e-3 * (1 + 0.5 * (done % 3))), workload, rounds=5
+    )
     assert [len(m.samples) for m in found] == [20, 20, 20]
 
 
 def test_the_budget_ends_it_after_two_rounds(workload: Workload) -> None:
-    found = take_turns(Pool(lambda _, __: 1e-3), workload, rounds=30, budget=0.0)
+    found = time_interleaved(Pool(lambda _, __: 1e-3), workload, rounds=30, budget=0.0)
     assert [len(m.samples) for m in found] == [2, 2, 2]
 
 
 def test_who_fails_is_left_out(workload: Workload) -> None:
     pool = Pool(lambda i, done: failure(lost=False) if (i, done) == (1, 2) else 1e-3)
-    found = take_turns(pool, workload)
+    found = time_interleaved(pool, workload)
     assert [m.status for m in found] == [Status.OK, Status.CRASHED, Status.OK]
     assert found[1].samples == () and found[1].message == "it ended"
     assert [len(m.samples) for m in found] == [4, 0, 4]
@@ -105,7 +108,7 @@ def test_who_fails_is_left_out(workload: Workload) -> None:
 
 def test_a_lost_worker_is_replaced_and_the_others_start_again(workload: Workload) -> None:
     pool = Pool(lambda i, done: failure(lost=True) if (i, done) == (1, 2) else 1e-3 + 1e-6 * done)
-    found = take_turns(pool, workload)
+    found = time_interleaved(pool, workload)
     assert [m.status for m in found] == [Status.OK, Status.CRASHED, Status.OK]
     assert [len(m.samples) for m in found] == [4, 0, 4]
     assert pool.workers == 2
@@ -114,7 +117,7 @@ def test_a_lost_worker_is_replaced_and_the_others_start_again(workload: Workload
 
 
 def test_if_all_fail_it_ends(workload: Workload) -> None:
-    found = take_turns(Pool(lambda *_: failure(lost=True)), workload)
+    found = time_interleaved(Pool(lambda *_: failure(lost=True)), workload)
     assert [m.status for m in found] == [Status.CRASHED] * 3
 
 

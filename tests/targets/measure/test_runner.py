@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
+from dataclasses import asdict
+from typing import Any
 
 import pytest
 from tvm import te, tirx
@@ -10,10 +13,15 @@ from tvm.s_tir import Schedule
 
 from schedlang.measurement import Status
 from schedlang.targets import Target
+from schedlang.targets.cpu.backend import CPUBackend, CPUProgram
 from schedlang.targets.cpu.cache import CacheFlusher
+from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import Fault
-from schedlang.targets.measure.runner import Outcome, Workbench
-from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.measure.timing import Timing, TimingPolicy
+from schedlang.targets.measure.work import run_header
+from schedlang.targets.worker.in_process import InProcessWorker
+from schedlang.targets.worker.protocol import Message
+from schedlang.tvm.codegen import CodeGenerator
 from schedlang.tvm.program import to_json
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload
@@ -29,18 +37,53 @@ TARGET = Target("cpu")
 QUICK = TimingPolicy(min_sample_seconds=1e-5, min_repeats=1, max_repeats=2)
 
 
-def bench_of(workload: Workload) -> Workbench:
-    return Workbench(
-        to_json(workload.mod), workload.args, TARGET.tvm_target(), TARGET.cpus, 0, reference=True
-    )
+class Bench(InProcessWorker):
+    """The worker of ``LocalCPU`` in this process; its requests are methods that raise ``Fault``."""
+
+    def __init__(self, workload: Workload) -> None:
+        super().__init__()
+        self.set_up({})
+        self.bind(Binding(workload.mod, workload.args, seed=0, verifies=True))
+
+    def set_up(self, header: dict[str, Any]) -> None:
+        self._backend = CPUBackend(CodeGenerator(TARGET.tvm_target()), TARGET.cpus)
+
+    def build(self, identity: int, program: str) -> None:
+        self.on_build(Message({"id": identity, "discard": False}, (program.encode(),)))
+
+    def run(
+        self,
+        identity: int,
+        policy: TimingPolicy,
+        best: float | None,
+        verify_factor: float | None,
+        *,
+        keep: bool = False,
+    ) -> Timing:
+        how = run_header(policy, best, verify_factor)
+        reply = self.on_run(Message({"id": identity, "keep": keep, **how}))
+        return Timing(tuple(reply["samples"]), verified=reply["verified"])
+
+    def sample(self, identity: int, calls: int, policy: TimingPolicy) -> float:
+        header = {"id": identity, "calls": calls, "policy": asdict(policy)}
+        return float(self.on_sample(Message(header))["seconds_per_call"])
 
 
-def outcome(bench: Workbench, mod: IRModule) -> Outcome:
+def bench_of(workload: Workload) -> Bench:
+    return Bench(workload)
+
+
+def set_reference_seconds(bench: Bench, seconds: float) -> None:
+    assert bench._runner.reference is not None
+    bench._runner.reference = dataclasses.replace(bench._runner.reference, seconds=seconds)
+
+
+def outcome(bench: Bench, mod: IRModule) -> Timing:
     bench.build(1, to_json(mod))
     return bench.run(1, QUICK, None, 1.2)
 
 
-def reason(bench: Workbench, mod: IRModule) -> str:
+def reason(bench: Bench, mod: IRModule) -> str:
     with pytest.raises(Fault) as caught:
         outcome(bench, mod)
     assert caught.value.status is Status.WRONG_RESULT
@@ -54,23 +97,23 @@ def workload() -> Workload:
 
 
 @pytest.fixture(scope="module")
-def bench(workload: Workload) -> Workbench:
+def bench(workload: Workload) -> Bench:
     return bench_of(workload)
 
 
-def test_a_right_schedule_is_timed_and_verified(workload: Workload, bench: Workbench) -> None:
+def test_a_right_schedule_is_timed_and_verified(workload: Workload, bench: Bench) -> None:
     mask = os.sched_getaffinity(0)
     found = outcome(bench, scheduled_matmul(workload))
     assert found.verified and min(found.samples) > 0
     assert os.sched_getaffinity(0) == mask
 
 
-def test_a_wrong_product_is_found(bench: Workbench) -> None:
+def test_a_wrong_product_is_found(bench: Bench) -> None:
     text = reason(bench, matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"))
     assert text.startswith("output 0 (float32)")
 
 
-def test_results_that_change_from_call_to_call_are_told_from_wrong_ones(bench: Workbench) -> None:
+def test_results_that_change_from_call_to_call_are_told_from_wrong_ones(bench: Bench) -> None:
     assert "run again it gives other results" in reason(bench, from_body(RANDOM))
     steady = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]")
     assert "run again" not in reason(bench, steady)
@@ -89,22 +132,21 @@ def test_the_unscheduled_program_is_asked_again_until_it_repeats_itself_once(
 ) -> None:
     bench = bench_of(workload)
     calls = []
-    run = bench._run_reference
-    monkeypatch.setattr(
-        bench._reference, "_call", lambda: calls.append(run(bench._unscheduled_program()))
-    )
+    unscheduled = bench._unscheduled_program()
+    run = unscheduled.entry
+    monkeypatch.setattr(unscheduled, "entry", lambda *tensors: calls.append(run(*tensors)))
     nothing = from_body("T.evaluate(0)")
-    bench.reference_seconds = 1.5
+    set_reference_seconds(bench, 1.5)
     reason(bench, nothing)
     assert not calls  # too long for a second time
-    bench.reference_seconds = 0.5
+    set_reference_seconds(bench, 0.5)
     reason(bench, nothing)
     reason(bench, nothing)
     assert len(calls) == 1
     assert outcome(bench, scheduled_matmul(workload)).verified
 
 
-def test_a_row_that_is_not_written_is_found(workload: Workload, bench: Workbench) -> None:
+def test_a_row_that_is_not_written_is_found(workload: Workload, bench: Bench) -> None:
     outcome(bench, workload.mod)  # leaves the right numbers behind
     short = from_body(
         """
@@ -120,19 +162,19 @@ for i, j, k in T.grid(63, 64, 64):
 
 
 def test_a_changed_input_is_found_and_harms_no_later_program(
-    workload: Workload, bench: Workbench
+    workload: Workload, bench: Bench
 ) -> None:
     spoiler = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]\n        A[0, 0] = 7.0")
     assert "argument 0 is an input" in reason(bench, spoiler)
     assert outcome(bench, workload.mod).verified
 
 
-def test_nan_never_passes(bench: Workbench) -> None:
+def test_nan_never_passes(bench: Bench) -> None:
     text = reason(bench, matmul_variant("C[vi, vj] = T.log(T.float32(-1) - B[vk, vj] * B[vk, vj])"))
     assert "nan" in text
 
 
-def test_what_is_slower_than_the_best_is_not_verified(bench: Workbench) -> None:
+def test_what_is_slower_than_the_best_is_not_verified(bench: Bench) -> None:
     wrong = to_json(matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk]"))
     bench.build(1, wrong)
     assert not bench.run(1, QUICK, 1e-9, 1.2).verified
@@ -228,7 +270,7 @@ def test_a_program_that_wants_positive_numbers_gets_them() -> None:
         bench_of(from_prim_func(never))
 
 
-def test_a_program_that_does_not_build_says_why(bench: Workbench) -> None:
+def test_a_program_that_does_not_build_says_why(bench: Bench) -> None:
     with pytest.raises(Fault) as caught:
         bench.build(1, "{not json")
     assert caught.value.status is Status.BUILD_ERROR
@@ -237,8 +279,8 @@ def test_a_program_that_does_not_build_says_why(bench: Workbench) -> None:
 
 def test_damage_to_the_reference_itself_is_noticed(workload: Workload) -> None:
     bench = bench_of(workload)
-    assert bench._reference is not None
-    bench._reference._expected[0][0, 0] += 1
+    assert bench._runner.reference is not None
+    bench._runner.reference.expected[0][0, 0] += 1
     bench.build(1, to_json(workload.mod))
     with pytest.raises(Fault) as caught:
         bench.run(1, QUICK, None, 1.2)
@@ -267,7 +309,7 @@ for i in T.serial(1):
     ("place", "row", "column"), [("after", 64, 0), ("after", 64, 63), ("before", -1, 63)]
 )
 def test_one_element_outside_is_found_even_without_verifying(
-    bench: Workbench, place: str, row: int, column: int
+    bench: Bench, place: str, row: int, column: int
 ) -> None:
     bench.build(1, to_json(row_after(column, row)))
     with pytest.raises(Fault, match=f"right {place} the memory of argument 2") as caught:
@@ -276,19 +318,19 @@ def test_one_element_outside_is_found_even_without_verifying(
 
 
 def test_an_input_changed_without_verifying_harms_no_later_program(
-    workload: Workload, bench: Workbench
+    workload: Workload, bench: Bench
 ) -> None:
-    before = bench._data.tensors[0].numpy()
+    before = bench._runner._data.tensors[0].numpy()
     spoiler = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]\n        A[0, 0] = 7.0")
     bench.build(1, to_json(spoiler))
     assert not bench.run(1, QUICK, None, None).verified
-    assert bench._data.tensors[0].numpy()[0, 0] == 7
+    assert bench._runner._data.tensors[0].numpy()[0, 0] == 7
     bench.build(2, to_json(workload.mod))
     bench.run(2, QUICK, None, None)
-    assert (bench._data.tensors[0].numpy() == before).all()
+    assert (bench._runner._data.tensors[0].numpy() == before).all()
 
 
-def suspicion(bench: Workbench, mod: IRModule, policy: TimingPolicy = QUICK) -> Fault:
+def suspicion(bench: Bench, mod: IRModule, policy: TimingPolicy = QUICK) -> Fault:
     bench.build(1, to_json(mod))
     with pytest.raises(Fault) as caught:
         bench.run(1, policy, None, math.inf)
@@ -300,19 +342,17 @@ def test_an_impossible_time_is_no_result(
 ) -> None:
     bench = bench_of(workload)
     for seconds in (0.0, -1e-6, math.nan, math.inf):
-        monkeypatch.setattr(Workbench, "_time_one", lambda self, program, seconds=seconds: seconds)
-        monkeypatch.setattr(
-            Workbench, "_time_batch", lambda self, program, timer, calls, s=seconds: s
-        )
+        monkeypatch.setattr(CPUProgram, "seconds_per_call", lambda *_, s=seconds, **__: s)
         fault = suspicion(bench, workload.mod)
         assert fault.status is Status.SUSPICIOUS_TIME and not fault.corrupt
         assert "by the clock" in str(fault) and fault.samples
 
 
 def test_a_time_above_the_roofline_is_no_result_but_wrong_numbers_are_worse(
-    workload: Workload, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    workload: Workload, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "_shortest_time", 1.0)
+    slow = dataclasses.replace(bench._binding, shortest_time=1.0)
+    monkeypatch.setattr(bench._runner, "_binding", slow)
     fault = suspicion(bench, workload.mod)
     assert fault.status is Status.SUSPICIOUS_TIME and max(fault.samples) < 1.0
     assert "its arithmetic takes this machine more than 1 s" in str(fault)
@@ -320,7 +360,7 @@ def test_a_time_above_the_roofline_is_no_result_but_wrong_numbers_are_worse(
 
 
 def test_with_cold_caches_a_program_must_last(
-    workload: Workload, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    workload: Workload, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushes = []
     monkeypatch.setattr(CacheFlusher, "flush", lambda self: flushes.append(1))
@@ -336,11 +376,11 @@ def test_with_cold_caches_a_program_must_last(
     assert caught.value.status is Status.SUSPICIOUS_TIME
 
 
-def test_a_kept_program_gives_more_samples(workload: Workload, bench: Workbench) -> None:
+def test_a_kept_program_gives_more_samples(workload: Workload, bench: Bench) -> None:
     bench.build(1, to_json(workload.mod))
     bench.run(1, QUICK, None, None, keep=True)
     assert bench.sample(1, 3, QUICK) > 0 and bench.sample(1, 1, QUICK) > 0
-    bench.discard()
+    bench.on_build(Message({"id": 2, "discard": True}, (to_json(workload.mod).encode(),)))
     with pytest.raises(KeyError):
         bench.sample(1, 1, QUICK)
 

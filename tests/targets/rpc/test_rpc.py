@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import signal
 import subprocess
@@ -16,14 +17,16 @@ from pathlib import Path
 import pytest
 from tvm.ir import IRModule
 
+from schedlang import workloads
 from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import Target
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.rpc import launch as rpc_fleet
-from schedlang.targets.rpc import scheduler as rpc_crew
+from schedlang.targets.rpc import launch as rpc_launch
+from schedlang.targets.rpc import scheduler as rpc_scheduler
 from schedlang.targets.rpc.launch import Service, start_server, start_tracker
 from schedlang.targets.rpc.measurer import RPC
+from schedlang.testing.measurers import MeasurerContract
 from schedlang.tuning import tune
 from schedlang.tvm import rpc as tvm_rpc
 from schedlang.workloads import from_prim_func
@@ -90,6 +93,18 @@ def strict(workload: Workload, tracker: Service, servers: list[Service]) -> Iter
         yield measurer
 
 
+@pytest.fixture(scope="module")
+def for_contract(workload: Workload, tracker: Service, servers: list[Service]) -> Iterator[RPC]:
+    with RPC(workload, ONE_CORE, tracker=tracker.address, key=KEY, timing=QUICK) as measurer:
+        yield measurer
+
+
+class TestContract(MeasurerContract):
+    @pytest.fixture
+    def measurer(self, for_contract: RPC) -> RPC:
+        return for_contract
+
+
 def measured(measurer: RPC, *modules: IRModule) -> dict[int, Measurement]:
     candidates = [Candidate(number, module) for number, module in enumerate(modules)]
     found = list(measurer.measure(candidates))
@@ -116,7 +131,7 @@ def group(leader: int) -> set[int]:
 
 
 def workers(measurer: RPC) -> set[int]:
-    return {slot.process.pid for slot in measurer._crew.pool.slots if slot.process is not None}
+    return {slot.process.pid for slot in measurer._scheduler.pool.slots if slot.process is not None}
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
@@ -207,7 +222,7 @@ def test_a_candidate_that_hangs(strict: RPC, good: IRModule) -> None:
 def test_a_server_that_hangs(
     strict: RPC, servers: list[Service], good: IRModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpc_crew, "_CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(rpc_scheduler, "_CONNECT_SECONDS", 1.0)
     assert all(m.ok for m in measured(strict, good, good).values())
     before = strict.runs.copy()
     os.killpg(servers[0].pid, signal.SIGSTOP)
@@ -225,7 +240,7 @@ def registered(measurer: RPC) -> list[tuple[str, int]]:
 
 def test_a_killed_worker_here_is_a_status_and_replaced(strict: RPC, good: IRModule) -> None:
     assert all(m.ok for m in measured(strict, good).values())
-    for slot in strict._crew.pool.slots:
+    for slot in strict._scheduler.pool.slots:
         if slot.process is not None:
             os.kill(slot.process.pid, signal.SIGKILL)
     lost = measured(strict, good, good)
@@ -275,13 +290,15 @@ def test_a_server_that_is_killed_costs_no_candidate(workload: Workload, tracker:
 
 
 def running(measurer: RPC) -> set[str]:
-    return {work.server for work, stage in list(measurer._crew.jobs.values()) if stage == "run"}
+    return {
+        work.server for work, stage in list(measurer._scheduler.jobs.values()) if stage == "run"
+    }
 
 
 def test_the_unscheduled_program_can_be_timed(strict: RPC) -> None:
-    best, runs = strict.best_so_far, strict._measured
+    best, runs = strict.best_so_far, strict._verify.measured
     assert strict.reference_latency == strict.reference_latency > 0
-    assert (strict.best_so_far, strict._measured) == (best, runs)
+    assert (strict.best_so_far, strict._verify.measured) == (best, runs)
 
 
 def test_finals_have_equally_many_samples(strict: RPC, workload: Workload, good: IRModule) -> None:
@@ -338,8 +355,37 @@ def test_an_abandoned_iteration_leaves_nothing_behind(strict: RPC, good: IRModul
     iteration = strict.measure([Candidate(number, good) for number in range(4)])
     assert next(iteration).ok
     iteration.close()  # type: ignore[attr-defined]
-    assert not strict._crew.jobs and all(slot.request is None for slot in strict._crew.pool.slots)
+    assert not strict._scheduler.jobs and all(
+        slot.request is None for slot in strict._scheduler.pool.slots
+    )
     assert all(m.ok for m in measured(strict, good, good).values())
+
+
+def test_running_workers_go_over_to_another_workload(strict: RPC, good: IRModule) -> None:
+    workload, other = strict.workload, workloads.matmul(16, 24, 8)
+    assert all(m.verified for m in measured(strict, good, good).values())
+    before = workers(strict)
+    strict.bind(other)
+    assert strict.best_so_far is None
+    found = measured(strict, other.mod, other.mod)
+    assert all(m.verified for m in found.values()), found
+    strict.bind(workload)
+    found = measured(strict, good, matmul_variant(WRONG))
+    assert found[0].verified and found[1].status is Status.WRONG_RESULT
+    assert before and workers(strict) == before
+
+
+def test_at_the_deadline_what_runs_is_dropped(strict: RPC, good: IRModule) -> None:
+    strict.deadline = time.monotonic() + 0.5
+    try:
+        found = list(strict.measure([Candidate(number, good) for number in range(200)]))
+        assert len(found) < 200
+        assert not strict._scheduler.jobs
+        assert list(strict.measure([Candidate(0, good)])) == []
+    finally:
+        strict.deadline = math.inf
+    assert not list(Path(strict._folder.name).glob("candidate*"))
+    assert measured(strict, good)[0].ok
 
 
 def test_building_while_candidates_run(
@@ -416,7 +462,7 @@ def test_a_killed_parent_leaves_no_service(tmp_path: Path, environment: dict[str
 def test_a_server_that_was_started_with_tvm(
     workload: Workload, good: IRModule, tracker: Service, environment: dict[str, str]
 ) -> None:
-    port = rpc_fleet._free_port()
+    port = rpc_launch._free_port()
     command = [sys.executable, "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1", "--silent"]
     command += ["--port", str(port), "--port-end", str(port + 1), "--key", "plain"]
     server = subprocess.Popen(
@@ -439,14 +485,14 @@ def test_who_is_not_there(workload: Workload, tracker: Service, servers: list[Se
     with pytest.raises(TargetError, match="no server with the key 'gpu'; keys with .*'cpu'"):
         RPC(workload, tracker=tracker.address, key="gpu")
     with pytest.raises(TargetError, match="does not answer"):
-        RPC(workload, tracker=("127.0.0.1", rpc_fleet._free_port()), key=KEY)
+        RPC(workload, tracker=("127.0.0.1", rpc_launch._free_port()), key=KEY)
     with pytest.raises(TargetError, match="is not a TVM RPC tracker|no answer|does not answer"):
         RPC(workload, tracker=servers[0].address, key=KEY)
 
 
 def test_a_slow_build_is_checked_before_a_tracker_is_asked(workload: Workload) -> None:
     with pytest.raises(TargetError, match=r"slow_build=1; give more than 1, or math.inf"):
-        RPC(workload, tracker=("127.0.0.1", rpc_fleet._free_port()), key=KEY, slow_build=1)
+        RPC(workload, tracker=("127.0.0.1", rpc_launch._free_port()), key=KEY, slow_build=1)
 
 
 @pytest.mark.parametrize("wrong", ["localhost", "localhost:", ":9190", ("a", "b"), 9190])

@@ -9,7 +9,7 @@ import pytest
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU
-from schedlang.targets.worker.build_timeout import Patience
+from schedlang.targets.worker.build_timeout import BuildTimeout
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import ENDLESS_UNROLL, from_body, matmul, scheduled_matmul
 
@@ -20,32 +20,32 @@ def workload() -> Workload:
 
 
 def test_it_waits_long_until_some_builds_are_known() -> None:
-    patience = Patience(30.0, 20.0)
+    timeout = BuildTimeout(30.0, 20.0)
     for number in range(7):
-        patience.note(0.1)
-        assert patience.limit == 30.0 and patience.median is None, number
-    assert patience.describe() == "not done within 30 s"
-    patience.note(0.3)
-    assert (patience.median, patience.limit) == (0.1, 5.0)
-    assert patience.describe() == "not done within 5 s, where half of them take 0.1 s"
+        timeout.note(0.1)
+        assert timeout.limit == 30.0 and timeout.median is None, number
+    assert timeout.describe() == "not done within 30 s"
+    timeout.note(0.3)
+    assert (timeout.median, timeout.limit) == (0.1, 5.0)
+    assert timeout.describe() == "not done within 5 s, where half of them take 0.1 s"
 
 
 def test_the_limit_follows_the_median() -> None:
-    patience = Patience(30.0, 20.0)
+    timeout = BuildTimeout(30.0, 20.0)
     for seconds in (0.4, 9.0, 0.4, 0.5, 0.4, 0.6, 0.5, 9.0):
-        patience.note(seconds)
-    assert patience.limit == pytest.approx(20 * 0.5)
+        timeout.note(seconds)
+    assert timeout.limit == pytest.approx(20 * 0.5)
     for _ in range(20):
-        patience.note(2.0)
-    assert patience.limit == 30.0
-    assert patience.describe() == "not done within 30 s"
+        timeout.note(2.0)
+    assert timeout.limit == 30.0
+    assert timeout.describe() == "not done within 30 s"
 
 
 def test_it_may_be_endless() -> None:
-    patience = Patience(30.0, math.inf)
+    timeout = BuildTimeout(30.0, math.inf)
     for _ in range(20):
-        patience.note(0.1)
-    assert patience.limit == 30.0
+        timeout.note(0.1)
+    assert timeout.limit == 30.0
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.0, -1.0, math.nan])

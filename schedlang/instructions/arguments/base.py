@@ -1,0 +1,89 @@
+"""``Argument``: how an instruction reads, checks, prints and stores one of its arguments."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+from schedlang.errors import TraceFormatError
+from schedlang.instructions.arguments.source import literal, tvm_expression
+from schedlang.instructions.arguments.tvm_reader import TVMReader
+from schedlang.instructions.state import ProgramState
+
+Earlier = dict[str, Any]
+"""Content of the arguments before this one, by parameter name."""
+
+TVMPart = Literal["inputs", "attributes"]
+
+_SHOWN = 60
+
+
+class Argument(ABC):
+    """A type of argument. A parameter's annotation chooses it (``argument_of``).
+
+    The content of an argument is what a trace stores: handles, plain Python values, expressions,
+    index maps, distributions, and tuples and dicts of them.
+
+    Attributes
+    ----------
+    name: of the type, in messages.
+    takes: what a user may pass, for the reference.
+    stored: types that the content may have; empty for any.
+    takes_drawn: TVM's primitives take a drawn value here; elsewhere they take its number.
+    tvm_part: where TVM's traces store it by default; ``None`` where TVM has no such argument.
+    tvm_width: number of inputs or attributes that it occupies there.
+    tvm_spread: a list that occupies all inputs that are left.
+    """
+
+    name: str
+    takes: str
+    stored: tuple[type, ...] = ()
+    takes_drawn: bool = False
+    tvm_part: TVMPart | None = None
+    tvm_width: int = 1
+    tvm_spread: bool = False
+
+    @abstractmethod
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
+        """Return the content of a value that a user gave.
+
+        Raises ``BadArgument`` for a value that this type does not take.
+        """
+
+    def check_stored(self, content: Any, where: str) -> None:
+        """Raise ``TraceFormatError`` for content, read from a file, of the wrong type.
+
+        What the content means is checked when the instruction is applied.
+        """
+        if not self.stored:
+            return
+        is_wrong_bool = isinstance(content, bool) and bool not in self.stored
+        if is_wrong_bool or not isinstance(content, self.stored):
+            raise TraceFormatError(where, f"must be of kind {self.name}, not {shown(content)}")
+
+    def as_python(self, content: Any) -> str:
+        """Write the content as schedlang's Python."""
+        return literal(content)
+
+    def as_tvm_python(self, content: Any) -> str:
+        """Write the content as Python that needs TVM alone."""
+        return literal(content, tvm_expression)
+
+    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> Any:
+        """Return the value that a trace of TVM's JSON databases stores.
+
+        Raises ``TraceFormatError`` for what is not of this type. Only for types with a
+        ``tvm_part``.
+        """
+        raise TypeError(f"TVM's traces store no argument of kind {self.name}")
+
+
+def shown(value: Any) -> str:
+    """Show a value in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def described(value: Any) -> str:
+    """Show a value with its type in a message, cut where it is long."""
+    return f"{type(value).__name__} {shown(value)}"

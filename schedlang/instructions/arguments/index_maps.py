@@ -1,0 +1,147 @@
+"""Arguments that are functions of indices."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from schedlang.expressions import IndexMap
+from schedlang.instructions.arguments.base import Argument, Earlier, described
+from schedlang.instructions.arguments.literals import own_map
+from schedlang.instructions.arguments.source import Render, expression, tvm_expression
+from schedlang.instructions.arguments.tvm_reader import TVMReader
+from schedlang.instructions.state import BadArgument, ProgramState
+from schedlang.tvm import analysis
+from schedlang.tvm.expressions import index_map_from_tvm
+
+
+class MapArgument(Argument):
+    """A map from indices, of the buffer or the block in the arguments before, to others."""
+
+    name = "index map"
+    takes = "a function of indices that returns a tuple of indices, or an `IndexMap`"
+    stored = (IndexMap,)
+    tvm_part = "inputs"
+
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> IndexMap:
+        if hasattr(value, "final_indices"):
+            try:
+                value = index_map_from_tvm(value)
+            except TypeError as error:
+                raise BadArgument(str(error)) from None
+        elif not isinstance(value, IndexMap):
+            if not callable(value):
+                raise BadArgument(
+                    f"takes a function of indices or an IndexMap, not {described(value)}"
+                )
+            value = _traced(value, _dimensions(state, earlier))
+        return own_map(state, value)
+
+    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> IndexMap:
+        return reader.index_map(stored, where)
+
+
+class RangesArgument(Argument):
+    """A function of the block's variables that gives an index or a range in each dimension.
+
+    It is stored as an index map with two outputs, begin and end, for each dimension.
+    """
+
+    name = "ranges"
+    takes = "a function of the block's variables; an index or a `(begin, end)` a dimension"
+    stored = (IndexMap,)
+
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> IndexMap:
+        if not isinstance(value, IndexMap):
+            if not callable(value):
+                raise BadArgument(
+                    f"takes a function of the block's variables, not {described(value)}"
+                )
+            value = _traced(_begins_and_ends(value), _dimensions(state, earlier))
+        elif len(value.outputs) % 2:
+            raise BadArgument(f"takes a begin and an end for each dimension, not {value}")
+        return own_map(state, value)
+
+    def as_python(self, content: Any) -> str:
+        return _pairs(content, expression)
+
+    def as_tvm_python(self, content: Any) -> str:
+        return _pairs(content, tvm_expression)
+
+
+class PaddingArgument(Argument):
+    """What fills the elements that a new layout has and the old one has not."""
+
+    name = "padding"
+    takes = "a number, a function of the new indices, or `None`"
+    stored = (int, float, IndexMap, type(None))
+    tvm_part = "attributes"
+
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            role, index = earlier["buffer"]
+            block = state.raw_value(earlier["block"])
+            buffer = analysis.buffer_of(state.raw, block, role, index)
+            return float(value) if "float" in str(buffer.ty.dtype) else int(value)
+        if not isinstance(value, IndexMap):
+            if isinstance(value, str) or not callable(value):
+                raise BadArgument(
+                    f"takes a number or a function of indices, not {described(value)}"
+                )
+            value = _traced(value, len(earlier["index_map"].outputs))
+        return own_map(state, value)
+
+    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> Any:
+        return reader.padding(stored, where)
+
+
+def _traced(function: Callable[..., Any], dimensions: int | None) -> IndexMap:
+    try:
+        return IndexMap.from_function(function, dimensions)
+    except TypeError as error:
+        raise BadArgument(str(error)) from None
+
+
+def _dimensions(state: ProgramState, earlier: Earlier) -> int | None:
+    """Return the number of indices of the buffer, or of the block, in the arguments before."""
+    block = earlier.get("block")
+    if block is None:
+        return None
+    raw_block = state.raw_value(block)
+    if "buffer" in earlier:
+        role, position = earlier["buffer"]
+        return len(analysis.buffer_of(state.raw, raw_block, role, position).ty.shape)
+    facts = analysis.block_facts(state.raw, raw_block)
+    return len(facts.spatial_extents) + len(facts.reduction_extents)
+
+
+def _begins_and_ends(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    @functools.wraps(function)  # its variables keep their names
+    def flattened(*indices: Any) -> tuple[Any, ...]:
+        flat: list[Any] = []
+        given = function(*indices)
+        for item in given if isinstance(given, (tuple, list)) else (given,):
+            if isinstance(item, (tuple, list)):
+                if len(item) != 2:
+                    raise TypeError(f"a range is a (begin, end) pair, got {item!r}")
+                flat += item
+            else:
+                flat += [item, item + 1]
+        return tuple(flat)
+
+    return flattened
+
+
+def _pairs(index_map: IndexMap, render: Render) -> str:
+    """Write a function from a block's variables to one (begin, end) pair in each dimension."""
+    ends = iter(index_map.outputs)
+    pairs = [f"({render(begin)}, {render(end)})" for begin, end in zip(ends, ends, strict=True)]
+    return f"lambda {', '.join(index_map.inputs)}: ({', '.join(pairs)},)"
+
+
+Map = Annotated[IndexMap | Callable[..., Any], MapArgument()]
+Ranges = Annotated[IndexMap | Callable[..., Any], RangesArgument()]
+Padding = Annotated[int | float | IndexMap | Callable[..., Any] | None, PaddingArgument()]

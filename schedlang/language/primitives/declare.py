@@ -1,0 +1,152 @@
+"""Declaring the instructions that are methods of ``Schedule``.
+
+A declaration is a method without a body: its signature gives the arguments, their types and what
+is returned, its docstring shows the program before and after. The decorator registers the kind of
+instruction, and returns the method that passes its arguments on to the schedule.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from schedlang.distributions import Distribution
+from schedlang.expressions import IntRV
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.instructions.instruction import InstructionKind, Result, register
+from schedlang.instructions.kinds import Choice, Primitive, Sampling, integers
+from schedlang.instructions.tvm_counterparts import TVMDraw, TVMInstruction, TVMLines
+from schedlang.tvm.schedule import primitive as ffi
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Prefix of the handles, and whether it is one handle, by the annotation of what is returned.
+_RETURNED: dict[Any, tuple[str, bool]] = {
+    type(None): ("", False),
+    BlockRV: ("b", True),
+    LoopRV: ("l", True),
+    IntRV: ("v", True),
+    Any: ("v", True),
+    list[BlockRV]: ("b", False),
+    list[LoopRV]: ("l", False),
+    list[IntRV]: ("v", False),
+}
+
+
+def primitive(
+    tvm_name: str,
+    apply: Callable[..., Any] | None = None,
+    *,
+    method: str = "",
+    pure: bool = False,
+    inputs: tuple[str, ...] | None = None,
+    tvm_lines: TVMLines | None = None,
+) -> Callable[[F], F]:
+    """Declare a primitive of TVM.
+
+    Parameters
+    ----------
+    tvm_name: name of TVM's instruction, such as ``"Split"``.
+    apply: ``apply(tvm_schedule, *values)`` does it; by default TVM's ``Schedule<tvm_name>``.
+    method: the method of TVM's ``Schedule``; by default it has the name of ours.
+    pure: it only looks; when nothing uses its results, it can be left out.
+    inputs: the parameters that TVM's traces store among the inputs; by default those whose type
+        says so.
+    tvm_lines: writes it as Python that needs TVM alone, where that is not a call of ``method``.
+    """
+
+    def decorate(function: F) -> F:
+        prefix, single = _returned(function)
+        kind = Primitive(
+            function,
+            apply or ffi(f"Schedule{tvm_name}"),
+            prefix=prefix,
+            single=single,
+            pure=pure,
+            tvm=TVMInstruction(tvm_name, inputs),
+            tvm_method=method or function.__name__,
+            tvm_lines=tvm_lines,
+        )
+        register(kind)
+        result = "return " if prefix else ""
+        return _method(function, kind, f"{result}self.run(_kind, {_names(kind)})")
+
+    return decorate
+
+
+def sampling(
+    make: Callable[..., Distribution],
+    results: Callable[..., Result] = integers,
+    *,
+    tvm: TVMDraw | None = None,
+    tvm_lines: TVMLines | None = None,
+) -> Callable[[F], F]:
+    """Declare a draw.
+
+    The parameters ``name`` (the site's name) and ``decision`` are no arguments of the instruction.
+
+    Parameters
+    ----------
+    make: ``make(tvm_schedule, *values)`` is the distribution at this point of the program.
+    results: what a decision stands for; by default one integer, or a list of them.
+    tvm: TVM's own draw; ``None`` where it has none.
+    tvm_lines: writes it as Python that needs TVM alone, where neither TVM's draw nor the drawn
+        integers do.
+    """
+
+    def decorate(function: F) -> F:
+        prefix, _ = _returned(function)
+        kind = Sampling(function, make, results, prefix=prefix, tvm=tvm, tvm_lines=tvm_lines)
+        register(kind)
+        call = f"self.draw(_kind, [{_names(kind)}], name, decision)"
+        return _method(function, kind, f"return {call}")
+
+    return decorate
+
+
+def choice(function: F) -> F:
+    """Declare the method that records choices."""
+    kind = Choice(function)
+    register(kind)
+    call = f"self.fork(_kind, name, {_names(kind)}, decision)"
+    return _method(function, kind, f"return {call}")
+
+
+def _returned(function: Callable[..., Any]) -> tuple[str, bool]:
+    return _RETURNED[typing.get_type_hints(function)["return"]]
+
+
+def _names(kind: InstructionKind) -> str:
+    return ", ".join(parameter.name for parameter in kind.parameters)
+
+
+def _method(declared: F, kind: InstructionKind, body: str) -> F:
+    """Return a method with the signature of ``declared`` and another body.
+
+    It is compiled, as ``dataclasses`` compiles ``__init__``: Python itself then binds the
+    arguments, at its own speed and with its own errors.
+    """
+    code = declared.__code__
+    # Its line is that of the declaration, which is what a traceback shows.
+    lines = "\n" * (code.co_firstlineno - 1)
+    text = f"{lines}def {declared.__name__}{_bare_signature(declared)}: {body}"
+    namespace: dict[str, Any] = {"_kind": kind}
+    exec(compile(text, code.co_filename, "exec"), namespace)
+    method = namespace[declared.__name__]
+    method.__defaults__ = declared.__defaults__
+    method.__kwdefaults__ = declared.__kwdefaults__
+    return cast(F, functools.update_wrapper(method, declared))
+
+
+def _bare_signature(function: Callable[..., Any]) -> str:
+    """Return the signature without annotations and defaults."""
+    empty = inspect.Parameter.empty
+    signature = inspect.signature(function)
+    parameters = [
+        parameter.replace(annotation=empty, default=empty)
+        for parameter in signature.parameters.values()
+    ]
+    return str(signature.replace(parameters=parameters, return_annotation=empty))

@@ -1,0 +1,219 @@
+"""The recording interpreter: it applies an instruction, and notes it as the trace's next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from schedlang.distributions import Distribution
+from schedlang.errors import DistributionError, SpaceError
+from schedlang.instructions.choices import Decider, option_label, plain_decision
+from schedlang.instructions.contents import describe
+from schedlang.instructions.instruction import Instruction, InstructionKind, Result
+from schedlang.instructions.kinds import Choice, Macro, Primitive, Sampling
+from schedlang.instructions.sites import claim_site, free_site
+from schedlang.instructions.state import BadArgument, ProgramState
+from schedlang.interpreters.apply import apply
+from schedlang.language.refusals import bad_argument, refused, unreadable
+from schedlang.tvm import schedule as tvm_schedule
+from schedlang.workloads.workload import Workload
+
+MAX_CHOICES = 1_000
+MAX_INSTRUCTIONS = 100_000
+
+Mark = tuple[int, dict[str, int], int]
+"""Numbers of instructions and choices, and the sites taken, at one moment."""
+
+
+class Recorder(ProgramState):
+    """A program that records the instructions applied to it.
+
+    Parameters
+    ----------
+    raw: TVM's schedule.
+    decider: who decides at draws and choices.
+    workload: the program before scheduling; None inside a macro.
+    recording: whether to keep the instructions.
+    """
+
+    def __init__(
+        self, raw: Any, *, decider: Decider, workload: Workload | None, recording: bool = True
+    ) -> None:
+        super().__init__(raw)
+        self._decider = decider
+        self._workload = workload
+        self._recording = recording
+        self._instructions: list[Instruction] = []
+        self._sites: dict[str, int] = {}
+        self._choices = 0
+        self._modules: list[str] = []
+
+    @property
+    def workload(self) -> Workload:
+        """The program before scheduling."""
+        if self._workload is None:
+            raise SpaceError(
+                "inside an instruction there is no workload: only the program, sch.mod"
+            )
+        return self._workload
+
+    # -- instructions ----------------------------------------------------------------------------
+
+    def run(self, kind: InstructionKind, *args: Any) -> Any:
+        """Apply and record an instruction of ``kind``; arguments in the order of its parameters."""
+        content = self._accept(kind, args)
+        if isinstance(kind, Macro):
+            return self._run_macro(kind, content)
+        if not isinstance(kind, Primitive):
+            raise SpaceError(f"{kind.name} cannot be applied directly: use its method")
+        try:
+            values = kind.run(self, content)
+        except Exception as error:
+            refusal = self._refused(kind, content, error)
+            if self._workload is not None and not isinstance(error, tvm_schedule.ScheduleError):
+                self._restore()  # TVM checks first, but its own faults come halfway
+            raise refusal from None
+        return self._record(kind, content, Result(values, kind.prefix * len(values), kind.single))
+
+    def _run_macro(self, kind: Macro, content: tuple[Any, ...]) -> Any:
+        if self._workload is None:  # inside another one: it is simply part of that one's body
+            return kind.call(self, content)
+        try:
+            expansion = kind.expand(self, content)
+        except Exception:
+            self._restore()  # what it did before it failed is in no trace
+            raise
+        handles = expansion.handles
+        values = [expansion.state.raw_value(handle) for handle in handles]
+        single = bool(handles) and not isinstance(expansion.returned, list)
+        result = Result(values, "".join(h.prefix for h in handles), single)
+        recorded = self._record(kind, content, result)
+        return None if expansion.returned is None else recorded
+
+    def draw(self, kind: Sampling, args: Sequence[Any], site: str | None, decision: Any) -> Any:
+        """Draw and record; a given ``decision`` is used instead of drawing, if it is permitted."""
+        content = self._accept(kind, args)
+        try:
+            distribution = kind.distribution(self, content)
+        except (DistributionError, ValueError) as error:
+            raise self._refused(kind, content, error) from None
+        if site is not None and not isinstance(site, str):
+            raise self._refused(kind, content, ValueError(f"name is a string, not {site!r}"))
+        unique = free_site(self._sites, site or kind.name)
+        if decision is None or self._workload is None:
+            decision = self._decider.decide(unique, distribution)
+        decision = plain_decision(decision)
+        if not distribution.permits(decision):
+            why = f"decision {decision} of {unique!r} is not in the support of {distribution}"
+            raise self._refused(kind, content, ValueError(why))
+        result = kind.result(self, content, distribution, decision)
+        claim_site(self._sites, site or kind.name)
+        return self._record(kind, content, result, unique, decision, distribution)
+
+    def fork(self, kind: Choice, name: str, options: Any, probs: Any, decision: int | None) -> Any:
+        """Choose and record; the option of number ``decision`` is taken instead, if given."""
+        shown = {"name": describe(name), "options": describe(options)}
+        if not isinstance(name, str):
+            raise unreadable(kind, f"argument 'name' takes a string, not {name!r}", shown)
+        if isinstance(options, str) or not isinstance(options, Sequence):
+            raise unreadable(kind, f"argument 'options' takes a list, not {options!r}", shown)
+        labels = [option_label(option) for option in options]
+        stored = [o if isinstance(o, (bool, int, str, float)) else option_label(o) for o in options]
+        content = self._accept(kind, (stored, None if probs is None else list(probs)))
+        try:
+            distribution = kind.distribution(labels, probs)
+        except DistributionError as error:
+            raise self._refused(kind, content, error) from None
+        self._choices += 1
+        if self._choices > MAX_CHOICES:
+            raise SpaceError(
+                f"more than {MAX_CHOICES} choices in one trace, the last {name!r} in module "
+                f"{self._module() or '(none)'}: a loop of choices that does not end?"
+            )
+        site = free_site(self._sites, name)
+        if decision is None or self._workload is None:
+            decision = self._decider.choose(site, distribution, labels)
+        decision = plain_decision(decision)
+        if not distribution.permits(decision):
+            known = decision in range(len(options))
+            why = "has probability 0" if known else f"is not in 0..{len(options) - 1}"
+            raise self._refused(kind, content, ValueError(f"option {decision} of {site!r} {why}"))
+        claim_site(self._sites, name)
+        self._record(kind, content, Result([], "", False), site, decision, distribution)
+        return options[decision]
+
+    def _accept(self, kind: InstructionKind, args: Sequence[Any]) -> tuple[Any, ...]:
+        named: dict[str, Any] = {}
+        for parameter, value in zip(kind.parameters, args, strict=True):
+            try:
+                named[parameter.name] = parameter.argument.accept(self, value, named)
+            except BadArgument as error:
+                raise bad_argument(kind, args, parameter.name, error) from None
+        return tuple(named.values())
+
+    def _refused(self, kind: InstructionKind, args: tuple[Any, ...], error: Exception) -> Exception:
+        return refused(self, kind, args, error, self._module())
+
+    def _record(
+        self,
+        kind: InstructionKind,
+        args: tuple[Any, ...],
+        result: Result,
+        site: str = "",
+        decision: Any = None,
+        distribution: Distribution | None = None,
+    ) -> Any:
+        if len(self._instructions) >= MAX_INSTRUCTIONS:
+            raise SpaceError(
+                f"more than {MAX_INSTRUCTIONS} instructions: a loop that does not end?"
+            )
+        handles = [self.define(*item) for item in zip(result.prefixes, result.values, strict=True)]
+        if self._recording:
+            outputs, module = tuple(handles), self._module()
+            self._instructions.append(
+                Instruction(
+                    kind, args, outputs, result.single, site, decision, distribution, module
+                )
+            )
+        return handles[0] if result.single else handles
+
+    # -- modules ---------------------------------------------------------------------------------
+
+    def _module(self) -> str:
+        return "/".join(self._modules)
+
+    @contextmanager
+    def within(self, module: str) -> Iterator[None]:
+        """Instructions recorded inside belong to ``module``."""
+        self._modules.append(module)
+        try:
+            yield
+        finally:
+            self._modules.pop()
+
+    # -- undoing ---------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """The present state, for ``rollback``."""
+        return len(self._instructions), dict(self._sites), self._choices
+
+    def rollback(self, mark: Mark) -> None:
+        """Undo everything recorded since ``mark``; handles from before stay valid."""
+        count, self._sites, choices = mark
+        self._decider.undone(self._choices - choices)
+        self._choices = choices
+        undone = self._instructions[count:]
+        del self._instructions[count:]
+        kept = sum(len(i.outputs) for i in self._instructions)
+        del self.handles[kept:]
+        del self.values[kept:]
+        if not all(i.kind.pure for i in undone):
+            self._restore()
+
+    def _restore(self) -> None:
+        """Make the program again from what is recorded."""
+        again = ProgramState(tvm_schedule.new_schedule(self.workload.mod, detail=True))
+        for _ in apply(again, self._instructions):
+            pass
+        self.raw, self.values, self.handles = again.raw, again.values, again.handles

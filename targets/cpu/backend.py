@@ -1,0 +1,148 @@
+"""The CPU of this process as a backend: guarded main memory, and code from LLVM's JIT."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from schedlang.targets.cpu.cache import CacheFlusher
+from schedlang.targets.measure.timing import shortest_call
+from schedlang.targets.measure.verify import Array
+from schedlang.tvm import codegen
+from schedlang.tvm.codegen import CodeGenerator, runtime
+from schedlang.tvm.program import MAIN
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.runtime import Tensor
+
+# Before and after each tensor: a row too many of most tensors ends in there. A page is not enough.
+_GUARD_BYTES = 1 << 16
+_GUARD = 0x5A
+_CLOCK_TRIES = 3
+
+
+class GuardedMemory:
+    """A tensor in main memory, and bytes around it that no program may change."""
+
+    def __init__(self, shape: Sequence[int], dtype: str) -> None:
+        self.tensor, *guards = runtime.guarded_tensor(shape, dtype, _GUARD_BYTES)
+        self._guards = dict(zip(("before", "after"), guards, strict=True))
+        self._mend()
+
+    def fill(self, value: Array) -> None:
+        """Copy ``value`` into the tensor."""
+        self.tensor.copyfrom(value)
+
+    def read(self) -> Array:
+        """Copy what the tensor holds."""
+        found: Array = self.tensor.numpy()
+        return found
+
+    def overrun(self) -> str | None:
+        """Say on which side a program wrote outside the tensor, and mend it."""
+        for place, guard in self._guards.items():
+            if not (guard == _GUARD).all():
+                self._mend()
+                return place
+        return None
+
+    def _mend(self) -> None:
+        for guard in self._guards.values():
+            guard[:] = _GUARD
+
+
+class CPUBackend:
+    """The CPU that this process runs on.
+
+    Parameters
+    ----------
+    generator: what compiles for it.
+    cpus: logical CPUs, one per thread; while a program runs, the calling thread stays on the first.
+    """
+
+    clock = "the clock"
+    machine = "this machine"
+
+    def __init__(self, generator: CodeGenerator, cpus: Sequence[int]) -> None:
+        self._generator = generator
+        self._cpus = tuple(cpus)
+        self._mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+        self._flusher: CacheFlusher | None = None
+
+    def allocate(self, shape: Sequence[int], dtype: str) -> GuardedMemory:
+        """Make an uninitialised tensor between guards."""
+        return GuardedMemory(shape, dtype)
+
+    def compile(self, mod: IRModule) -> CPUProgram:
+        """Compile a program and generate its machine code."""
+        executable = self._generator.compile(mod)
+        return CPUProgram(self, executable.jit(), codegen.load_code(executable))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Keep the calling thread on the first CPU; the pool's threads are on the others."""
+        if self._mask is None:
+            yield
+            return
+        os.sched_setaffinity(0, {self._cpus[0]})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, self._mask)
+
+    def shortest_call(self) -> float:
+        """Seconds that a single call must last for the clock to time it well."""
+        return shortest_call()
+
+    def flush_cache(self) -> None:
+        """Empty the caches."""
+        if self._flusher is None:
+            self._flusher = CacheFlusher(self._cpus, self._generator.target)
+        self._flusher.flush()
+
+
+class CPUProgram:
+    """Machine code in this process, and loops around it by the number of calls they make."""
+
+    def __init__(self, backend: CPUBackend, module: Any, entry: Callable[..., Any]) -> None:
+        self.entry = entry
+        self._backend = backend
+        self._module = module
+        self._loops: dict[int, Callable[..., float]] = {}
+
+    def seconds_per_call(
+        self,
+        tensors: Sequence[Tensor],
+        calls: int,
+        *,
+        restore: Callable[[], None],
+        flush_cache: bool,
+    ) -> float:
+        """Time ``calls`` calls in a row: one by the monotonic clock, more in a compiled loop."""
+        restore()
+        if flush_cache:
+            self._backend.flush_cache()
+        if calls == 1:
+            return self._time_calls(tensors, 1)
+        if calls not in self._loops:
+            self._loops[calls] = runtime.batch_timer(self._module, MAIN, calls)
+        loop = self._loops[calls]
+        for _ in range(_CLOCK_TRIES):
+            start = time.perf_counter()
+            seconds = loop(*tensors)
+            wall = time.perf_counter() - start
+            # The loop's clock may be stepped while it runs; a result that the monotonic clock
+            # contradicts is taken again.
+            if 0.25 * wall / (calls + 1) <= seconds <= wall / calls:
+                return seconds
+        return self._time_calls(tensors, calls)
+
+    def _time_calls(self, tensors: Sequence[Tensor], calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            self.entry(*tensors)
+        return (time.perf_counter() - start) / calls

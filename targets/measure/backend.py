@@ -1,0 +1,94 @@
+"""Where programs run: what the measuring core asks of a kind of machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from schedlang.targets.measure.verify import Array
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.runtime import Tensor
+
+
+class Memory(Protocol):
+    """The memory of one tensor."""
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor, to pass to a program."""
+        ...
+
+    def fill(self, value: Array) -> None:
+        """Copy ``value``, of the tensor's shape and type, into it."""
+        ...
+
+    def read(self) -> Array:
+        """Copy what it holds."""
+        ...
+
+    def overrun(self) -> str | None:
+        """Say where a program wrote outside the tensor since the last question.
+
+        ``"before"`` or ``"after"``; None where it did not, or where nobody watches.
+        """
+        ...
+
+
+class Program(Protocol):
+    """Code that is ready to run."""
+
+    @property
+    def entry(self) -> Callable[..., Any]:
+        """The function to call with the tensors."""
+        ...
+
+    def seconds_per_call(
+        self,
+        tensors: Sequence[Tensor],
+        calls: int,
+        *,
+        restore: Callable[[], None],
+        flush_cache: bool,
+    ) -> float:
+        """Time ``calls`` calls in a row, in seconds per call.
+
+        ``restore`` puts back what calls overwrite; it is called before them, outside the measured
+        time. With ``flush_cache``, the machine's caches hold nothing of the tensors at the start.
+        Raises ``Fault`` when the clock contradicts itself.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """A machine's memory, code and clock.
+
+    Attributes
+    ----------
+    clock, machine: what messages call its clock, and the machine itself.
+    """
+
+    clock: str
+    machine: str
+
+    def allocate(self, shape: Sequence[int], dtype: str) -> Memory:
+        """Make an uninitialised tensor."""
+        ...
+
+    def running(self) -> AbstractContextManager[None]:
+        """Prepare this process for running programs, for the ``with`` block."""
+        ...
+
+    def shortest_call(self) -> float:
+        """Seconds that a single call must last for the clock to time it well."""
+        ...
+
+
+class CompilingBackend(Backend, Protocol):
+    """A backend that compiles programs in this process."""
+
+    def compile(self, mod: IRModule) -> Program:
+        """Compile a program and generate its code."""
+        ...

@@ -1,0 +1,126 @@
+"""A session on a server as a backend: the server's memory, uploaded libraries, two clocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedlang.measurement import Status
+from schedlang.targets.measure.fault import Fault
+from schedlang.targets.measure.verify import Array
+from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
+
+if TYPE_CHECKING:
+    from tvm.runtime import Tensor
+
+_TRIES = 3
+# A call this long is timed by our own clock: the way to the server does not count, and TVM's
+# evaluator would run it twice.
+_LONG_SECONDS = 1.0
+_SLACK_SECONDS = 0.005
+# More than the last-level cache of most servers, which do not say how large theirs is.
+_FLUSH_BYTES = 128 << 20
+
+
+class RPCMemory:
+    """A tensor in a server's memory; nobody watches what is around it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def fill(self, value: Array) -> None:
+        """Send ``value`` to the server."""
+        self.tensor.copyfrom(value)
+
+    def read(self) -> Array:
+        """Fetch what the tensor holds."""
+        found: Array = self.tensor.numpy()
+        return found
+
+    def overrun(self) -> None:
+        """Nothing is known of it."""
+
+
+class RPCBackend:
+    """One session on a server."""
+
+    clock = "the server's clock"
+    machine = "the target"
+
+    def __init__(self, session: RemoteSession) -> None:
+        self._session = session
+
+    def allocate(self, shape: Sequence[int], dtype: str) -> RPCMemory:
+        """Make an uninitialised tensor on the server."""
+        return RPCMemory(self._session.empty_tensor(shape, dtype))
+
+    def load(self, library: Path) -> RPCProgram:
+        """Upload a library."""
+        return RPCProgram(self._session.load(library), self._session.round_trip)
+
+    def running(self) -> AbstractContextManager[None]:
+        """This process needs no preparation."""
+        return nullcontext()
+
+    def shortest_call(self) -> float:
+        """The server's clock is held against ours whatever the length of a call."""
+        return 0.0
+
+
+class RPCProgram:
+    """A library on a server, and loops around it by the number of calls they make."""
+
+    def __init__(self, library: RemoteLibrary, round_trip: float) -> None:
+        self.entry = library.entry
+        self._library = library
+        # What may pass between our clock's readings besides the calls.
+        self._slack = _SLACK_SECONDS + 10 * round_trip
+        self._loops: dict[int, Callable[..., float]] = {}
+        self._called = False
+
+    def seconds_per_call(
+        self,
+        tensors: Sequence[Tensor],
+        calls: int,
+        *,
+        restore: Callable[[], None],
+        flush_cache: bool,
+    ) -> float:
+        """Time ``calls`` calls in a row by the server's clock; one more comes before.
+
+        Raises ``Fault`` when our clock contradicts it.
+        """
+        restore()
+        if not self._called:
+            self._called = True
+            start = time.perf_counter()
+            self.entry(*tensors)
+            wall = time.perf_counter() - start
+            if wall >= _LONG_SECONDS:
+                return wall
+            restore()
+        flush_bytes = _FLUSH_BYTES if flush_cache else 0
+        if calls not in self._loops:
+            self._loops[calls] = self._library.timer(calls, flush_bytes)
+        loop = self._loops[calls]
+        for _ in range(_TRIES):
+            start = time.perf_counter()
+            seconds = loop(*tensors)
+            wall = time.perf_counter() - start
+            if self._plausible(seconds, wall, calls, flush_cache=flush_cache):
+                return seconds
+        raise Fault(
+            Status.SUSPICIOUS_TIME,
+            f"{calls} calls took {seconds * calls:.3g} s by the server's clock, and with the way "
+            f"there {wall:.3g} s by ours",
+            samples=(seconds,),
+        )
+
+    def _plausible(self, seconds: float, wall: float, calls: int, *, flush_cache: bool) -> bool:
+        """Whether the server's clock, which may be stepped, agrees with our monotonic one."""
+        if seconds * calls > wall:
+            return False
+        return flush_cache or seconds >= 0.25 * (wall - self._slack) / (calls + 1)

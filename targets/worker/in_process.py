@@ -1,0 +1,143 @@
+"""A worker that compiles candidates and runs them in its own process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from schedlang.measurement import Status
+from schedlang.targets.measure.backend import CompilingBackend, Program
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.fault import faults
+from schedlang.targets.measure.runner import CandidateRunner
+from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.measure.work import read_run_header
+from schedlang.targets.worker.dispatcher import Dispatcher, die_with_parent, serve
+from schedlang.targets.worker.protocol import Message
+from schedlang.tvm.program import from_json
+
+_SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+_QUIET_SECONDS = 0.5
+
+
+class InProcessWorker(Dispatcher):
+    """Builds programs, and runs them one after the other; a subclass makes the backend."""
+
+    _backend: CompilingBackend
+    _binding: Binding
+    _runner: CandidateRunner
+
+    def __init__(self) -> None:
+        self._built: dict[int, Program] = {}
+        self._unscheduled: Program | None = None
+
+    def bind(self, binding: Binding) -> dict[str, Any]:
+        """Make the workload's data, and run the unscheduled program where results are verified."""
+        self._built.clear()
+        self._unscheduled = None
+        if hasattr(self, "_runner"):
+            del self._runner  # its tensors go before the next ones come
+        self._binding = binding
+        self._runner = CandidateRunner(self._backend, binding)
+        seconds = None
+        if binding.verifies:
+            seconds = self._runner.learn(self._unscheduled_program()).seconds
+        return {"reference_seconds": seconds}
+
+    def on_build(self, request: Message) -> dict[str, Any]:
+        """Compile a program and generate its machine code."""
+        if request.header["discard"]:
+            self._built.clear()
+        with faults(Status.BUILD_ERROR):
+            program = self._backend.compile(from_json(request.blobs[0].decode()))
+        self._built[request.header["id"]] = program
+        return {}
+
+    def on_run(self, request: Message) -> dict[str, Any]:
+        """Time a program that was built, and verify it."""
+        header = request.header
+        program = self._built[header["id"]]
+        if not header["keep"]:
+            del self._built[header["id"]]
+        timing = self._runner.run(program, *read_run_header(header))
+        return {"samples": list(timing.samples), "verified": timing.verified}
+
+    def on_sample(self, request: Message) -> dict[str, Any]:
+        """Take one more sample of a program that was kept."""
+        header = request.header
+        policy = TimingPolicy(**header["policy"])
+        seconds = self._runner.sample(self._built[header["id"]], header["calls"], policy)
+        return {"seconds_per_call": seconds}
+
+    def on_time_reference(self, request: Message) -> dict[str, Any]:
+        """Time the unscheduled program."""
+        policy = TimingPolicy(**request.header["policy"])
+        samples = self._runner.time_reference(self._unscheduled_program(), policy)
+        return {"samples": list(samples)}
+
+    def on_settle(self, request: Message) -> dict[str, Any]:
+        """Wait until TVM's threads sleep: after a parallel loop they spin for a while."""
+        end = time.perf_counter() + _QUIET_SECONDS
+        while time.perf_counter() < end and _other_threads_run():
+            time.sleep(0.0005)
+        return {}
+
+    def _unscheduled_program(self) -> Program:
+        if self._unscheduled is None:
+            with faults(Status.BUILD_ERROR):
+                self._unscheduled = self._backend.compile(self._binding.unscheduled)
+        return self._unscheduled
+
+
+def limit_memory(limit: int) -> None:
+    """Limit the data of this process, in bytes."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def run_worker(worker: InProcessWorker) -> None:
+    """Be a worker: answer requests until standard input ends."""
+    die_with_parent()
+    _be_killed_first()
+    _keep_descendants()
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    serve(worker.answer)
+
+
+def _be_killed_first() -> None:
+    """When the system runs out of memory, it shall end this process, not the one that tunes."""
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    except OSError:
+        pass
+
+
+def _other_threads_run() -> bool:
+    tasks = Path("/proc/self/task")
+    if not tasks.is_dir():
+        return False
+    main = str(os.getpid())
+    for task in tasks.iterdir():
+        if task.name == main:
+            continue
+        try:
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state == "R":
+            return True
+    return False
+
+
+def _keep_descendants() -> None:
+    """Have what a program leaves behind stay below this process, where the parent finds it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1)

@@ -5,13 +5,17 @@ STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test coverage lint bench clean
 
 demo: $(STAMP)
 	$(RUN) examples/demo.py
 
 test: $(STAMP)
 	$(RUN) -m pytest tests
+
+# Lines and branches that no test reaches; `make test` measures none, as that makes it slower.
+coverage: $(STAMP)
+	$(RUN) -m pytest tests --cov --cov-report=term-missing:skip-covered
 
 lint: $(STAMP)
 	$(RUN) -m ruff check .

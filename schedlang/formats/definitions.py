@@ -1,4 +1,4 @@
-"""The head of a printed program: imports, and the source of what stands in a script."""
+"""The head of a printed program: imports, and the source of what cannot be imported."""
 
 from __future__ import annotations
 import __future__
@@ -22,10 +22,11 @@ _PLAIN = (bool, int, float, str, bytes, type(None), tuple, frozenset)
 
 
 def head(instructions: Iterable[Instruction]) -> list[str]:
-    """Lines that import schedlang and define the users' instructions and distributions that occur.
+    """Return lines that import schedlang and define the users' instructions and distributions.
 
-    What is in a module is imported. What is in a script (``__main__``) or inside a function is
-    printed with its source, and so is what that source needs. SpaceError where that cannot be.
+    What is defined in a module is imported. The source of what is defined in a script
+    (``__main__``) or inside a function is printed, with all that it needs. Raises ``SpaceError``
+    where there is no source to print.
     """
     definitions = _Definitions()
     for thing in _defined_by_users(instructions):
@@ -43,7 +44,7 @@ def _defined_by_users(instructions: Iterable[Instruction]) -> Iterator[Any]:
 
 
 class _Definitions:
-    """Collects every name once, what a definition needs before the definition itself."""
+    """Collects each name once, in an order in which every definition follows what it needs."""
 
     def __init__(self) -> None:
         self.postponed = False
@@ -53,13 +54,13 @@ class _Definitions:
         self.seen = {"sl"}
 
     def lines(self) -> list[str]:
-        """The head, in the order in which Python wants it."""
+        """Return the lines in the order that Python requires."""
         first = ["from __future__ import annotations", ""] if self.postponed else []
         imports = [f"from {m} import {', '.join(sorted(n))}" for m, n in self.imports.items()]
         return [*first, *self.modules, "import schedlang as sl", *imports, *self.sources]
 
     def add(self, name: str, value: Any) -> None:
-        """Define ``name`` as it is defined where the value comes from."""
+        """Define ``name`` as ``value``, by an import or by its source."""
         if name in self.seen:
             return
         self.seen.add(name)
@@ -105,7 +106,7 @@ def _renamed(own_name: str, name: str) -> str:
 
 
 def _names_around(value: Any) -> dict[str, Any]:
-    """What the names in a definition mean: globals, and what a function closes over."""
+    """Return the values of names in a definition: globals, and what a function closes over."""
     known = dict(vars(sys.modules[value.__module__]))
     function = inspect.unwrap(value)
     if inspect.isfunction(function):
@@ -115,7 +116,7 @@ def _names_around(value: Any) -> dict[str, Any]:
 
 
 def _free_names(source: str) -> tuple[set[str], set[str]]:
-    """Names that a definition reads from around it, and names that it reads in annotations only."""
+    """Return the free names of a definition, and those that only its annotations use."""
     tree = ast.parse(source)
     annotations = [
         part

@@ -16,7 +16,7 @@ _INT64 = 1 << 63
 
 
 def parse(text: str | bytes) -> Any:
-    """The document; TraceFormatError for what is no JSON or beyond the bounds."""
+    """Return the document; raise ``TraceFormatError`` for what is no JSON or beyond the bounds."""
     if len(text) > MAX_BYTES:
         raise TraceFormatError("trace", f"{len(text)} bytes; a trace has at most {MAX_BYTES}")
     try:
@@ -70,20 +70,20 @@ def _bounded(value: Any, where: str, depth: int) -> None:
 
 
 def short(value: Any, limit: int = 60) -> str:
-    """A value as text for a message, cut at ``limit`` characters."""
+    """Return a value as text for a message, cut at ``limit`` characters."""
     text = str(value) if isinstance(value, (str, ValueError)) else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def want(value: Any, kind: type, where: str) -> None:
-    """TraceFormatError unless the value is of exactly this type."""
+    """Raise ``TraceFormatError`` unless the value is of exactly this type."""
     if type(value) is not kind:
         names = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
         raise TraceFormatError(where, f"must be {names[kind]}, not {short(repr(value))}")
 
 
 def only(value: dict[str, Any], allowed: set[str], where: str) -> None:
-    """TraceFormatError for a field that is not ``allowed``."""
+    """Raise ``TraceFormatError`` for a field that is not ``allowed``."""
     for key in value:
         if key not in allowed:
             raise TraceFormatError(f"{where}.{short(key, 40)}", "no such field")

@@ -1,4 +1,4 @@
-"""Names that last: where a user imports an object from, whatever file of ours defines it."""
+"""Public names: where a user imports an object from, whichever file of ours defines it."""
 
 from __future__ import annotations
 

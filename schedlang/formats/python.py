@@ -53,12 +53,12 @@ def print_lines(line: Line) -> Iterator[str]:
 
 
 def comment(text: str) -> str:
-    """A comment of one line, whatever the text: it must not end the line and go on as a program."""
+    """Return a comment of one line: text with a line break must not continue as program."""
     return f"# {text if text.isprintable() else repr(text)}"
 
 
 def statement(instruction: Instruction, *, with_decision: bool = True, name: str = "") -> str:
-    """An instruction as a Python statement on ``sch``; a draw says its ``name`` if it is given."""
+    """Return an instruction as a Python statement on ``sch``; ``name`` is the site of a draw."""
     kind = instruction.kind
     arguments = [] if kind.is_method else ["sch"]
     if isinstance(kind, Choice):
@@ -76,7 +76,7 @@ def statement(instruction: Instruction, *, with_decision: bool = True, name: str
 
 
 def targets(instruction: Instruction) -> str:
-    """The left-hand side of an instruction's statement."""
+    """Return the left-hand side of an instruction's statement."""
     names = [handle_name(h) for h in instruction.outputs]
     if not names:
         return ""
@@ -87,7 +87,7 @@ def targets(instruction: Instruction) -> str:
 
 def _arguments(instruction: Instruction) -> Iterator[str]:
     parameters = instruction.kind.parameters
-    # What stands before *args can be given by position only.
+    # Arguments before *args can be passed by position only.
     by_position = next((k for k, p in enumerate(parameters) if p.variadic), 0)
     positional = True
     for position, (parameter, arg) in enumerate(zip(parameters, instruction.args, strict=True)):
@@ -106,7 +106,7 @@ def _arguments(instruction: Instruction) -> Iterator[str]:
 
 
 def is_default(default: Any, arg: Any) -> bool:
-    """Whether a stored argument is just the parameter's default."""
+    """Return whether a stored argument is the parameter's default."""
     if isinstance(arg, (IntExpr, IndexMap, BlockRV, LoopRV)) or default is inspect.Parameter.empty:
         return False
     return type(default) is type(arg) and bool(default == arg)

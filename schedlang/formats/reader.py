@@ -1,6 +1,6 @@
 """Reading stored traces.
 
-Reading trusts nothing: sizes and depths are bounded, every type is checked, unknown instructions
+The text is not trusted: sizes and depths are bounded, every type is checked, unknown instructions
 and distributions are refused, and nothing is evaluated. ``TraceFormatError.where`` names the place.
 """
 
@@ -36,7 +36,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 class _Reader:
-    """Reads instructions in order, knowing the handles defined so far."""
+    """Reads instructions in order, and remembers the handles defined so far."""
 
     def __init__(self) -> None:
         self.handles: list[Handle] = []

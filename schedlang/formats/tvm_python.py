@@ -38,7 +38,7 @@ def _intrinsics(instructions: Iterable[Instruction]) -> Iterator[str]:
 
 
 def _intrinsic_lines(names: Iterable[str]) -> Iterator[str]:
-    """What registers these tensor intrinsics: TVM's own, and those that were defined here."""
+    """Yield lines that register tensor intrinsics: TVM's own, and those defined with schedlang."""
     texts = {name: definition(name) for name in names}
     if None in texts.values():
         yield "import tvm.s_tir.tensor_intrin  # registers the tensor intrinsics"
@@ -72,7 +72,7 @@ def _lines(instruction: Instruction, places: Places) -> list[str]:
 
 
 def _drawn(instruction: Instruction) -> str:
-    """The drawn integers, written out."""
+    """Write a draw as the drawn integers."""
     distribution = instruction.distribution
     assert distribution is not None
     outputs = distribution.outputs(instruction.decision)
@@ -82,7 +82,7 @@ def _drawn(instruction: Instruction) -> str:
 
 
 def _call(kind: Primitive, instruction: Instruction) -> str:
-    """A call of TVM's method."""
+    """Write a primitive as a call of TVM's method."""
     if kind.tvm is None:
         raise SpaceError(
             f"{kind.name}: TVM has no such primitive; leave out the module that uses it"

@@ -16,9 +16,9 @@ SCHEMA = 1
 
 
 def dump(instructions: Sequence[Instruction], *, provenance: bool = True) -> str:
-    """The stored form, one line; equal instructions give equal text.
+    """Return the stored form, one line; equal instructions give equal text.
 
-    Without ``provenance`` it leaves out which module recorded what: traces are compared by that.
+    Without ``provenance`` it omits which module recorded an instruction; traces are compared so.
     """
     steps = [_encode_instruction(i) for i in instructions]
     if not provenance:

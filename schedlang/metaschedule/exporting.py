@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unexpressed:
-    """A record that was not written: its id, short stable words, and what exactly is wrong."""
+    """A record that was not written.
+
+    Attributes
+    ----------
+    id: of the record.
+    reason: a short text for counting; stable between versions.
+    detail: what exactly is wrong.
+    """
 
     id: int | None
     reason: str
@@ -41,9 +48,9 @@ class Exported:
 
     Attributes
     ----------
-    folder: where ``database_workload.json`` and ``database_tuning_record.json`` lie.
-    records, workloads: how many there are in them.
-    unexpressed: records that TVM's traces cannot hold.
+    folder: the folder of ``database_workload.json`` and ``database_tuning_record.json``.
+    records, workloads: number of each in these files.
+    unexpressed: records that were skipped, because TVM's traces cannot hold them.
     """
 
     folder: Path
@@ -53,7 +60,7 @@ class Exported:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many records were left out, by reason, the most frequent first."""
+        """Return the number of skipped records by reason, the most frequent first."""
         return dict(Counter(one.reason for one in self.unexpressed).most_common())
 
     def __str__(self) -> str:
@@ -79,18 +86,20 @@ def export_json(
     Parameters
     ----------
     database: a path or a ``Database``.
-    folder: gets ``database_workload.json`` and ``database_tuning_record.json``, in place of those
-        that are there; it is made when it is missing.
-    target: whose records. One machine at a time: MetaSchedule does not look at a record's target.
+    folder: where to write ``database_workload.json`` and ``database_tuning_record.json``. It is
+        made if it does not exist; files of these names in it are replaced.
+    target: the machine whose records are exported. It is one machine, because MetaSchedule ignores
+        the target of a record.
     workload: a ``Workload``, or what makes one; by default all.
-    n: so many of the fastest records of each workload; by default all that have a latency.
-    toolchain_key: whose latencies count; by default all.
-    verified: leave out records whose results were not compared with the unscheduled program's.
+    n: maximum number of records of each workload, the fastest first; by default all that have a
+        latency.
+    toolchain_key: export only records of this toolchain; by default all.
+    verified: skip records whose results were not compared with the unscheduled program's.
 
-    TVM carries out each trace, as it stands in the file, before the file takes its place; a record
-    that TVM cannot hold is left out and said to be. The files are written under another name and
-    renamed when they are complete. Raises ``DatabaseError`` when something cannot be read or
-    written, ``TargetError`` for an unknown target.
+    TVM applies each trace as it is stored in the file before the file is kept. Records that TVM
+    cannot hold are skipped; the report lists them. The files are written under other names and
+    renamed when they are complete. Raises ``DatabaseError`` when a file or the database cannot be
+    read or written, ``TargetError`` for an unknown target.
     """
     machine = as_machine(target)
     if n is not None and n < 1:

@@ -1,4 +1,4 @@
-"""schedlang's records as TVM's traces, shown to make the same program."""
+"""schedlang's records as TVM's traces; TVM must make the same program of each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class NotExpressed(SchedlangError):
-    """A record that no trace of TVM's makes.
+    """A record that TVM's traces cannot express.
 
     Attributes
     ----------
-    reason: short stable words for counting.
+    reason: a short text for counting; stable between versions.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -30,10 +30,10 @@ class NotExpressed(SchedlangError):
 
 
 def as_tvm_trace(record: Record, mod: IRModule) -> tuple[Any, IRModule]:
-    """A TVM trace of a record for a module of one function, and the program that it makes.
+    """Return a TVM trace of a record for a module of one function, and the program it makes.
 
-    ``NotExpressed`` when the trace cannot be read or carried out, has a step that TVM's traces
-    cannot hold, or when TVM makes another program of it.
+    Raises ``NotExpressed`` when the trace cannot be read or applied, has an instruction that TVM's
+    traces cannot hold, or makes another program in TVM.
     """
     try:
         workload = Workload(mod, record.workload_name or program.MAIN)
@@ -55,7 +55,7 @@ def as_tvm_trace(record: Record, mod: IRModule) -> tuple[Any, IRModule]:
 
 
 def check_same(ours: IRModule, theirs: IRModule) -> None:
-    """NotExpressed unless both modules hold the same function, but for attributes."""
+    """Raise ``NotExpressed`` unless both modules hold the same function, attributes aside."""
     functions = [tvm_metaschedule.only_function(mod) for mod in (ours, theirs)]
     one, other = (None if func is None else origin_free(func) for func in functions)
     if one is None or other is None or not program.structurally_equal(one, other):

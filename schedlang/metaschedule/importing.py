@@ -37,13 +37,14 @@ def import_json(
     database: where the records go: a path or a ``Database``.
     target: the machine that the records are for; by default each record's own, as far as it says
         its CPU and cores. Records for another kind of target are skipped.
-    toolchain_key: under which the records are kept: their latencies compare among each other.
+    toolchain_key: under which the records are stored; their latencies compare with each other.
 
-    A line that is torn, that is no record, whose instructions schedlang does not have or do not
-    apply, or whose trace makes another program here than in TVM is skipped and said to be. Nothing
-    in the files is run as code; what is stored in them is checked before TVM sees it. Records are
-    not verified: their results were never compared. Raises ``DatabaseError`` when a file or the
-    database cannot be opened, ``TypeError`` without a database.
+    A line is skipped, and listed in the report, when it is torn or is no record, when schedlang
+    does not have one of its instructions, when an instruction does not apply, or when its trace
+    makes another program here than in TVM. Nothing in the files is run as code, and everything is
+    checked before TVM sees it. The records are stored as not verified, because their results were
+    never compared. Raises ``DatabaseError`` when a file or the database cannot be opened,
+    ``TypeError`` without a database.
     """
     workload_file, record_file = _files(Path(workloads), records)
     if database is None:
@@ -82,7 +83,7 @@ class _Reader:
 
     def read_workloads(self, path: Path) -> None:
         for line in read_lines(path):
-            # Records refer to lines by number: an empty one counts, too.
+            # Records refer to workloads by line number, in which empty lines count.
             self.workloads += [None] * (line.number - 1 - len(self.workloads))
             found = None
             try:

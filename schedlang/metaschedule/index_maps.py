@@ -1,4 +1,4 @@
-"""Index maps as TVM's traces store them: a text with a graph of nodes. Nothing of TVM reads it."""
+"""Index maps as TVM's traces store them: JSON of a graph of nodes, read here without TVM."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _MOST_DEEP = 64
 
 
 def read_index_map(text: str, variables: Mapping[str, IntRV], where: str) -> IndexMap:
-    """The map; ``variables`` are the random variables by the names that the trace gives them.
+    """Return the map; ``variables`` are the random variables by their names in the trace.
 
-    TraceFormatError for what is no index map, or has an expression that ours cannot hold.
+    Raises ``TraceFormatError`` for what is no index map, or has an expression that ours cannot
+    hold.
     """
     graph = _Graph(text, where)
     inputs, outputs = graph.fields()
@@ -53,7 +54,7 @@ def read_index_map(text: str, variables: Mapping[str, IntRV], where: str) -> Ind
 
 
 def read_padding(text: str, variables: Mapping[str, IntRV], where: str) -> int | float | IndexMap:
-    """A padding value: a number where the map gives one constant."""
+    """Return a padding value: a number if the map gives one constant, else the map."""
     graph = _Graph(text, where)
     _, outputs = graph.fields()
     if len(outputs) == 1 and graph.kind(outputs[0]) == "ir.FloatImm":
@@ -64,7 +65,7 @@ def read_padding(text: str, variables: Mapping[str, IntRV], where: str) -> int |
 
 
 class _Graph:
-    """Nodes by number; every look-up checks what it finds."""
+    """The nodes by number; every access checks the node's type."""
 
     def __init__(self, text: str, where: str) -> None:
         self.where = where
@@ -96,7 +97,7 @@ class _Graph:
         return node["data"]
 
     def fields(self) -> tuple[list[int], list[int]]:
-        """Numbers of the nodes of the inputs and of the outputs."""
+        """Return the numbers of the input nodes and of the output nodes."""
         found = self.data(self.root, "tirx.IndexMap", dict)
         inputs = self.data(found.get("initial_indices"), "ffi.Array", list)
         outputs = self.data(found.get("final_indices"), "ffi.Array", list)

@@ -9,18 +9,19 @@ from pathlib import Path
 
 from schedlang.errors import DatabaseError
 
-# A workload of a large model has a few megabytes.
+# In bytes; a workload of a large model has a few megabytes.
 MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line; ``text`` is None when it is too long or not UTF-8.
+    """One line of a file.
 
     Attributes
     ----------
-    number: from 1.
-    ended: it has a line end, so whatever wrote it came to the end of it.
+    number: of the line, from 1.
+    text: the line; ``None`` when it is too long or not UTF-8.
+    ended: it ends with a line break, so it was written completely.
     """
 
     number: int
@@ -29,7 +30,7 @@ class Line:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file that are not empty; DatabaseError when it cannot be read."""
+    """Yield the lines that are not empty; raise ``DatabaseError`` when the file cannot be read."""
     try:
         with path.open("rb") as file:
             number = 0
@@ -56,5 +57,5 @@ def _decoded(content: bytes) -> str | None:
 
 
 def written(path: Path) -> float:
-    """When a file was last written, in seconds since 1970 (UTC)."""
+    """Return when a file was last written, in seconds since 1970 (UTC)."""
     return os.stat(path).st_mtime

@@ -1,4 +1,4 @@
-"""Which of a database's workloads a function of a model is."""
+"""Finding the workloads of a database that are a given function of a model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """A stored program; None when its text cannot be read."""
+    """A stored program and its structural key; ``origin_free`` is None when it cannot be read."""
 
     origin_free: IRModule | None
     key: str
 
 
 def origin_free(func: PrimFunc) -> IRModule:
-    """The function as it is compared: without a name, and without what says where it came from."""
+    """Return the function as it is compared: without a name and without attributes of origin."""
     return program.as_main(tvm_metaschedule.without_origin(func))
 
 
@@ -41,7 +41,7 @@ def _known(key: str, text: str) -> _Known:
 
 
 class Lookup:
-    """Finds the workloads that are a function but for its attributes; reads a database once."""
+    """Finds the workloads equal to a function, attributes aside; reads each workload once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -49,7 +49,7 @@ class Lookup:
         self._keys: dict[str, list[tuple[str, IRModule]]] = {}
 
     def workload_keys(self, func: PrimFunc) -> list[str]:
-        """Keys of the workloads that are this function, oldest first."""
+        """Return the keys of the workloads that are this function, oldest first."""
         self._refresh()
         mod = origin_free(func)
         candidates = self._keys.get(program.structural_key(mod), [])

@@ -1,4 +1,4 @@
-"""Which machine a record is for: schedlang's target of one of TVM's, and of its stored form."""
+"""The machine of a record: schedlang's target from one of TVM's, or from its stored form."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _MOST_CORES = 1 << 16
 
 
 class Machine(Protocol):
-    """What is needed of a target; ``schedlang.Target`` is one."""
+    """The part of ``schedlang.Target`` that is used here."""
 
     @property
     def key(self) -> str:
-        """Equal for machines whose records can be exchanged."""
+        """The key; equal for machines whose records can be exchanged."""
         ...
 
     def tvm_target(self) -> TVMTarget:
-        """TVM's target for it."""
+        """Return TVM's target for it."""
         ...
 
 
 def as_machine(target: Machine | str | Any) -> Machine:
-    """A target from what users give: a target, its name, or one of TVM's of kind llvm."""
+    """Return a target from a target, its name, or one of TVM's targets of kind llvm."""
     if hasattr(target, "key") and hasattr(target, "tvm_target"):
         machine: Machine = target
         return machine
@@ -38,10 +38,11 @@ def as_machine(target: Machine | str | Any) -> Machine:
 
 
 def machine_of_stored(stored: Any, given: Machine | None) -> Machine:
-    """The machine of a record, from the target that stands in it.
+    """Return the machine of a record, from the target stored in it.
 
-    ``given`` is what the user says it is; then only the kind has to be the same. TraceFormatError
-    for what is no target, TargetError for one that is not known or of another kind.
+    ``given`` is the machine that the user names; then only its kind is compared. Raises
+    ``TraceFormatError`` for what is no target, ``TargetError`` for one that is unknown or of
+    another kind.
     """
     where = "target"
     if not isinstance(stored, dict) or not isinstance(stored.get("kind"), str):

@@ -13,12 +13,12 @@ from schedlang.workloads.workload import Workload
 
 
 def record_as_python(record: Record, database: Database) -> str:
-    """A Python program that makes the record's scheduled program as ``sch.mod``, with TVM alone.
+    """Return a Python program that makes the scheduled program as ``sch.mod``, with TVM alone.
 
-    The program before scheduling is written out in it. Raises ``DatabaseError`` when the database
-    does not hold that, or what it holds cannot be read; ``TraceFormatError`` and ``InvalidTrace``
-    for a trace that is not readable or does not apply, ``SpaceError`` when it has a step that TVM
-    has not.
+    It contains the program before scheduling. Raises ``DatabaseError`` when the database does not
+    hold that program or it cannot be read, ``TraceFormatError`` when the trace cannot be read,
+    ``InvalidTrace`` when it does not apply, ``SpaceError`` when it has an instruction that TVM does
+    not have.
     """
     what = f"record {record.id} of workload {record.workload_key}"
     text = database.get_workload(record.workload_key)

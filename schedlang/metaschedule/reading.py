@@ -1,7 +1,7 @@
 """Traces of TVM's JSON databases as schedlang's.
 
-The trace is carried out, instruction by instruction, on a schedule of schedlang's own: what it
-records is the trace. Every field is checked before TVM sees it. Nothing is evaluated.
+Each instruction is checked and applied to a schedule of ours, which records the trace. Nothing
+reaches TVM unchecked, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from schedlang.metaschedule.arguments import MOST_INPUTS, ArgumentReader
 from schedlang.metaschedule.rows import MARKER, Row, rows
 from schedlang.workloads.workload import Workload
 
-# A trace of MetaSchedule's has a few hundred. Programs of deeper loops could exhaust TVM's stack.
+# MetaSchedule's traces have a few hundred. Very deep loops could exhaust TVM's stack.
 MOST_INSTRUCTIONS = 2_000
 
 
 class UnknownInstruction(TraceFormatError):
-    """The trace has an instruction that schedlang does not know."""
+    """The trace has an instruction that schedlang does not have."""
 
 
 def read_trace(document: Any, workload: Workload) -> Trace:
-    """The trace of ``[instructions, decisions]`` on its workload.
+    """Return the trace of ``[instructions, decisions]`` on its workload.
 
-    Raises ``TraceFormatError`` for what is no such trace (``UnknownInstruction`` where only an
-    instruction's name is not known), ``SchedlangError`` where an instruction does not apply.
+    Raises ``TraceFormatError`` for what is no trace, ``UnknownInstruction`` for an instruction
+    that schedlang does not have, ``SchedlangError`` where an instruction does not apply.
     """
     if not isinstance(document, list) or len(document) != 2:
         raise TraceFormatError("trace", "must be a list of instructions and a list of decisions")
@@ -65,7 +65,7 @@ def _decisions(stored: Any, count: int) -> dict[int, Any]:
 
 
 class TraceReader:
-    """Carries out stored instructions on a schedule."""
+    """Applies stored instructions to a schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -73,7 +73,7 @@ class TraceReader:
         self.rows = rows()
 
     def read(self, stored: Any, decision: Any, where: str) -> None:
-        """Carry out one instruction and name what it defines."""
+        """Apply one instruction and remember the names of the handles it returns."""
         if not isinstance(stored, list) or len(stored) != 4:
             raise TraceFormatError(where, "must be [name, inputs, attributes, outputs]")
         name, inputs, attributes, outputs = stored

@@ -1,4 +1,4 @@
-"""What an import says that it did."""
+"""The report of an import."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Skipped:
 
     Attributes
     ----------
-    file, line: where it stands; lines count from 1.
-    reason: short stable words for counting, such as ``"torn line"``.
+    file, line: its place; lines count from 1.
+    reason: a short text for counting, such as ``"torn line"``; stable between versions.
     detail: what exactly is wrong.
     """
 
@@ -28,14 +28,15 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did.
+    """Number of records and workloads that an import read, and the lines it skipped.
 
     Attributes
     ----------
-    records: records with a latency that are new in the database; failed: new ones of candidates
-        that MetaSchedule could not time; known: those that were there before, from an import.
-    workloads: programs that these records are of.
-    skipped: lines that were left out, in the order of the files.
+    records: number of new records with a latency.
+    failed: number of new records of candidates that MetaSchedule could not time.
+    known: number of records that an earlier import stored already.
+    workloads: number of programs that these records are of.
+    skipped: the lines that were skipped, in the order of the files.
     """
 
     records: int
@@ -46,7 +47,7 @@ class Imported:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many lines were left out, by reason, the most frequent first."""
+        """Return the number of skipped lines by reason, the most frequent first."""
         return dict(Counter(one.reason for one in self.skipped).most_common())
 
     def __str__(self) -> str:

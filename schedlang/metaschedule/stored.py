@@ -1,6 +1,4 @@
-"""One line of MetaSchedule's files: its program, or its record's parts. Whatever it holds, all that
-comes of a bad one is ``Refused``.
-"""
+"""One line of MetaSchedule's files: a program, or a record. A bad line raises ``Refused`` only."""
 
 from __future__ import annotations
 
@@ -18,7 +16,13 @@ from schedlang.workloads.workload import Workload
 
 
 class Refused(Exception):
-    """A line that cannot be imported; ``reason`` is for counting, ``detail`` for people."""
+    """A line that cannot be imported.
+
+    Attributes
+    ----------
+    reason: a short text for counting; stable between versions.
+    detail: what exactly is wrong.
+    """
 
     def __init__(self, reason: str, detail: object) -> None:
         self.reason = reason
@@ -27,7 +31,7 @@ class Refused(Exception):
 
 
 def workload_of(line: Line) -> Workload:
-    """The workload of a line of the workload file."""
+    """Return the workload of a line of the workload file."""
     if line.text is None:
         raise Refused("not JSON", "too long, or not UTF-8 text")
     try:
@@ -45,7 +49,7 @@ def workload_of(line: Line) -> Workload:
 
 
 def parts_of(line: Line) -> tuple[int, list[Any]]:
-    """The number of a record's workload, and its trace, latencies, target and arguments."""
+    """Return the number of a record's workload, and its trace, latencies, target, arguments."""
     if line.text is None:
         raise Refused("not JSON", "too long, or not UTF-8 text")
     try:
@@ -62,7 +66,7 @@ def parts_of(line: Line) -> tuple[int, list[Any]]:
 
 
 def samples_of(stored: Any) -> tuple[float, ...]:
-    """The latencies in seconds; none when MetaSchedule could not time it."""
+    """Return the latencies in seconds; empty when MetaSchedule could not time it."""
     if stored is None:
         return ()
     if not isinstance(stored, list) or not all(
@@ -77,7 +81,7 @@ def samples_of(stored: Any) -> tuple[float, ...]:
 
 
 def trace_of(document: Any, workload: Workload) -> tuple[Trace, str]:
-    """The trace, and the key of the program that both schedlang and TVM make of it."""
+    """Return the trace, and the key of the program that schedlang and TVM both make of it."""
     try:
         trace = Trace.from_json(read_trace(document, workload).to_json(), workload)
         ours = trace.replay().mod

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from tvm.target import Target as TVMTarget
     from tvm.tirx.function import PrimFunc
 
-# Records that are tried before a function counts as not found: the best may use a step that TVM's
-# traces cannot hold.
+# Number of records to try before a function counts as not found; TVM may not hold the fastest.
 _TRIED = 32
 
 
@@ -31,8 +30,8 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
 
     Attributes
     ----------
-    used: the record that was found, by the name that a pass asked with.
-    missed: why nothing was found, by name. Such a function stays as it was: not scheduled by this.
+    used: the record that was found, by the function's name in the query of the pass.
+    missed: why nothing was found, by name. The pass leaves such a function unscheduled.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         self._lookup = Lookup(database)
 
     def close(self) -> None:
-        """Let go of the database's storage; what was used and missed stays."""
+        """Close the database; ``used`` and ``missed`` stay."""
         self.database.close()
 
     # -- what TVM's passes ask -------------------------------------------------------------------
@@ -62,7 +61,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
     def query_tuning_record(
         self, mod: IRModule, target: TVMTarget, workload_name: str | None = None
     ) -> TuningRecord | None:
-        """The fastest record of a module's function that TVM can carry out; None without one."""
+        """Return the fastest record of the function that TVM can apply; ``None`` without one."""
         name = str(workload_name or "main")
         found = self._find(mod, target)
         if isinstance(found, str):
@@ -75,12 +74,12 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         return tuning_record
 
     def has_workload(self, mod: IRModule) -> bool:
-        """Whether the program is in the database, with records or without."""
+        """Return whether the program is in the database, with records or without."""
         func = tvm_metaschedule.only_function(mod)
         return func is not None and bool(self._lookup.workload_keys(func))
 
     def get_top_k(self, workload: TVMWorkload, top_k: int) -> list[TuningRecord]:
-        """The ``top_k`` fastest records of a workload that TVM can carry out, fastest first."""
+        """Return the ``top_k`` fastest records of a workload that TVM can apply, fastest first."""
         func = tvm_metaschedule.only_function(workload.mod)
         if func is None or top_k <= 0:
             return []
@@ -96,7 +95,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         return found
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
-        """All records that TVM can carry out, of one workload after the other."""
+        """Return all records that TVM can apply, one workload after the other."""
         found: list[TuningRecord] = []
         for key, _ in self.database.workloads():
             text = self.database.get_workload(key)
@@ -113,11 +112,11 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         )
 
     def commit_workload(self, mod: IRModule) -> TVMWorkload:
-        """Nothing is stored; MetaSchedule looks its programs up with it."""
+        """Return the module as a workload of TVM; nothing is stored."""
         return TVMWorkload(mod)
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
-        """Refused: a view is for reading."""
+        """Raise ``DatabaseError``: a view is read-only."""
         raise DatabaseError(
             "this view of a schedlang database is for reading; let MetaSchedule tune into a JSON "
             "database, and import it with schedlang.metaschedule.import_json"
@@ -131,7 +130,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         return as_machine(target or tvm_metaschedule.current_target() or "cpu")
 
     def _find(self, mod: IRModule, target: TVMTarget | None) -> tuple[Record, TuningRecord] | str:
-        """What was found, or why nothing was."""
+        """Return what was found, or a text that says why nothing was."""
         func = tvm_metaschedule.only_function(mod)
         if func is None:
             return "it is not one PrimFunc"
@@ -154,7 +153,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         return tvm_metaschedule.tuning_record(trace, mod, record.samples, target)
 
     def _fastest(self, func: PrimFunc, machine: Machine, limit: int | None) -> Iterator[Record]:
-        """Records of a function, fastest first."""
+        """Return the records of a function, fastest first."""
         found: list[Record] = []
         for key in self._lookup.workload_keys(func):
             most = limit
@@ -189,7 +188,7 @@ def as_tvm_database(
     toolchain_key: str | None = None,
     verified: bool = True,
 ) -> TVMDatabase:
-    """A view of a schedlang database that TVM's passes look records up in.
+    """Return a view of a schedlang database in which TVM's passes find records.
 
     ::
 
@@ -199,14 +198,14 @@ def as_tvm_database(
 
     Parameters
     ----------
-    database: a path (opened for reading; ``view.close()`` lets go of it) or a ``Database``.
-    target: whose records; by default those of the target that the pass asks for. Methods that are
-        not told one take TVM's current target, or else this machine.
-    toolchain_key: whose latencies decide; by default all count.
-    verified: take only records whose results were compared with the unscheduled program's.
+    database: a path (opened for reading; ``view.close()`` closes it) or a ``Database``.
+    target: the machine whose records are used; by default the target that the pass asks for, or
+        TVM's current target, or this machine.
+    toolchain_key: use only records of this toolchain; by default all.
+    verified: use only records whose results were compared with the unscheduled program's.
 
-    A function is found by its program; names and attributes such as ``op_pattern`` do not count.
-    The trace is carried out on the function that was asked for. Raises ``DatabaseError`` when the
+    A function is found by its program; its name and attributes such as ``op_pattern`` are ignored.
+    The trace is applied to the function that the pass asks for. Raises ``DatabaseError`` when the
     file cannot be opened, ``TargetError`` for an unknown target.
     """
     machine = None if target is None else as_machine(target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from schedlang.distributions import Distribution
@@ -71,7 +71,8 @@ def primitive(
             tvm_lines=tvm_lines,
         )
         register(kind)
-        return _method(function, kind, f"run(_kind, {_names(kind.parameters)})")
+        result = "return " if prefix else ""
+        return _method(function, kind, f"{result}self.run(_kind, {_names(kind)})")
 
     return decorate
 
@@ -100,7 +101,8 @@ def sampling(
         prefix, _ = _returned(function)
         kind = Sampling(function, make, results, prefix=prefix, tvm=tvm, tvm_lines=tvm_lines)
         register(kind)
-        return _method(function, kind, f"draw(_kind, [{_names(kind.parameters)}], name, decision)")
+        call = f"self.draw(_kind, [{_names(kind)}], name, decision)"
+        return _method(function, kind, f"return {call}")
 
     return decorate
 
@@ -109,19 +111,20 @@ def choice(function: F) -> F:
     """Declare the method that records choices."""
     kind = Choice(function)
     register(kind)
-    return _method(function, kind, f"fork(_kind, name, {_names(kind.parameters)}, decision)")
+    call = f"self.fork(_kind, name, {_names(kind)}, decision)"
+    return _method(function, kind, f"return {call}")
 
 
 def _returned(function: Callable[..., Any]) -> tuple[str, bool]:
     return _RETURNED[typing.get_type_hints(function)["return"]]
 
 
-def _names(parameters: Sequence[Any]) -> str:
-    return ", ".join(parameter.name for parameter in parameters)
+def _names(kind: InstructionKind) -> str:
+    return ", ".join(parameter.name for parameter in kind.parameters)
 
 
-def _method(declared: F, kind: InstructionKind, call: str) -> F:
-    """Return a method with the signature of ``declared`` that returns ``self.<call>``.
+def _method(declared: F, kind: InstructionKind, body: str) -> F:
+    """Return a method with the signature of ``declared`` and another body.
 
     It is compiled, as ``dataclasses`` compiles ``__init__``: Python itself then binds the
     arguments, at its own speed and with its own errors.
@@ -129,7 +132,7 @@ def _method(declared: F, kind: InstructionKind, call: str) -> F:
     code = declared.__code__
     # Its line is that of the declaration, which is what a traceback shows.
     lines = "\n" * (code.co_firstlineno - 1)
-    text = f"{lines}def {declared.__name__}{_bare_signature(declared)}: return self.{call}"
+    text = f"{lines}def {declared.__name__}{_bare_signature(declared)}: {body}"
     namespace: dict[str, Any] = {"_kind": kind}
     exec(compile(text, code.co_filename, "exec"), namespace)
     method = namespace[declared.__name__]

@@ -226,7 +226,7 @@ def test_a_deep_nest_is_left_to_libm() -> None:
 
 
 def test_bad_options() -> None:
-    with pytest.raises(SpaceError, match=r"functions=\['exp', 'sine'\]: there is no 'sine'; known"):
+    with pytest.raises(SpaceError, match=r"functions=\['exp', 'sine'\]\): there is no 'sine'"):
         sampled(SFM(4, 16), vector_math(functions=["exp", "sine"]))
     for wrong in ("exp", []):
         with pytest.raises(SpaceError, match="it takes a list of names"):

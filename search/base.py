@@ -10,7 +10,7 @@ from typing import Any
 from schedlang.language.schedule import Schedule
 from schedlang.search.prior import GIVE_UP_AFTER, draw
 from schedlang.search.proposals import Proposals, Told
-from schedlang.search.settings import require
+from schedlang.search.settings import check_setting
 from schedlang.search.state import dump_rng, dump_state, load_rng, load_state
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.spaces.space import Space
@@ -44,7 +44,7 @@ class StrategyBase(Strategy):
         *,
         give_up_after: int = GIVE_UP_AFTER,
     ) -> None:
-        require(give_up_after >= 1, "give_up_after", give_up_after, "a whole number from 1 on")
+        check_setting(give_up_after >= 1, "give_up_after", give_up_after, "1 or more draws")
         self.space = space
         self.workload = workload
         self.proposals = Proposals(workload)

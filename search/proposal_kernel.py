@@ -17,7 +17,7 @@ from schedlang.distributions import Distribution
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
 from schedlang.language.schedule import Trace
-from schedlang.search.settings import require
+from schedlang.search.settings import check_setting
 from schedlang.spaces.mutation import by_site, log_ratio, same_draw
 
 # Probabilities that a mutation of draws changes one of them, two, or three.
@@ -49,7 +49,7 @@ class ProposalKernel:
     """
 
     def __init__(self, jump: float = 0.1) -> None:
-        require(0 < jump < 1, "jump", jump, "a probability between 0 and 1")
+        check_setting(0 < jump < 1, "jump", jump, "a probability between 0 and 1")
         self._jump = jump
 
     def pick(self, trace: Trace, rng: random.Random) -> Mutation | None:

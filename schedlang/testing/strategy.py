@@ -11,10 +11,7 @@ Nothing is compiled or run: the outcomes are made up, and depend on the proposed
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +25,7 @@ from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.spaces.space import Space
+from schedlang.testing._fresh_process import check_in_fresh_process
 from schedlang.testing.spaces import BROKEN, FRAGILE, HOPELESS, ORDINARY, TINY, small_workload
 from schedlang.tvm.program import structural_key
 from schedlang.workloads.workload import Workload
@@ -35,8 +33,6 @@ from schedlang.workloads.workload import Workload
 MakeStrategy = Callable[[Space, Workload, int], Strategy]
 
 FAILURES = [status for status in Status if status is not Status.OK]
-FILE_OF_PROPOSALS = "SCHEDLANG_FILE_OF_PROPOSALS"
-"""Set in the fresh process of a test: where it writes what it proposes."""
 
 
 def made_up_outcome(proposal: Proposal) -> Outcome:
@@ -264,12 +260,7 @@ class StrategyContract:
         tmp_path: Path,
     ) -> None:
         ours = described(drive(make_strategy(ORDINARY, workload, 3), rounds=self.rounds, n=5))
-        if FILE_OF_PROPOSALS in os.environ:
-            Path(os.environ[FILE_OF_PROPOSALS]).write_text(json.dumps(ours))
-            return
-        path = tmp_path / "proposals.json"
-        _run_in_fresh_process(request, path)
-        assert json.loads(path.read_text()) == ours
+        check_in_fresh_process(ours, request, tmp_path)
 
     def test_another_seed_gives_other_proposals(
         self, make_strategy: MakeStrategy, workload: Workload
@@ -331,25 +322,3 @@ class StrategyContract:
     ) -> None:
         with pytest.raises(ZeroDivisionError, match="a mistake in the module"):
             make_strategy(BROKEN, workload, 0).ask(1)
-
-
-def _run_in_fresh_process(request: pytest.FixtureRequest, path: Path) -> None:
-    """Run the present test alone in another process; hashes of text differ there."""
-    config = request.config
-    command = [sys.executable, "-m", "pytest", request.node.nodeid, f"--rootdir={config.rootpath}"]
-    if config.inipath is not None:
-        command += ["-c", str(config.inipath)]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    environment |= {
-        FILE_OF_PROPOSALS: str(path),
-        "PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider"],
-        cwd=config.rootpath,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -12,7 +12,7 @@ from schedlang.search.coordinate_descent.line_searches import LineSearches
 from schedlang.search.coordinate_descent.starting_points import StartingPoints
 from schedlang.search.coordinate_descent.step_model import StepModel
 from schedlang.search.proposals import Told
-from schedlang.search.settings import require
+from schedlang.search.settings import check_setting
 from schedlang.search.strategy import Proposal
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
@@ -70,11 +70,13 @@ class CoordinateDescent(StrategyBase):
         significance: float = 0.05,
         most_loss: float = 0.2,
     ) -> None:
-        require(lines >= 1, "lines", lines, "1 or more")
-        require(pending is None or pending >= 1, "pending", pending, "1 or more, or None")
-        require(restarts is None or restarts >= 0, "restarts", restarts, "0 or more, or None")
-        require(0 < significance < 1, "significance", significance, "a number between 0 and 1")
-        require(most_loss >= 0, "most_loss", most_loss, "0 or more; math.inf skips no step")
+        check_setting(lines >= 1, "lines", lines, "1 or more")
+        check_setting(pending is None or pending >= 1, "pending", pending, "1 or more, or None")
+        check_setting(restarts is None or restarts >= 0, "restarts", restarts, "0 or more, or None")
+        check_setting(
+            0 < significance < 1, "significance", significance, "a number between 0 and 1"
+        )
+        check_setting(most_loss >= 0, "most_loss", most_loss, "0 or more; math.inf skips no step")
         super().__init__(space, workload, seed)
         given = [start] if isinstance(start, Trace) else start
         self._step_model = StepModel(self.proposals, seed)

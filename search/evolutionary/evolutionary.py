@@ -23,7 +23,7 @@ from schedlang.search.prior import GIVE_UP_AFTER
 from schedlang.search.program import Program
 from schedlang.search.proposal_kernel import ProposalKernel
 from schedlang.search.proposals import Told
-from schedlang.search.settings import require
+from schedlang.search.settings import check_setting
 from schedlang.search.strategy import Proposal
 from schedlang.search.surrogate import Surrogate
 from schedlang.spaces.space import Space
@@ -80,11 +80,11 @@ class Evolutionary(StrategyBase):
         jump: float = 0.1,
         give_up_after: int = GIVE_UP_AFTER,
     ) -> None:
-        require(warm_up >= 1, "warm_up", warm_up, "a whole number from 1 on")
-        require(sweeps >= 1, "sweeps", sweeps, "a whole number from 1 on")
-        require(cold > 0, "cold", cold, "a temperature above 0")
-        require(hot >= cold, "hot", hot, f"a temperature of cold={cold} or more")
-        require(0 <= random_share <= 1, "random_share", random_share, "a share of 0 to 1")
+        check_setting(warm_up >= 1, "warm_up", warm_up, "a whole number from 1 on")
+        check_setting(sweeps >= 1, "sweeps", sweeps, "a whole number from 1 on")
+        check_setting(cold > 0, "cold", cold, "a temperature above 0")
+        check_setting(hot >= cold, "hot", hot, f"a temperature of cold={cold} or more")
+        check_setting(0 <= random_share <= 1, "random_share", random_share, "a share of 0 to 1")
         super().__init__(space, workload, seed, give_up_after=give_up_after)
         self._builder = ProgramBuilder(space, self.proposals, _THREADS)
         self._surrogate = Surrogate(

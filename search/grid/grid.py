@@ -10,7 +10,7 @@ from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.language.schedule import Schedule
 from schedlang.search.base import ProposingStrategy
 from schedlang.search.grid.enumerator import Enumerator
-from schedlang.search.settings import require
+from schedlang.search.settings import check_setting
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
@@ -35,7 +35,7 @@ class Grid(ProposingStrategy):
     def __init__(
         self, space: Space, workload: Workload, seed: int = 0, *, points: int | None = None
     ) -> None:
-        require(points is None or points >= 1, "points", points, "1 or more, or None for all")
+        check_setting(points is None or points >= 1, "points", points, "1 or more, or None for all")
         super().__init__(space, workload, seed)
         self._enumerator = Enumerator(points)
         self._ended = False

@@ -1,4 +1,4 @@
-"""LightGBM as the cost models use it: for little data, the same trees on every run, one thread."""
+"""LightGBM as the cost models use it: little data, one thread, the same model on every run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SETTINGS = {
 def train_booster(
     rows: NDArray[Any], rounds: int, settings: Mapping[str, Any], derivatives: Derivatives
 ) -> lightgbm.Booster:
-    """``rounds`` trees, fewer when no split helps any more; scores start from 0."""
+    """Train ``rounds`` trees, fewer when no split helps any more; scores start from 0."""
     import lightgbm  # here, as the workers that measure import this package too
 
     parameters = {**_SETTINGS, **settings}
@@ -46,28 +46,32 @@ def train_booster(
         first, second = derivatives(scores)
         return first.astype(np.float32), second.astype(np.float32)
 
-    trees = lightgbm.Booster(parameters, lightgbm.Dataset(rows, params=parameters))
+    booster = lightgbm.Booster(parameters, lightgbm.Dataset(rows, params=parameters))
     for _ in range(rounds):
-        if trees.update(fobj=loss):
+        if booster.update(fobj=loss):
             break
-    return trees
+    return booster
 
 
-def write_booster(trees: lightgbm.Booster) -> str:
-    """LightGBM's text of the trees, after a line with its checksum."""
-    text = str(trees.model_to_string())
+def write_booster(booster: lightgbm.Booster) -> str:
+    """Write the model as LightGBM's text, after a line with its checksum."""
+    text = str(booster.model_to_string())
     return f"{zlib.crc32(text.encode())}\n{text}"
 
 
 def read_booster(text: object, columns: int) -> lightgbm.Booster:
-    """Trees on so many columns that ``write_booster`` wrote; CostModelError for anything else."""
+    """Read what ``write_booster`` wrote; CostModelError for anything else.
+
+    ``columns`` is the number of columns that the model must have.
+    """
     checksum, _, content = str(text).partition("\n")
     # LightGBM ends the process at a text that is cut off or changed.
     if checksum != str(zlib.crc32(content.encode())):
         raise CostModelError("the trees of a stored model are broken: another checksum")
     import lightgbm
 
-    trees = lightgbm.Booster(model_str=content)
-    if trees.num_feature() != columns:
-        raise CostModelError(f"trees on {trees.num_feature()} columns, not {columns}")
-    return trees
+    booster = lightgbm.Booster(model_str=content)
+    found = booster.num_feature()
+    if found != columns:
+        raise CostModelError(f"the trees of a stored model have {found} columns, not {columns}")
+    return booster

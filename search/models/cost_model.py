@@ -1,4 +1,4 @@
-"""What a cost model is: it learns from measured programs, and ranks programs that are not."""
+"""Cost models: they learn from measured programs, and rank programs that were not measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from schedlang.tvm.analysis.features import Features
 
 Scores = NDArray[np.float64]
 
-# A score of 0 or less says no more than "slow".
+# Lower scores count as this one: they say no more than "slow".
 _LOWEST_SCORE = 0.02
 
 
@@ -34,7 +34,7 @@ class Example:
     ----------
     features: a row for each of its statements, (statements, 164), from
         ``schedlang.tvm.analysis.features.statement_features``.
-    latency: in seconds, positive; None when it failed to build, to run or to be right.
+    latency: in seconds, positive; ``None`` if it failed to build, to run or to be right.
     workload_key: of the program before scheduling; latencies are comparable within one workload.
     """
 
@@ -46,8 +46,9 @@ class Example:
 class CostModel(Protocol):
     """Predicts how fast programs are; ``GradientBoosting``, ``RandomModel``, or a user's own.
 
-    A model is a pure function of its construction, and of what it was updated with, in order: a
-    search that uses it can then be repeated. It does not change the examples.
+    A model depends only on how it was made and on what it was updated with, in order, so that a
+    search that uses it can be repeated. It does not change the examples.
+    ``schedlang.testing.cost_models`` has the contract as a test suite.
     """
 
     name: str
@@ -62,41 +63,43 @@ class CostModel(Protocol):
         ...
 
     def predict(self, features: Sequence[Features]) -> Scores:
-        """One score a program, (programs,), higher is faster: about its throughput over that of the
-        workload's best, from 0 (slow or failing) to 1. Only the order within one workload counts.
+        """Score programs, (programs,), higher is faster.
+
+        A score is about the throughput over that of the workload's best program, from 0 (slow or
+        failing) to 1. Only the order within one workload counts.
         """
         ...
 
     def save(self) -> str:
-        """All that it has learned, as text; never pickled."""
+        """Return all that it has learned as text; never pickled."""
         ...
 
     def load(self, text: str) -> None:
-        """Take the place of a model that ``save`` wrote; CostModelError when that is unreadable."""
+        """Become the model that ``save`` wrote; CostModelError if the text is unreadable."""
         ...
 
 
 def plausible(score: float) -> float:
-    """A score as a positive throughput over that of the best."""
+    """Return a score as a positive throughput over that of the best."""
     return max(score, _LOWEST_SCORE)
 
 
 def energy(score: float) -> float:
-    """A score as the logarithm of the predicted latency over the best one's."""
+    """Return a score as log(predicted latency / best latency)."""
     return -math.log(plausible(score))
 
 
 def predict_known(
     model: CostModel, features: Sequence[Features | None], unknown: float
 ) -> list[float]:
-    """The model's score of each program, in one call; ``unknown`` for those without features."""
+    """Score programs in one call of the model; ``unknown`` for those without features."""
     known = [table for table in features if table is not None]
     found = iter(model.predict(known) if known else ())
     return [unknown if table is None else float(next(found)) for table in features]
 
 
 def best_latencies(examples: Sequence[Example]) -> dict[str, float]:
-    """The lowest latency of each workload, in seconds; without those that never worked."""
+    """Return the lowest latency of each workload that ever worked, in seconds."""
     best: dict[str, float] = {}
     for example in examples:
         if example.latency is not None:
@@ -106,7 +109,7 @@ def best_latencies(examples: Sequence[Example]) -> dict[str, float]:
 
 
 def throughputs(examples: Sequence[Example]) -> Scores:
-    """Throughput over that of the workload's best, in [0, 1]; 0 for what failed (Ansor, 5.2)."""
+    """Return throughputs over that of the workload's best, 0 for failures (Ansor, 5.2)."""
     best = best_latencies(examples)
     return np.array(
         [0.0 if e.latency is None else best[e.workload_key] / e.latency for e in examples]
@@ -114,7 +117,7 @@ def throughputs(examples: Sequence[Example]) -> Scores:
 
 
 class RandomModel:
-    """Scores drawn at random: what any model has to beat."""
+    """Scores drawn at random: the baseline of any model."""
 
     name = "random"
 
@@ -147,7 +150,7 @@ class RandomModel:
 
 
 def read_document(text: str, model: str, *keys: str) -> dict[str, Any]:
-    """The JSON object in ``text``; CostModelError unless ``model`` wrote it, with these keys."""
+    """Read the JSON object that ``model`` wrote, with these keys; else CostModelError."""
     try:
         document = json.loads(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""A model on the decisions themselves: it ranks candidates before their programs are built."""
+"""A model on decisions: it ranks candidates before their programs are built."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MISSING = float("nan")
 
 
 def site_values(trace: Trace) -> dict[str, Decision]:
-    """What was drawn at each site of a trace, and the number of the option at each choice."""
+    """Return the decision at each site of a trace; of a choice, the number of the option."""
     return {i.site: i.decision for i in trace.instructions if i.site}
 
 
@@ -41,7 +41,7 @@ class DecisionModel:
     values.
 
     The loss is that of ``GradientBoosting``: weighted squared error of the throughput over that of
-    the best. Every update trains afresh on all that it was told, and depends on nothing but that,
+    the best. Every update trains afresh on everything told so far; the result depends only on that,
     its order and the seed.
 
     Parameters
@@ -72,7 +72,8 @@ class DecisionModel:
     ) -> None:
         """Learn from measured candidates, besides all those before.
 
-        ``latencies`` are in seconds, None for one that failed; ValueError unless they are as many.
+        ``latencies`` are in seconds, ``None`` for a failure; ValueError unless there is one for
+        each candidate.
         """
         if len(candidates) != len(latencies):
             raise ValueError(f"{len(latencies)} latencies for {len(candidates)} candidates")
@@ -104,14 +105,14 @@ class DecisionModel:
         self._booster = train_booster(rows, self._rounds, self._settings, derivatives)
 
     def predict(self, candidates: Sequence[Mapping[str, Decision]]) -> Scores:
-        """One score a candidate, (candidates,), higher is faster, as a ``CostModel`` gives it."""
+        """Score candidates, (candidates,), higher is faster, as a ``CostModel`` does."""
         if self._booster is None or not candidates:
             return np.zeros(len(candidates))
         scores = self._booster.predict(self._encode(candidates), num_threads=1)
         return self._start + np.asarray(scores, dtype=np.float64)
 
     def _encode(self, candidates: Sequence[Mapping[str, Decision]]) -> NDArray[np.float64]:
-        """One row a candidate, (candidates, columns)."""
+        """Encode candidates as rows, (candidates, columns)."""
         columns, empty = self._columns, [_MISSING] * self._width
         rows = []
         for candidate in candidates:

@@ -30,9 +30,9 @@ ROUNDS = 120
 LEAST_WEIGHT = 0.2
 """Weight of a program that failed or is very slow; the best of a workload has weight 1."""
 OTHERS_SHARE = 0.25
-"""All programs of other workloads together weigh at most this part of those of the present one."""
+"""Maximum weight of all programs of other workloads together, over that of the present one's."""
 
-# Random thresholds, few leaves: of what was tried these rank best after 32 to 128 programs.
+# Random thresholds and few leaves: of all settings tried, these rank best after 32 to 128 programs.
 _SETTINGS = {
     "num_leaves": 6,
     "learning_rate": 0.08,
@@ -47,13 +47,13 @@ class GradientBoosting:
 
     The loss of a program is w (score - y)^2 with y its throughput over that of the best program of
     its workload, 0 if it failed, and weight w = max(y, ``LEAST_WEIGHT``): fast programs matter
-    most. Every update trains afresh on all examples, which takes some 20 ms for 200 programs, and
-    ranks better than going on with old trees: what they learned rests on an old best. The trees
-    depend on the updates and the seed alone.
+    most. Every update trains afresh on all examples, which takes some 20 ms for 200 programs. This
+    ranks better than adding trees to old ones, which were trained relative to an old best. The
+    trees depend only on the updates and the seed.
 
-    The workload of the last update is taken for the present one. Programs of others help at the
-    start and would be in the way later: together they weigh at most ``OTHERS_SHARE`` of those of
-    the present one. After an update with several workloads, as in pre-training, all weigh the same.
+    The workload of the last update counts as the present one. Programs of other workloads help at
+    the start and mislead later: together they weigh at most ``OTHERS_SHARE`` of the present one's.
+    After an update with several workloads, as in pre-training, all weigh the same.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class GradientBoosting:
         return self._booster is not None
 
     def update(self, examples: Sequence[Example]) -> None:
-        """Learn from new examples, besides all those before; until one works nothing is learned."""
+        """Learn from new examples and all earlier ones; nothing is learned until one works."""
         if not examples:
             return
         self._examples += examples
@@ -89,11 +89,11 @@ class GradientBoosting:
         target = throughputs(self._examples)
         weight = self._weights(target)
         counts, program, rows = _stacked([example.features for example in self._examples])
-        # Its weighted mean is the score of a program that nothing is known about.
+        # The weighted mean is the score of a program about which nothing is known.
         self._start = float(np.average(target, weights=weight))
         missing = target - self._start
-        # The rows of one program share its error, so the second derivatives are 2w for every pair
-        # of them. Trees know only the diagonal: with the sum of a row there no step is too long.
+        # The rows of one program share its error, so the second derivative of every pair of them is
+        # 2w. Boosting uses the diagonal only; with the sum of a row there, no step is too long.
         hessian = (2 * weight * counts)[program]
 
         def derivatives(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -118,7 +118,7 @@ class GradientBoosting:
         return self._start + np.bincount(program, scores, len(counts)).astype(np.float64)
 
     def save(self) -> str:
-        """The trees as LightGBM's text, and the examples that the next update needs; JSON."""
+        """Return JSON of the trees in LightGBM's text, and of the examples for the next update."""
         counts, _, rows = _stacked([example.features for example in self._examples])
         packed = zlib.compress(rows.astype(_STORED).tobytes())
         return json.dumps(
@@ -160,7 +160,7 @@ class GradientBoosting:
 def _stacked(
     tables: Sequence[Features],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Features]:
-    """Rows of each program, the number of the program of each row, and all rows, (rows, 164)."""
+    """Return the rows of each program, the program of each row, and all rows, (rows, 164)."""
     counts = np.array([len(table) for table in tables], dtype=np.int64)
     rows = np.concatenate([np.empty((0, COLUMNS), np.float32), *tables])
     return counts, np.repeat(np.arange(len(counts)), counts), rows

@@ -1,4 +1,4 @@
-"""Teaching a cost model what a database of records holds, before the first measurement."""
+"""Pre-training: a cost model learns from the records of a database before the first measurement."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from schedlang.search.models.cost_model import CostModel, Example
 from schedlang.tvm.analysis.features import statement_features
 from schedlang.workloads.workload import Workload
 
-# So many times the limit are read at once; of more, some are looked up.
+# Up to this many times the limit, all records are read; of more, some are looked up one by one.
 _FEW = 8
-# Programs that are held at a time.
+# Programs that are held in memory at a time.
 _BATCH = 64
 
 
 @dataclass(frozen=True)
 class Pretraining:
-    """What a model was taught.
+    """What a model learned from.
 
     Attributes
     ----------
-    learned: how many records.
-    skipped: how many were left out, by reason.
+    learned: number of records.
+    skipped: number of records that were skipped, by reason.
     """
 
     learned: int
@@ -50,19 +50,19 @@ def pretrain(
 ) -> Pretraining:
     """Update ``model`` once with the records of a database, oldest first.
 
-    Every record's trace is applied again, to the workload that the database keeps, for the features
-    of its program: some 5 to 20 ms a record. What cannot be applied is left out and counted: its
-    workload is missing, its trace cannot be read, or no longer fits modules that have changed.
+    The trace of every record is applied again to the workload that the database keeps, to extract
+    the features of its program: some 5 to 20 ms a record. Records are skipped and counted if their
+    workload is missing, or their trace cannot be read or no longer applies.
 
     Parameters
     ----------
-    target_key: of the machine whose records are wanted. By default those of all machines: for each
-        workload the one with the newest record is taken for the present machine, and the records of
-        others are learned as if they were of other workloads.
-    workloads: keys of those wanted; by default all.
-    limit: of the records of a workload at most so many, evenly spread over their age.
-    newest: records with a larger id are left out.
-    threads: how many programs to extract features from at a time.
+    target_key: of the machine whose records are learned. By default the records of all machines:
+        for each workload, the machine of the newest record counts as the present one, and the
+        records of others are learned as if they were of other workloads.
+    workloads: keys of the workloads to learn from; by default all.
+    limit: maximum number of records of a workload, evenly spread over their age.
+    newest: skip records with a larger id.
+    threads: number of programs whose features are extracted at the same time.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}")
@@ -86,7 +86,7 @@ def pretrain(
 def _chosen(
     database: Database, key: str, target_key: str | None, limit: int | None, newest: int | None
 ) -> Sequence[Record]:
-    """Records of a workload, oldest first: all, or some that are spread over their age."""
+    """Read records of a workload, oldest first: all, or some that are spread over their age."""
     if limit is None or newest is None or database.count(key, target_key) <= _FEW * limit:
         records = database.query(workload_key=key, target_key=target_key)
         if newest is not None:
@@ -113,7 +113,7 @@ def _examples(
     threads: int,
     skipped: Counter[str],
 ) -> Iterator[Example]:
-    """The records whose programs have features."""
+    """Yield an example for each record whose program has features."""
     kept, schedules = [], []
     for record in records:
         try:

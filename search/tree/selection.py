@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from schedlang.search.settings import require
+from schedlang.search.settings import check_setting
 from schedlang.search.tree.tree import Node
 
 Prior = Literal["none", "distribution", "model"]
@@ -36,11 +36,13 @@ class Selection:
 
     def __post_init__(self) -> None:
         factor, exponent = self.widening
-        require(self.exploration >= 0, "exploration", self.exploration, "a weight of 0 or more")
-        require(factor > 0, "widening", self.widening, "a factor above 0")
-        require(0 <= exponent <= 1, "widening", self.widening, "an exponent of 0 to 1")
+        check_setting(
+            self.exploration >= 0, "exploration", self.exploration, "a weight of 0 or more"
+        )
+        check_setting(factor > 0, "widening", self.widening, "a factor above 0")
+        check_setting(0 <= exponent <= 1, "widening", self.widening, "an exponent of 0 to 1")
         known = get_args(Prior)
-        require(self.prior in known, "prior", self.prior, f"one of {', '.join(known)}")
+        check_setting(self.prior in known, "prior", self.prior, f"one of {', '.join(known)}")
 
     def way(self, node: Node, best: float) -> Node | None:
         """Return the way on from a node; ``None`` for a new value, or if there is no way.

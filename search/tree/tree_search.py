@@ -13,7 +13,7 @@ from schedlang.search.models.cost_model import CostModel, plausible
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program, extract_features
 from schedlang.search.proposals import Told
-from schedlang.search.settings import require
+from schedlang.search.settings import check_setting
 from schedlang.search.strategy import Proposal
 from schedlang.search.surrogate import Surrogate
 from schedlang.search.tree.descent import Descent, Rollout
@@ -70,12 +70,12 @@ class TreeSearch(StrategyBase):
         rollouts: int = 8,
         patience: int | None = 60,
     ) -> None:
-        require(0 <= follow <= 1, "follow", follow, "a probability")
-        require(rollouts >= 1, "rollouts", rollouts, "1 or more")
-        require(patience is None or patience >= 1, "patience", patience, "1 or more, or None")
+        check_setting(0 <= follow <= 1, "follow", follow, "a probability")
+        check_setting(rollouts >= 1, "rollouts", rollouts, "1 or more")
+        check_setting(patience is None or patience >= 1, "patience", patience, "1 or more, or None")
         selection = Selection(exploration, widening, prior)
         model_given = prior != "model" or cost_model is not None
-        require(model_given, "prior", prior, "a cost_model too, such as GradientBoosting()")
+        check_setting(model_given, "prior", prior, "a cost_model too, such as GradientBoosting()")
         super().__init__(space, workload, seed)
         self._selection = selection
         self._follow = follow

@@ -17,7 +17,8 @@ from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Random
 from schedlang.spaces.space import Space
 from schedlang.testing import spaces
-from schedlang.testing.strategy import FILE_OF_PROPOSALS, StrategyContract
+from schedlang.testing._fresh_process import RESULT_FILE
+from schedlang.testing.strategy import StrategyContract
 from schedlang.workloads.workload import Workload
 
 
@@ -228,7 +229,7 @@ def test_a_strategy_that_another_process_changes_fails(
     # The other process runs this very test, and only writes down its proposals.
     fails = (
         nullcontext()
-        if FILE_OF_PROPOSALS in os.environ
+        if RESULT_FILE in os.environ
         else pytest.raises(AssertionError, match="At index")
     )
     with fails:

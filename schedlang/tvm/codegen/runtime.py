@@ -75,17 +75,15 @@ def load_library(path: Path) -> Module:
     return tvm.runtime.load_module(str(path))
 
 
-def batch_timer(
-    module: Module, name: str, calls: int, device: Device | None = None
-) -> Callable[..., float]:
+def batch_timer(module: Module, name: str, calls: int, device: Device) -> Callable[..., float]:
     """Return a function that calls ``name`` ``calls`` times in a loop of machine code.
 
-    ``device`` runs the program, and the clock stops when it is done; by default it is the CPU.
+    ``device`` runs the program; the clock stops when the device is done.
 
     It returns seconds per call, by a clock that the system may step: the caller compares it with a
     monotonic one. One more call comes before the loop, outside the measured time.
     """
-    evaluator = module.time_evaluator(name, device or tvm.cpu(), number=calls, repeat=1)
+    evaluator = module.time_evaluator(name, device, number=calls, repeat=1)
 
     def run(*tensors: Tensor) -> float:
         return float(evaluator(*tensors).results[0])

@@ -168,7 +168,7 @@ class Recorder(ProgramState):
             raise SpaceError(
                 f"more than {MAX_INSTRUCTIONS} instructions: a loop that does not end?"
             )
-        handles = [self.define(*item) for item in zip(result.prefixes, result.values, strict=True)]
+        handles = self.define(result.prefixes, result.values)
         if self._recording:
             outputs, module = tuple(handles), self._module()
             self._instructions.append(

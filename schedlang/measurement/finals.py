@@ -1,7 +1,7 @@
 """The final choice: which of several programs is the fastest, and how sure that is.
 
-The programs are timed in turns, one sample each a round, so that whatever the machine does in the
-meantime (its clock, its temperature, other work) meets all of them alike.
+The programs are timed interleaved, one sample of each per round, so that whatever the machine does
+in the meantime (its clock, its temperature, other work) affects all of them alike.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Finalist:
     Attributes
     ----------
     id: the candidate's id.
-    samples: seconds, one a round.
+    samples: seconds, one per round.
     interval: confidence interval of the median.
     """
 
@@ -65,12 +65,12 @@ class Finals:
 
     @property
     def winner(self) -> Finalist:
-        """The one that ``tune`` returns."""
+        """The program that ``tune`` returns."""
         return self.ranking[0]
 
     @property
     def runner_up(self) -> Finalist | None:
-        """The second; None when there was one finalist only."""
+        """The second program; None when there was only one finalist."""
         return self.ranking[1] if len(self.ranking) > 1 else None
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ def choose(samples: Mapping[int, Sequence[float]]) -> Finals:
 
 
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """Where the true median is, by order statistics: exact for every distribution.
+    """Return the interval of the true median, by order statistics: exact for every distribution.
 
     The interval is the narrowest pair of samples, as far from the lowest as from the highest, that
     covers the median with at least ``confidence``. Fewer than six samples cannot give 95%: then it

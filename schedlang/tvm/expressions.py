@@ -1,4 +1,4 @@
-"""Convert our integer expressions and index maps to TVM's and back."""
+"""Our integer expressions and index maps, as TVM's and back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ _NODES: dict[type, str] = {
 def to_tvm(
     expr: int | IntExpr, random_variable: Callable[[IntRV], Any], variables: list[Any]
 ) -> Any:
-    """Convert an expression; ``random_variable`` gives the value or TVM variable of each leaf."""
+    """A TVM expression; ``random_variable`` gives the value (or TVM variable) of a random
+    variable.
+    """
     if isinstance(expr, IntRV):
         return random_variable(expr)
     if isinstance(expr, IndexVar):
@@ -50,7 +52,7 @@ def to_tvm(
 def index_map_to_tvm(
     index_map: IndexMap, random_variable: Callable[[IntRV], Any], dtype: str
 ) -> TVMIndexMap:
-    """Convert an index map; its new variables have type ``dtype``."""
+    """A TVM index map over variables of ``dtype``."""
     variables = [tirx.Var(name, dtype) for name in index_map.inputs]
     finals = []
     for output in index_map.outputs:
@@ -62,7 +64,7 @@ def index_map_to_tvm(
 def index_map_over(
     index_map: IndexMap, random_variable: Callable[[IntRV], Any], variables: list[Any]
 ) -> TVMIndexMap:
-    """Convert an index map to one over given variables, such as a block's own."""
+    """A TVM index map over given variables, such as a block's own."""
     finals = [to_tvm(output, random_variable, variables) for output in index_map.outputs]
     dtype = str(variables[0].ty.dtype) if variables else "int32"
     finals = [tirx.IntImm(dtype, f) if isinstance(f, int) else f for f in finals]
@@ -70,7 +72,7 @@ def index_map_over(
 
 
 def constant_map_to_tvm(value: int | float, ndim: int, dtype: str, index_dtype: str) -> TVMIndexMap:
-    """Return a TVM index map of ``ndim`` inputs to one constant of ``dtype`` (a padding value)."""
+    """A TVM index map of ``ndim`` inputs to one constant of ``dtype`` (a padding value)."""
     variables = [tirx.Var(f"i{k}", index_dtype) for k in range(ndim)]
     is_float = "float" in dtype
     constant = tirx.FloatImm(dtype, float(value)) if is_float else tirx.IntImm(dtype, int(value))
@@ -78,7 +80,7 @@ def constant_map_to_tvm(value: int | float, ndim: int, dtype: str, index_dtype: 
 
 
 def index_map_from_tvm(index_map: TVMIndexMap) -> IndexMap:
-    """Convert a TVM index map; TypeError names an expression that ours cannot hold."""
+    """Our index map of a TVM one; TypeError names an expression that ours cannot hold."""
     names = {var: k for k, var in enumerate(index_map.initial_indices)}
 
     def convert(expr: Any) -> int | IntExpr:

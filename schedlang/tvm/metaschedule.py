@@ -1,4 +1,4 @@
-"""TVM's MetaSchedule databases: records, files, and the base class for a custom database."""
+"""TVM's MetaSchedule databases: its records, its files, and the base of a database of one's own."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = ["PyDatabase", "TVMWorkload", "TuningRecord", "derived_object"]
 
 WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
-# The time in seconds that TVM stores for a candidate without a measurement.
+# TVM's mark for a candidate that has no time, in seconds.
 NO_TIME = 1e10
-# Function attributes that restrict or permit transformations; the others record the origin.
+# Attributes of a function that say what may be done with it; all others say where it came from.
 _MEANING = ("layout_free_buffers",)
 _LENGTH_BYTES = 8
 
 
 def read_program(text: str) -> IRModule:
-    """Read a module from TVM's JSON text; runs no code. ValueError if it is not a sound program."""
+    """A module of TVM's JSON text. Runs no code; ValueError for what is no sound program."""
     try:
         return read_stored_program(text)
     except WorkloadError as error:
@@ -45,10 +45,10 @@ def read_program(text: str) -> IRModule:
 
 
 def program_of_line(line: str) -> IRModule:
-    """Read the module in one line of a workload file; ValueError if there is none."""
+    """The module of one line of a workload file; ValueError when it holds none."""
     stored = json.loads(line)
     if not isinstance(stored, list) or len(stored) != 2 or not isinstance(stored[1], str):
-        raise ValueError("a workload line must hold a hash and a program")
+        raise ValueError("a workload is a hash and a program")
     try:
         content = base64.b64decode(stored[1], validate=True)
     except (binascii.Error, ValueError) as error:
@@ -61,15 +61,15 @@ def program_of_line(line: str) -> IRModule:
 
 
 def only_function(mod: IRModule) -> PrimFunc | None:
-    """Return the module's only PrimFunc; None if it has none or several."""
+    """The module's PrimFunc; None when there is none, or several."""
     functions = list(named_functions(mod).values())
     return functions[0] if len(functions) == 1 else None
 
 
 def without_origin(func: PrimFunc) -> PrimFunc:
-    """Return the function without the attributes that do not influence scheduling.
+    """The function without the attributes that do not change what a trace makes of it.
 
-    Relax attaches ``op_pattern`` and others, MetaSchedule ``tirx.noalias``, compilers a name.
+    Relax attaches ``op_pattern`` and its like, MetaSchedule ``tirx.noalias``, compilers a name.
     """
     for name in list(func.attrs.keys()) if func.attrs else ():
         if name not in _MEANING:
@@ -78,14 +78,14 @@ def without_origin(func: PrimFunc) -> PrimFunc:
 
 
 def normalized(func: PrimFunc) -> IRModule:
-    """Return the module under which MetaSchedule's passes look up a function."""
+    """The module that MetaSchedule's passes look up for a function."""
     return _normalize_mod(func)
 
 
 def apply_stored(trace: Sequence[Any], mod: IRModule) -> IRModule:
-    """Apply a trace of a JSON database to a module with TVM's own reader.
+    """The program that TVM makes of a trace of its JSON database.
 
-    TVM's reader trusts its input: pass only traces that schedlang has read and replayed before.
+    For what was read and carried out by schedlang before: it is TVM's own reader, and trusts it.
     """
     sch = new_traced_schedule(mod)
     Trace.apply_json_to_schedule([list(part) for part in trace], sch)
@@ -93,7 +93,7 @@ def apply_stored(trace: Sequence[Any], mod: IRModule) -> IRModule:
 
 
 def apply_trace(trace: Trace, mod: IRModule) -> IRModule:
-    """Apply a trace to a module as TVM's passes do."""
+    """The program that TVM makes of a trace, as its passes do."""
     sch = new_traced_schedule(mod)
     trace.apply_to_schedule(sch, False)
     return get_module(sch)
@@ -102,7 +102,7 @@ def apply_trace(trace: Trace, mod: IRModule) -> IRModule:
 def tuning_record(
     trace: Trace, mod: IRModule, seconds: Sequence[float], target: TVMTarget
 ) -> TuningRecord:
-    """Make a MetaSchedule record; ``seconds`` are latencies."""
+    """One of MetaSchedule's records; ``seconds`` are latencies."""
     arguments = ArgInfo.from_prim_func(only_function(mod))
     return TuningRecord(trace, TVMWorkload(mod), list(seconds), target, arguments)
 
@@ -118,7 +118,7 @@ class Writer:
     def add(
         self, trace: Trace, mod: IRModule, seconds: Sequence[float], target: TVMTarget
     ) -> list[Any]:
-        """Append a record; return its trace as the file stores it."""
+        """Append a record; returns its trace as it stands in the file."""
         workload = self._database.commit_workload(mod)
         arguments = ArgInfo.from_prim_func(only_function(mod))
         record = TuningRecord(trace, workload, list(seconds), target, arguments)
@@ -137,7 +137,7 @@ class Writer:
 
 
 def current_target() -> TVMTarget | None:
-    """Return the target of the innermost ``with`` that sets one, or None."""
+    """The target of the innermost ``with`` that sets one."""
     return TVMTarget.current(allow_none=True)
 
 

@@ -1,4 +1,4 @@
-"""Properties of a program before scheduling: parameters, blocks, structural key, text."""
+"""What schedlang asks of a program before scheduling: its parameters, blocks, key and text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a PrimFunc; nothing is checked yet.
+    """One parameter of a PrimFunc, as it stands: nothing is checked yet.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Parameter:
 
 
 def named_functions(mod: IRModule) -> dict[str, PrimFunc]:
-    """Return the PrimFuncs of a module by global name, sorted by name."""
+    """The PrimFuncs of a module by their global names, in name order."""
     found = {
         var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
     }
@@ -56,12 +56,12 @@ def named_functions(mod: IRModule) -> dict[str, PrimFunc]:
 
 
 def symbol(func: PrimFunc) -> str:
-    """Return the name that the function exports, or ``""``."""
+    """The name that the function exports, or ``""``."""
     return str(func.attrs["global_symbol"]) if "global_symbol" in func.attrs else ""
 
 
 def as_main(func: PrimFunc) -> IRModule:
-    """Return a module whose only function is ``func``, renamed to ``main``; attributes stay."""
+    """A module whose only function is ``func``, named ``main``; all other attributes are kept."""
     if symbol(func) != MAIN:
         func = func.with_attr("global_symbol", MAIN)
     if not func.attrs.get("s_tir", False):
@@ -98,9 +98,9 @@ def _row_major(shape: Sequence[int | str]) -> tuple[int, ...]:
 
 
 def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> PrimFunc:
-    """Reorder the parameters of ``func``, and give it the name and attributes of ``like``.
+    """``func`` with its parameters in another order, under the name and attributes of ``like``.
 
-    ``order[k]`` is the position in ``func`` of the k-th parameter of the result.
+    ``order[k]`` is the place in ``func`` of the k-th parameter of the result.
     """
     chosen = [func.params[place] for place in order]
     result = PrimFunc(chosen, func.body, func.ret_type, func.attrs)
@@ -110,7 +110,7 @@ def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> Pri
 
 
 def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
-    """Return the same program with some blocks renamed."""
+    """The same program with other names for its blocks."""
 
     def renamed(block: Any) -> Any:
         name = names.get(str(block.name_hint))
@@ -133,7 +133,7 @@ def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
 
 
 def replace_functions(mod: IRModule, functions: Mapping[str, PrimFunc]) -> IRModule:
-    """Return a copy of a module with the named functions replaced."""
+    """A copy of a module with some of its functions replaced, by their names."""
     result = mod.clone()
     for var in mod.functions:
         if var.name_hint in functions:
@@ -142,13 +142,13 @@ def replace_functions(mod: IRModule, functions: Mapping[str, PrimFunc]) -> IRMod
 
 
 def block_realizes(func: PrimFunc) -> list[SBlockRealize]:
-    """Return the blocks below the root block, in program order; empty if there are none."""
+    """Every block below the root block, in program order; empty if there is nothing to schedule."""
     found = [node for node in _statements(func.body) if isinstance(node, SBlockRealize)]
     return found[1:] if isinstance(func.body, SBlockRealize) else []
 
 
 def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]]]:
-    """Return name and shape of every buffer that a block of ``func`` allocates."""
+    """Name and shape of every buffer that a block of ``func`` allocates."""
     return [
         (buffer.name, tuple(_extent(extent) for extent in buffer.ty.shape))
         for node in _statements(func.body)
@@ -158,7 +158,7 @@ def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]
 
 
 def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
-    """Return name and extent of every loop of ``func``, in program order."""
+    """Name and extent of every loop of ``func``, in program order."""
     return [
         (node.loop_var.name, _extent(node.extent))
         for node in _statements(func.body)
@@ -167,7 +167,7 @@ def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
 
 
 def _statements(stmt: Any) -> Iterator[Any]:
-    """Yield ``stmt`` and all statements in it in program order; a block's init before its body."""
+    """Every statement from ``stmt`` down in program order; a block's init comes before its body."""
     yield stmt
     if isinstance(stmt, SBlockRealize):
         yield from _statements(stmt.block)
@@ -187,11 +187,11 @@ def _statements(stmt: Any) -> Iterator[Any]:
 
 
 def parameter_roles(func: PrimFunc) -> tuple[str, ...]:
-    """Classify each parameter as ``"input"``, ``"output"`` or ``"inout"``.
+    """``"input"``, ``"output"`` or ``"inout"`` for each parameter, by what blocks read and write.
 
-    A written parameter is an ``"inout"`` if a block may read a value that the caller put there,
-    that is, if a block reads it before one has written all of it. The accumulator of a reduction
-    with an initial value does not count as read.
+    A written parameter is an ``"inout"`` when some block may read a value that the caller put
+    there: it is read before a block has written all of it. A reduction's own accumulator does not
+    count.
     """
     aliases: dict[Any, Any] = {}
     read, written, filled = set(), set(), set()
@@ -223,7 +223,7 @@ def _has_inner_block(node: SBlockRealize) -> bool:
 
 
 def _initialised_by_outer_blocks(func: PrimFunc) -> set[Any]:
-    """Return the buffers that a blockized reduction initialises outside its innermost block."""
+    """Buffers that a blockized reduction initialises outside its innermost block."""
     return {
         region.source
         for node in block_realizes(func)
@@ -233,7 +233,7 @@ def _initialised_by_outer_blocks(func: PrimFunc) -> set[Any]:
 
 
 def _writes_all(node: SBlockRealize, region: Any) -> bool:
-    """Return whether the block provably writes every element of the region's buffer."""
+    """Whether the block surely writes every element of the region's buffer."""
     if _extent(node.predicate) != 1:
         return False
     if any(isinstance(s, tirx.IfThenElse | tirx.While) for s in _statements(node.block.body)):
@@ -249,31 +249,30 @@ def _writes_all(node: SBlockRealize, region: Any) -> bool:
 
 
 def structural_key(mod: IRModule) -> str:
-    """Return 16 hex digits that are the same in every process and ignore names.
+    """16 hex digits, the same in every process; no name in the program counts.
 
-    They are TVM's 64-bit structural hash: where a collision matters, confirm equality with
-    ``structurally_equal``.
+    This is TVM's 64-bit structural hash: confirm with ``structurally_equal`` where a clash hurts.
     """
     return f"{tvm_ffi.structural_hash(mod):016x}"
 
 
 def structurally_equal(one: IRModule, other: IRModule) -> bool:
-    """Return whether two modules are the same program up to names."""
+    """Whether two modules are the same program up to names."""
     return bool(tvm_ffi.structural_equal(one, other))
 
 
 def estimate_flops(mod: IRModule) -> float:
-    """Count the arithmetic operations of one call; a multiply-add is two, a copy none."""
+    """Arithmetic operations of one call; a multiply-add is two, moving data is none."""
     return float(estimate_tir_flops(mod))
 
 
 def create_prim_func(tensors: Sequence[te.Tensor]) -> PrimFunc:
-    """Make an S-TIR function of tensor expressions; its parameters are ``tensors`` in order."""
+    """The S-TIR program of tensor expressions, parameters in the order of ``tensors``."""
     return te.create_prim_func(list(tensors))
 
 
 def missing_placeholders(tensors: Sequence[te.Tensor]) -> list[str]:
-    """Return the names of placeholders that ``tensors`` depend on but do not list."""
+    """Names of the placeholders that ``tensors`` are computed from but do not list."""
     listed = {tensor.op for tensor in tensors}
     pending, seen, missing = [tensor.op for tensor in tensors], set(), []
     while pending:
@@ -288,22 +287,22 @@ def missing_placeholders(tensors: Sequence[te.Tensor]) -> list[str]:
 
 
 def is_module(obj: object) -> bool:
-    """Return whether ``obj`` is an IRModule."""
+    """Whether ``obj`` is an IRModule."""
     return isinstance(obj, IRModule)
 
 
 def is_function(obj: object) -> bool:
-    """Return whether ``obj`` is a PrimFunc."""
+    """Whether ``obj`` is a PrimFunc."""
     return isinstance(obj, PrimFunc)
 
 
 def is_tensor(obj: object) -> bool:
-    """Return whether ``obj`` is a tensor expression."""
+    """Whether ``obj`` is a tensor expression."""
     return isinstance(obj, te.Tensor)
 
 
 def parse_script(text: str) -> Any:
-    """Parse a TVMScript text to a PrimFunc or IRModule; the text is executed as Python.
+    """The PrimFunc or IRModule of a TVMScript text; the text is executed as Python.
 
     Raises ``WorkloadError`` with the line that TVM's parser stopped at.
     """
@@ -327,7 +326,7 @@ def parse_script(text: str) -> Any:
 
 
 def to_json(mod: IRModule) -> str:
-    """Write a module as TVM's JSON text; ``from_json`` reads a structurally equal one."""
+    """TVM's JSON text of a module; ``from_json`` gives back a structurally equal one."""
     return str(tvm.ir.save_json(mod))
 
 

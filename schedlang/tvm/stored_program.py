@@ -1,4 +1,4 @@
-"""Read a program from a file that may be damaged or hostile."""
+"""Reading a program that a file kept, as what it says may be damaged or hostile."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from schedlang.tvm.graph.node_graph import GraphError, check_graph
 
 
 def read_stored_program(text: str) -> IRModule:
-    """Read a module from TVM's JSON text; runs no code.
+    """A module of TVM's JSON text; runs no code.
 
-    The nodes are checked against TVM's declarations first, because TVM's reader does not check
-    them: a reference cycle crashes the process. WorkloadError if it is not a sound program.
+    What TVM declares of its nodes is checked before it reads them: its reader, written in C++,
+    follows references as they come, and ends the process for one that leads to itself.
+    WorkloadError for what is no sound program.
     """
     try:
         check_graph(text, "ir.IRModule")
@@ -22,7 +23,7 @@ def read_stored_program(text: str) -> IRModule:
         raise _refused(str(error)) from None
     try:
         mod = tvm.ir.load_json(text)
-        mod.script()  # TVM crashes when an error of its own prints a program that cannot be printed
+        mod.script()  # a program that TVM cannot print ends the process in one of its messages
         verify_well_formed(mod)
     except Exception as error:  # TVM's errors have many types
         raise _refused(str(error).strip().splitlines()[-1][:200]) from None

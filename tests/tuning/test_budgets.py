@@ -167,7 +167,7 @@ def test_the_unscheduled_program_is_not_timed_longer_than_there_is_time() -> Non
     with LocalCPU(SLOW) as measurer:
         exact = measurer.reference_latency
     with LocalCPU(SLOW) as measurer:
-        measurer.deadline = time.monotonic() + 6
+        measurer.deadline = time.monotonic() + 30
         assert measurer.reference_latency == pytest.approx(exact, rel=2)
     with LocalCPU(SLOW) as measurer:
         measurer.deadline = time.monotonic()
@@ -187,6 +187,38 @@ def test_the_time_split_adds_up() -> None:
 def test_a_measurer_that_says_no_more_has_one_part(clock: FakeTime) -> None:
     split = tune(Pretends(0.01, clock), trials=8).time_split
     assert "build" not in split and split["measure"] == pytest.approx(8 * 0.01)
+
+
+class Accountable(Pretends):
+    """Keeps a deadline, and says what its time went into."""
+
+    deadline = math.inf
+
+    def __init__(self, seconds: float, clock: FakeTime) -> None:
+        super().__init__(seconds, clock)
+        self.seconds = {"run": 0.0}
+        self.deadlines: list[float] = []
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        self.deadlines.append(self.deadline)
+        self.seconds["run"] += len(candidates) * self._seconds
+        return super().measure(candidates)
+
+
+def test_a_measurer_is_told_the_deadline_of_the_search(clock: FakeTime) -> None:
+    measurer = Accountable(0.02, clock)
+    end = clock.now + 1.0
+    tune(measurer, seconds=1.0, finals=0)
+    assert measurer.deadlines == [pytest.approx(end)] * len(measurer.batches)
+    assert measurer.deadline == math.inf
+
+
+def test_the_time_split_of_a_measurer_that_was_used_before(clock: FakeTime) -> None:
+    measurer = Accountable(0.01, clock)
+    for _ in range(2):
+        split = tune(measurer, trials=8).time_split
+        assert split["run"] == pytest.approx(8 * 0.01)
+        assert split["measure"] == pytest.approx(0)
 
 
 def test_the_budget_keeps_time_for_the_finals() -> None:

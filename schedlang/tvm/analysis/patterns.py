@@ -1,4 +1,4 @@
-"""Access patterns of blocks, the cost of their bodies, and the binding of their loops."""
+"""How a block's reads run beside what it writes, what its body costs, and what binds its loops."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _BINARY = (
 
 
 def read_pattern(sch: TVMSchedule, block: Any) -> tuple[bool, bool]:
-    """Return whether all reads of a block are injective, and whether all are ordered.
+    """Whether the block's reads are all injective, and all ordered, in what it writes.
 
-    Both require that each index of a read is a constant, or an index of the write plus or minus a
-    constant (MetaSchedule's AnalyzeReadWritePattern; Ansor's conditions of a strictly inlinable
-    node). Injective: no index of the write occurs twice. Ordered: they occur in the order of the
-    write. A block that writes several buffers is neither.
+    A read is either only if each of its indices is a constant, or one index of the write plus or
+    minus a constant (MetaSchedule's AnalyzeReadWritePattern; Ansor's conditions of a strictly
+    inlinable node). Injective: no index of the write occurs twice. Ordered: they occur in their
+    order. A block with several written buffers has neither.
     """
     stmt = get_statement(sch, block)
     if len(stmt.writes) != 1:
@@ -57,7 +57,7 @@ def read_pattern(sch: TVMSchedule, block: Any) -> tuple[bool, bool]:
 
 
 def _place_of(dom: Any, written: list[Any]) -> int | None:
-    """Return the position of the written index that a read index is, up to a constant."""
+    """Which of the written indices a read index is, shifted or not."""
     if not isinstance(dom.extent, tirx.IntImm):
         return None
     index = dom.min
@@ -67,9 +67,10 @@ def _place_of(dom: Any, written: list[Any]) -> int | None:
 
 
 def count_operations(sch: TVMSchedule, block: Any) -> int:
-    """Count arithmetic operations, comparisons, casts and calls in one iteration of a block.
+    """Arithmetic operations, comparisons, casts and calls in one iteration of a block's body.
 
-    Index arithmetic does not count; of a block of several statements only the stores do.
+    Those that compute an index do not count, nor does what a block of several statements does
+    beyond its stores.
     """
     return _operations_of(get_statement(sch, block).body)
 
@@ -94,23 +95,23 @@ def _operations_of(node: Any) -> int:
 
 
 def is_spatial_program(sch: TVMSchedule, function: str = "main") -> bool:
-    """Return whether no block of the function reduces."""
+    """Whether no block of the function reduces."""
     return bool(_is_spatial_program(get_module(sch)[function]))
 
 
 def written_rank(sch: TVMSchedule, block: Any) -> int:
-    """Return the number of dimensions of the first buffer that a block writes."""
+    """Number of dimensions of the first buffer that a block writes."""
     return len(get_statement(sch, block).writes[0].source.ty.shape)
 
 
 def thread_axis(sch: TVMSchedule, loop: Any) -> str:
-    """Return the thread axis a loop is bound to, such as ``"threadIdx.x"``; ``""`` if none."""
+    """What a loop is bound to, such as ``"threadIdx.x"``; ``""`` when it is not bound."""
     binding = get_statement(sch, loop).thread_binding
     return "" if binding is None else str(binding.thread_tag)
 
 
 def is_below_root(sch: TVMSchedule, block: Any) -> bool:
-    """Return whether a block is directly in the root block, not inside another block."""
+    """Whether a block stands in the root block itself, not inside another block."""
     parent = _get_sref(sch, block).parent
     while parent is not None and not isinstance(parent.stmt, SBlock):
         parent = parent.parent
@@ -118,15 +119,15 @@ def is_below_root(sch: TVMSchedule, block: Any) -> bool:
 
 
 def common_depth(sch: TVMSchedule, blocks: list[Any]) -> int:
-    """Count the outer loops that all of the blocks share."""
+    """How many outer loops all of the blocks share."""
     first, *others = blocks
     return shared_depth(sch, list(get_loops(sch, first)), others)
 
 
 def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:
-    """Return whether each variable of a block is bound to its own loop or to a constant.
+    """Whether each variable of a block is a loop of its own, in any order, or a constant.
 
-    ``is_trivial_binding`` also requires the order of the loops, which rfactor does not keep.
+    ``is_trivial_binding`` asks for the order of the loops too, which rfactor does not keep.
     """
     values = _block_realize(sch, block).iter_values
     loops = [value for value in values if not isinstance(value, tirx.IntImm)]
@@ -136,11 +137,11 @@ def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:
 
 
 def count_consumers(sch: TVMSchedule, block: Any) -> int:
-    """Count the blocks that read the results of a block."""
+    """How many blocks read what a block writes."""
     return len(get_consumers(sch, block))
 
 
 def has_own_loops(sch: TVMSchedule, block: Any) -> bool:
-    """Return whether a block has loops, and they surround no other block."""
+    """Whether there are loops around a block, and nothing else in them."""
     loops = list(get_loops(sch, block))
     return bool(loops) and all(is_single_child(sch, loop) for loop in loops)

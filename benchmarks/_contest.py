@@ -1,4 +1,4 @@
-"""Spaces against each other: the best of so many random draws, from one measurer, in turns."""
+"""Compare spaces: the best of equally many random draws, measured alternately by one measurer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Draw = Callable[[int], list[Any]]
 
 
 def draw_from(space: sl.Space, workload: sl.Workload, seed: int) -> Draw:
-    """Different programs drawn at random from a space, so many a call; fewer where it is small."""
+    """Draw different programs at random from a space; fewer than asked for if it is small."""
     search = Random(space, workload, seed)
     return lambda count: [proposal.schedule.mod for proposal in search.ask(count)]
 
@@ -35,10 +35,10 @@ class Contestant:
 
     Attributes
     ----------
-    draw: gives so many new programs.
+    draw: returns the given number of new programs.
     measured: latency in seconds and program of every candidate that works.
     trials: candidates measured.
-    failures: those that do not work, by status.
+    failures: number of failed candidates by status.
     draw_seconds, measure_seconds: wall time.
     """
 
@@ -112,18 +112,18 @@ def hold_finals(measurer: LocalCPU, contestants: Mapping[str, Contestant]) -> di
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """Median of those that are there; None if there are none."""
+    """Return the median of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
 
 def ratio(one: float | None, other: float | None) -> float | None:
-    """``one`` over ``other``, None where either is missing."""
+    """Return ``one`` over ``other``; None if either is None."""
     return None if one is None or other is None else one / other
 
 
 def summarise(ratios: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Geometric mean and lowest of the ratios that are there; None if there are none."""
+    """Return geometric mean and minimum of the ratios that are not None; None if there are none."""
     known = [value for value in ratios if value is not None]
     return (statistics.geometric_mean(known), min(known)) if known else (None, None)
 

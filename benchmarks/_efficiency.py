@@ -27,7 +27,7 @@ ODD_PAIRS = (
 
 
 def best_of(measurer: LocalCPU, trials: int, seed: int) -> Winner:
-    """Our best of so many random trials; SystemExit when none works."""
+    """Return our best of ``trials`` random trials; SystemExit if none works."""
     workload, target = measurer.workload, measurer.target
     contestant = Contestant(draw_from(sl.default_space(target), workload, seed))
     winners = compete(measurer, {"schedlang": contestant}, trials)

@@ -1,6 +1,4 @@
-"""Random programs of the CPU space with their latencies, kept in a file so that models can be tried
-on them again.
-"""
+"""Random programs of the CPU space with their latencies, stored in a file for later runs."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ class Measured:
 def measured_programs(
     workload: sl.Workload, count: int, cores: int | None, path: Path | None
 ) -> list[Measured]:
-    """So many different random programs; from the file at ``path``, where they are kept."""
+    """Return different random programs; read from, or stored in, the file at ``path``."""
     stored: dict[str, Any] = {}
     if path is not None and path.exists():
         stored = json.loads(path.read_text())

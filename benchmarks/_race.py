@@ -78,7 +78,7 @@ class Run:
         return points
 
     def seconds_after(self, count: int) -> float:
-        """Wall time until so many were measured; of the whole run if there were no more."""
+        """Return the wall time until ``count`` trials were measured, or of the whole run."""
         return self.seconds if count >= len(self.trials) else self.trials[count - 1].seconds
 
     def fastest(self, count: int) -> list[Any]:

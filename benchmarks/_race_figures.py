@@ -70,7 +70,7 @@ def time_ratios(search: str, trials: tuple[int, int], rows: Rows) -> dict[str, f
 
 
 def seconds_after(search: str, count: str, rows: Rows) -> dict[tuple[str, int], float]:
-    """Wall time after so many trials, by workload and seed, of runs that found something."""
+    """Return the wall time after a number of trials, by workload and seed, of successful runs."""
     return {
         (row["workload"], row["seed"]): row["seconds_after"][count]
         for row in rows

@@ -1,4 +1,4 @@
-"""How many operations a second a program does that is written for nothing else."""
+"""Measure the operations per second of a synthetic program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedlang.tvm.codegen import runtime
 
 
 def use_threads(target: sl.Target, threads: int | None) -> int:
-    """Let TVM run on so many threads, all cores by default; ValueError for more than cores."""
+    """Set TVM's number of threads, all cores by default; ValueError for more than cores."""
     threads = target.cores if threads is None else threads
     if not 1 <= threads <= target.cores:
         raise ValueError(f"threads={threads}: give 1 to {target.cores}, the cores there are")

@@ -1,4 +1,4 @@
-"""TVM's own cost model, on the features that it is given."""
+"""TVM's own cost model on given features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well the cost models rank programs that they have not seen.
+"""Measure how well the cost models rank unseen programs.
 
 Random programs of the CPU space are measured once. Then, for a few random orders of them, each
 model is trained on the first 32, 64 and 128, and ranks the last 64: the part of all pairs that it
@@ -43,7 +43,7 @@ ROUND, BEST = 16, 8
 
 @dataclass(frozen=True)
 class Program:
-    """What models may see of a measured program, and its latency."""
+    """A measured program: the inputs of the models, and its latency."""
 
     example: Example
     values: Mapping[str, Decision]

@@ -1,4 +1,4 @@
-"""What a large database costs: opening it, looking up the best, and storing durably.
+"""Measure a large database: opening it, looking up the best record, storing durably.
 
 Fills a file with 100,000 records, each with a real trace of a random CPU schedule, of about 50
 workloads. Target: the best of a workload in under 5 ms.

@@ -1,4 +1,4 @@
-"""What 8 and 16 bits gain: a GEMM in uint8 x int8 and in bfloat16 against the best in float32.
+"""Measure the gain of 8 and 16 bits: a GEMM in uint8 x int8 and in bfloat16 against float32.
 
 Each is tuned with the same number of trials in its own space: the CPU's default one, with UseVNNI
 or UseBF16Dot in front of its tiling. Then the best of each is timed again, in turns, so that all

@@ -1,4 +1,4 @@
-"""What measuring a candidate costs: schedlang's measurer against MetaSchedule's, same candidates.
+"""Measure the cost of measuring: schedlang's measurer against MetaSchedule's, same candidates.
 
 The candidates are drawn uniformly from schedlang's CPU space and given to both in the same order:
 schedlang's ``LocalCPU`` with its defaults, and TVM's ``LocalBuilder`` and ``LocalRunner`` with

@@ -1,4 +1,4 @@
-"""How much a reported latency varies: the same candidates measured again and again, interleaved.
+"""Measure the noise of reported latencies: the same candidates measured repeatedly, interleaved.
 
 Some candidates of a workload are measured in turns, ``--times`` times each, through the measurer
 that ``tune`` uses. Reported for each: the spread of its latency (90th over 10th percentile).

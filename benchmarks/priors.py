@@ -1,4 +1,4 @@
-"""What the priors of the CPU space are worth: the best of 32 random draws with and without them.
+"""Measure the gain of the CPU space's priors: the best of 32 random draws with and without them.
 
 The same space twice: with the weights that it takes from the target (vector lanes, registers,
 caches, cores), and with every value equally likely. Both are measured by one measurer, in turns by

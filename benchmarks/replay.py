@@ -1,4 +1,4 @@
-"""What recording costs: replaying a trace through schedlang against TVM's own ``Trace``.
+"""Measure the cost of recording: replay through schedlang against TVM's own ``Trace``.
 
 Both apply the same instructions with the same decisions to the same program, in one process, turn
 by turn; the ratio of a pair of neighbouring turns is what counts on a noisy machine. Targets: at

@@ -1,4 +1,4 @@
-"""What the evolutionary search itself costs at 64 trials a round, and whether screening pays.
+"""Measure the cost of the evolutionary search at 64 trials a round, with and without screening.
 
 ``Evolutionary`` asks a second model, of the decisions alone, before it builds the program of a step
 of its chains (``screening``). It is run with and without it, for 256 trials in rounds of 64. The

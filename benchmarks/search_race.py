@@ -1,4 +1,4 @@
-"""Which search finds fast kernels soonest: schedlang's searches and MetaSchedule's own.
+"""Compare how fast searches find fast kernels: schedlang's searches and MetaSchedule's own.
 
 Every search of schedlang is run as a user runs it, ``tune(workload, search=..., trials=...)``, on
 the default space, with equal trials. MetaSchedule tunes the same workload with its defaults: its

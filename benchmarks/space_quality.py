@@ -1,4 +1,4 @@
-"""How good the CPU space is: the best of 64 random trials, against MetaSchedule's own space.
+"""Measure the quality of the CPU space: the best of 64 random trials, against MetaSchedule's.
 
 Both spaces are drawn from at random: schedlang's by its ``Random`` search, MetaSchedule's (the
 default rules and post-processors of the llvm target) by its replay-trace strategy, both without

@@ -1,4 +1,4 @@
-"""Kernels that the default search finds, against torch: eager and ``torch.compile``.
+"""Compare kernels that the default search finds with torch: eager and ``torch.compile``.
 
 Each workload is tuned once, with the defaults of ``tune`` and 256 trials. Then its winner, torch
 eager and torch compiled with ``mode="max-autotune"`` (weights frozen, as a served model has them)

@@ -36,7 +36,8 @@ from schedlang.language.replay import assess, replay, resample
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.spaces.module import Module, module
-from schedlang.spaces.space import Sketch, Space, Stochastic
+from schedlang.spaces.sketch import Sketch
+from schedlang.spaces.space import Space, Stochastic
 from schedlang.tuning import (
     Match,
     Target,

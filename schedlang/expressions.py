@@ -255,8 +255,9 @@ class IndexMap:
 
     @staticmethod
     def from_function(function: Callable[..., Any], ndim: int | None = None) -> IndexMap:
-        """Trace a Python function once; ``*args`` functions need ``ndim``. TypeError if not a
-        map.
+        """Call a Python function once with index variables.
+
+        ``ndim`` is needed by functions with ``*args``. TypeError for a function that is no map.
         """
         names: list[str] = []
         for parameter in inspect.signature(function).parameters.values():

@@ -1,4 +1,4 @@
-"""What Linux says about the CPU of this machine: cores in the affinity mask, caches, features."""
+"""What Linux reports about this machine: cores in the affinity mask, caches, features, memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ARCHITECTURES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """One cache that a CPU uses.
+    """A cache that a CPU uses.
 
     Attributes
     ----------
-    bytes: its size; None if unknown.
+    bytes: size in bytes; None if unknown.
     shared_by: the CPUs that use it, as Linux lists them; None if unknown.
-    place: the folder that says so.
+    place: the folder under ``/sys`` that describes it.
     """
 
     bytes: int | None
@@ -31,22 +31,22 @@ class Cache:
 
 
 def architecture() -> str:
-    """Of this machine, as Linux calls it: ``"x86_64"``, ``"aarch64"``."""
+    """Return the architecture of this machine, as Linux calls it: ``"x86_64"``, ``"aarch64"``."""
     name = platform.machine()
     return _ARCHITECTURES.get(name, name)
 
 
 def usable_cpus() -> tuple[int, ...]:
-    """Logical CPUs that this process may use, ascending."""
+    """Return the logical CPUs that this process may use, ascending."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
 
 
 def one_cpu_per_core(cpus: tuple[int, ...], root: Path = CPU_ROOT) -> tuple[int, ...]:
-    """The first of ``cpus`` on each real core, ascending: hardware threads of one core share it.
+    """Return the first of ``cpus`` on each physical core, ascending.
 
-    A CPU whose topology is unknown counts as a core.
+    A CPU whose topology is unknown counts as a core of its own.
     """
     seen: set[object] = set()
     chosen = []
@@ -65,9 +65,9 @@ def one_cpu_per_core(cpus: tuple[int, ...], root: Path = CPU_ROOT) -> tuple[int,
 def find_cache(
     cpu: int, level: int, root: Path = CPU_ROOT, *, instructions: bool = False
 ) -> Cache | None:
-    """The cache of ``level`` that ``cpu`` uses, for data or for instructions; None if unknown.
+    """Return the cache of ``level`` that ``cpu`` uses; None if unknown.
 
-    A unified cache is for both.
+    It is the data cache, or with ``instructions`` the instruction cache. A unified cache is both.
     """
     other = "Data" if instructions else "Instruction"
     for index in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
@@ -79,33 +79,40 @@ def find_cache(
 
 
 def cache_bytes(cpu: int, level: int, root: Path = CPU_ROOT) -> int | None:
-    """Size of the data (or unified) cache of ``level`` that ``cpu`` uses; None if unknown."""
+    """Return the bytes of the data (or unified) cache of ``level`` of ``cpu``; None if unknown."""
     found = find_cache(cpu, level, root)
     return found.bytes if found else None
 
 
 def shares_cache(cpu: int, level: int, root: Path = CPU_ROOT) -> str | None:
-    """Which CPUs use one cache of ``level`` with ``cpu``, as Linux lists them; None if unknown."""
+    """Return the CPUs that share a cache of ``level`` with ``cpu``, as Linux lists them.
+
+    None if unknown.
+    """
     found = find_cache(cpu, level, root)
     return found.shared_by if found else None
 
 
 def cpu_flags(root: Path = Path("/")) -> frozenset[str] | None:
-    """The kernel's names of what the first CPU can do and programs may use; None if unknown."""
+    """Return the kernel's names of the features that programs may use; None if unknown.
+
+    They are those of the first CPU in ``/proc/cpuinfo``.
+    """
     text = _text(root / "proc/cpuinfo") or ""
     match = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
     return frozenset(match[1].split()) if match else None
 
 
 def sve_bits(root: Path = Path("/")) -> int | None:
-    """Length of the SVE registers that a program gets unless it asks; None if there are none."""
+    """Return the default length of SVE registers in bits; None where there are none."""
     text = _text(root / "proc/sys/abi/sve_default_vector_length") or ""
     return 8 * int(text) if text.isdigit() else None
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that new processes may fill before the system runs out, or the control group's limit
-    is reached; None if unknown.
+    """Return the bytes that new processes may allocate; None if unknown.
+
+    The limit is the system's free memory or that of the control group, whichever is lower.
     """
     found = []
     meminfo = _text(root / "proc/meminfo") or ""

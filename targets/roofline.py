@@ -1,4 +1,4 @@
-"""Times that no machine can reach: the program did not do its work, or the clock is wrong."""
+"""A lower bound on latencies: below it, the program did not do its work or the clock is wrong."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 from schedlang.targets.target import Target
 from schedlang.workloads.workload import Workload
 
-# Of what the target's peak leaves out: units beside those for multiply-adds, matrix units, work
-# that the count of the unscheduled program holds and a schedule leaves out (products with padding).
+# Allows for what the target's peak leaves out (units beside those for multiply-adds, matrix units)
+# and for work of the unscheduled program that a schedule avoids (products with padding).
 _SAFETY = 4.0
 
 
 def shortest_time(workload: Workload, target: Target) -> float:
-    """Seconds below which a call of ``workload`` is not to be believed.
+    """Return the seconds below which a latency of ``workload`` is not believed.
 
-    Its arithmetic operations at four times the target's peak for its narrowest elements. Data
-    movement is left out: it may all happen in caches. A program that only moves data has a bound
-    of 0.
+    That is the time for its arithmetic at four times the target's peak for its narrowest elements.
+    Data movement does not count: it may all happen in caches. A program that only moves data has
+    the bound 0.
     """
     bits = min(8 * np.dtype(arg.dtype).itemsize for arg in workload.args)
     elements = max(32 / bits, 1.0)

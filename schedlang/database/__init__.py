@@ -38,7 +38,7 @@ __all__ = [
 def open_database(
     where: Database | str | os.PathLike[str] | None = None, *, read_only: bool = False
 ) -> Database:
-    """A database from what users give: a path, a database as it is, or None for one in memory.
+    """Open the database at a path, or return one that is given; None makes one in memory.
 
     Raises ``DatabaseError`` when the file cannot be opened, ``TypeError`` for anything else.
     """

@@ -1,4 +1,4 @@
-"""What a database of records does."""
+"""The interface of a database of records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Database(ABC):
     def append(self, records: Iterable[Record]) -> list[Record]:
         """Store all of ``records`` or none; they are durable when this returns.
 
-        Returns them with their ids, which grow in the order of insertion; ids they had are ignored.
+        Returns them with new ids, which grow in the order of insertion.
         """
 
     @abstractmethod
@@ -40,9 +40,9 @@ class Database(ABC):
         run_id: int | None = None,
         after: int | None = None,
     ) -> list[Record]:
-        """The records that match everything given, oldest first; at most ``limit`` of them.
+        """Return the records that match all that is given, oldest first; at most ``limit``.
 
-        ``after`` leaves out those up to an id: with ``limit`` one reads many in parts.
+        ``after`` skips the records up to this id: with ``limit``, many records are read in parts.
         """
 
     @abstractmethod
@@ -55,9 +55,9 @@ class Database(ABC):
         *,
         verified: bool = False,
     ) -> list[Record]:
-        """The ``n`` OK records with the lowest median latency, lowest first, then oldest first.
+        """Return the ``n`` OK records with the lowest median latency, lowest first, then oldest.
 
-        With ``verified``, of those whose results were compared.
+        With ``verified``, only records whose results were compared count.
         """
 
     @abstractmethod
@@ -68,26 +68,26 @@ class Database(ABC):
         toolchain_key: str | None = None,
         status: Status | None = None,
     ) -> int:
-        """How many records match everything given."""
+        """Return the number of records that match all that is given."""
 
     @abstractmethod
     def get(self, ids: Iterable[int]) -> list[Record]:
-        """The records with these ids, oldest first; those that are not there are left out."""
+        """Return the records with these ids, oldest first; unknown ids are ignored."""
 
     @abstractmethod
     def delete(self, ids: Iterable[int]) -> int:
-        """Remove the records with these ids, all or none; how many there were of them.
+        """Remove the records with these ids, all or none; return how many there were.
 
-        A run that had one of them must go too: use ``prune``, or ``delete_run`` before.
+        A run that had one of them must be removed too: use ``prune``, or ``delete_run`` first.
         """
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """All that is done on this database inside ``with`` is stored, or none if it raises."""
+        """Store all that is done on this database inside ``with``, or nothing if it raises."""
 
     @abstractmethod
     def compact(self) -> None:
-        """Give back the space of what was removed, where a storage keeps it."""
+        """Free the space of what was removed, if the storage keeps it."""
 
     # -- programs --------------------------------------------------------------------------------
 
@@ -95,68 +95,68 @@ class Database(ABC):
     def put_workload(
         self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
     ) -> None:
-        """Keep a program (TVM's JSON text) under its key; a key that is known stays as it is.
+        """Store a program (TVM's JSON text) under its key; a known key keeps its program.
 
-        A program that was kept without structural keys gets those that are given.
+        A program that was stored without structural keys gets those that are given.
         """
 
     @abstractmethod
     def get_workload(self, key: str) -> str | None:
-        """The program's JSON text, or None when no program is kept under ``key``."""
+        """Return the program's JSON text; None where no program is stored under ``key``."""
 
     @abstractmethod
     def workloads(
         self, exact_key: str | None = None, family_key: str | None = None
     ) -> list[tuple[str, str]]:
-        """(key, name) of the programs with these structural keys, oldest first; by default all."""
+        """Return (key, name) of the programs with the given structural keys, oldest first."""
 
     @abstractmethod
     def structural_keys(self, key: str) -> tuple[str, str]:
-        """The exact and the family key of a program; ``""`` for one that is not known."""
+        """Return the exact and the family key of a program; ``""`` where it is not known."""
 
     # -- runs ------------------------------------------------------------------------------------
 
     @abstractmethod
     def add_run(self, run: Run) -> Run:
-        """Keep a run that begins; returns it with its id."""
+        """Store a run that begins; return it with its id."""
 
     @abstractmethod
     def find_run(self, identity: str) -> Run | None:
-        """The run of an identity that began last."""
+        """Return the run of an identity that began last; None without any."""
 
     @abstractmethod
     def runs(self) -> list[Run]:
-        """All runs, oldest first."""
+        """Return all runs, oldest first."""
 
     @abstractmethod
     def update_run(self, run: Run) -> None:
-        """Keep a run's ``state``, ``state_asks`` and ``outcome`` in place of what they were.
+        """Replace a run's ``state``, ``state_asks`` and ``outcome``.
 
         Nothing happens when the run was deleted meanwhile.
         """
 
     @abstractmethod
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run and its asks; whether there was one. Its records stay, and are of no run."""
+        """Forget a run and its asks; its records stay. Return whether there was such a run."""
 
     @abstractmethod
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
-        """Hand a run over if ``owner`` still has it; whether he had."""
+        """Hand a run over if ``owner`` still has it; return whether it had."""
 
     @abstractmethod
     def add_ask(self, run_id: int, ask: Ask) -> None:
-        """Note what a run asks its search, after what it asked before.
+        """Append a question that a run asks its search.
 
         Nothing happens when the run was deleted meanwhile.
         """
 
     @abstractmethod
     def asks(self, run_id: int) -> list[Ask]:
-        """What a run asked its search, in order."""
+        """Return what a run asked its search, in order."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the storage; safe to call twice."""
+        """Release the storage; safe to call twice."""
 
     def __enter__(self) -> Self:
         return self

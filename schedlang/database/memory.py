@@ -54,7 +54,7 @@ class MemoryDatabase(Database):
         run_id: int | None = None,
         after: int | None = None,
     ) -> list[Record]:
-        """The records that match everything given, oldest first; at most ``limit`` of them."""
+        """Return the records that match all that is given, oldest first; at most ``limit``."""
         check_at_least_zero("limit", limit)
         with self._lock:
             self._check_open()
@@ -82,7 +82,7 @@ class MemoryDatabase(Database):
         *,
         verified: bool = False,
     ) -> list[Record]:
-        """The ``n`` OK records with the lowest median latency, lowest first, then oldest first."""
+        """Return the ``n`` OK records with the lowest median latency, lowest first, then oldest."""
         check_at_least_zero("n", n)
         found = self.query(workload_key, target_key, toolchain_key, Status.OK)
         found = [record for record in found if record.verified or not verified]
@@ -95,18 +95,18 @@ class MemoryDatabase(Database):
         toolchain_key: str | None = None,
         status: Status | None = None,
     ) -> int:
-        """How many records match everything given."""
+        """Return the number of records that match all that is given."""
         return len(self.query(workload_key, target_key, toolchain_key, status))
 
     def get(self, ids: Iterable[int]) -> list[Record]:
-        """The records with these ids, oldest first; those that are not there are left out."""
+        """Return the records with these ids, oldest first; unknown ids are ignored."""
         wanted = set(ids)
         with self._lock:
             self._check_open()
             return [one for one in self._records if one.id in wanted]
 
     def delete(self, ids: Iterable[int]) -> int:
-        """Remove the records with these ids; how many there were of them."""
+        """Remove the records with these ids; return how many there were."""
         unwanted = set(ids)
         with self._lock:
             self._check_open()
@@ -116,7 +116,7 @@ class MemoryDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is done inside ``with`` is stored, or none if it raises."""
+        """Store all that is done inside ``with``, or nothing if it raises."""
         with self._lock:
             self._check_open()
             before = (list(self._records), self._next_id, dict(self._programs))
@@ -136,7 +136,7 @@ class MemoryDatabase(Database):
     def put_workload(
         self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
     ) -> None:
-        """Keep a program under its key; a key that is known stays as it is."""
+        """Store a program under its key; a known key keeps its program."""
         with self._lock:
             self._check_open()
             known = self._programs.get(key, (name, script_json, "", ""))
@@ -148,7 +148,7 @@ class MemoryDatabase(Database):
             )
 
     def get_workload(self, key: str) -> str | None:
-        """The program's JSON text, or None when no program is kept under ``key``."""
+        """Return the program's JSON text; None where no program is stored under ``key``."""
         with self._lock:
             self._check_open()
             return self._programs[key][1] if key in self._programs else None
@@ -156,7 +156,7 @@ class MemoryDatabase(Database):
     def workloads(
         self, exact_key: str | None = None, family_key: str | None = None
     ) -> list[tuple[str, str]]:
-        """(key, name) of the programs with these structural keys, oldest first; by default all."""
+        """Return (key, name) of the programs with the given structural keys, oldest first."""
         with self._lock:
             self._check_open()
             return [
@@ -166,14 +166,14 @@ class MemoryDatabase(Database):
             ]
 
     def structural_keys(self, key: str) -> tuple[str, str]:
-        """The exact and the family key of a program; ``""`` for one that is not known."""
+        """Return the exact and the family key of a program; ``""`` where it is not known."""
         with self._lock:
             self._check_open()
             _, _, exact, family = self._programs.get(key, ("", "", "", ""))
             return exact, family
 
     def add_run(self, run: Run) -> Run:
-        """Keep a run that begins; returns it with its id."""
+        """Store a run that begins; return it with its id."""
         with self._lock:
             self._check_open()
             stored = dataclasses.replace(run, id=self._next_run)
@@ -182,20 +182,20 @@ class MemoryDatabase(Database):
             return stored
 
     def find_run(self, identity: str) -> Run | None:
-        """The run of an identity that began last."""
+        """Return the run of an identity that began last; None without any."""
         with self._lock:
             self._check_open()
             found = [run for run in self._runs.values() if run.identity == identity]
             return max(found, key=lambda run: (run.created, run.id), default=None)
 
     def runs(self) -> list[Run]:
-        """All runs, oldest first."""
+        """Return all runs, oldest first."""
         with self._lock:
             self._check_open()
             return list(self._runs.values())
 
     def update_run(self, run: Run) -> None:
-        """Keep a run's ``state``, ``state_asks`` and ``outcome`` in place of what they were."""
+        """Replace a run's ``state``, ``state_asks`` and ``outcome``."""
         with self._lock:
             self._check_open()
             if run.id in self._runs:
@@ -207,7 +207,7 @@ class MemoryDatabase(Database):
                 )
 
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run and its asks; whether there was one. Its records stay, and are of no run."""
+        """Forget a run and its asks; its records stay. Return whether there was such a run."""
         with self._lock:
             self._check_open()
             if self._runs.pop(run_id, None) is None:
@@ -222,7 +222,7 @@ class MemoryDatabase(Database):
             return True
 
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
-        """Hand a run over if ``owner`` still has it; whether he had."""
+        """Hand a run over if ``owner`` still has it; return whether it had."""
         with self._lock:
             self._check_open()
             run = self._runs.get(run_id)
@@ -232,14 +232,14 @@ class MemoryDatabase(Database):
             return True
 
     def add_ask(self, run_id: int, ask: Ask) -> None:
-        """Note what a run asks its search, after what it asked before."""
+        """Append a question that a run asks its search."""
         with self._lock:
             self._check_open()
             if run_id in self._runs:
                 self._asks.setdefault(run_id, []).append(ask)
 
     def asks(self, run_id: int) -> list[Ask]:
-        """What a run asked its search, in order."""
+        """Return what a run asked its search, in order."""
         with self._lock:
             self._check_open()
             return list(self._asks.get(run_id, ()))

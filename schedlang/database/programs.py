@@ -1,4 +1,4 @@
-"""Programs that a database keeps, and what its records make of them."""
+"""The programs in a database, and the schedules that its records make of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedlang.workloads.workload import Workload
 
 
 def put_program(database: Database, workload: Workload) -> None:
-    """Keep a workload's program under its keys."""
+    """Store a workload's program under its keys."""
     database.put_workload(
         workload.key,
         workload.name,
@@ -22,7 +22,7 @@ def put_program(database: Database, workload: Workload) -> None:
 
 
 def stored_workload(database: Database, key: str, name: str = "") -> Workload | None:
-    """A program that a database keeps, named by its key unless told; None if it is unreadable."""
+    """Return a stored program, named by its key unless ``name`` is given; None if unreadable."""
     text = database.get_workload(key)
     try:
         return None if text is None else Workload(read_stored_program(text), name or key)
@@ -31,7 +31,7 @@ def stored_workload(database: Database, key: str, name: str = "") -> Workload | 
 
 
 def replayed(record: Record, workload: Workload) -> Schedule | None:
-    """A record's trace applied to a workload; None where it does not apply."""
+    """Apply a record's trace to a workload; None where it does not apply."""
     try:
         return Trace.from_json(record.trace_json, workload).replay()
     except SchedlangError:

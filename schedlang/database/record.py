@@ -28,15 +28,15 @@ class Record:
     seed: the search's seed, if it had one.
     created: when it was measured, in seconds since 1970 (UTC).
     id: given by the database on ``append``; None before.
-    program_key: structural key of the scheduled program; ``""`` when it is not known. Two traces
-        that make the same program have the same one.
+    program_key: structural key of the scheduled program, equal for traces that make the same
+        program; ``""`` where it is not known.
     provenance: what it was measured with, by name: versions of TVM, LLVM, Python and schedlang,
         the CPU and its features, a GPU and its driver.
     run_id: the tuning run that measured it; proposal: the search's id of it in that run. None
         outside of a run.
 
-    Raises ``ValueError`` for an OK record without samples, or with one that is not a positive
-    finite number: such a time would win every search.
+    Raises ``ValueError`` for an OK record without samples, or with a sample that is not a positive
+    finite number: such a latency would win every search.
     """
 
     workload_key: str

@@ -1,4 +1,4 @@
-"""Tuning runs as a database keeps them: what each is, and how far it came."""
+"""Tuning runs as a database stores them: what each is, and how far it came."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A tuning run. The same call of ``tune`` has the same identity, and goes on with its run.
+    """A tuning run. The same call of ``tune`` has the same identity and continues its run.
 
-    What was measured in it are the records with its id, and what the search was asked for its
-    asks; ``state`` saves asking again what came before ``state_asks``.
+    The records with its id were measured in it; its asks are the batches that the search was asked
+    for. ``state`` makes repeating the first ``state_asks`` of them unnecessary.
 
     Attributes
     ----------
@@ -21,14 +21,14 @@ class Run:
     workload_key, target_key, toolchain_key: as in its records.
     search, seed: what proposes, and the seed of it.
     created: when it began, in seconds since 1970 (UTC).
-    known: id of the newest record when it began; what it knew before its first measurement.
-    owner: the process that works at it, ``""`` for none.
-    state: what ``Strategy.save`` gave after the first ``state_asks`` asks; ``""`` for none.
+    known: id of the newest record that its search started from; 0 where it started from none.
+    owner: the process that works on it; ``""`` where none does.
+    state: JSON text of the search's state after the first ``state_asks`` asks; ``""`` without one.
     outcome: JSON text of how it ended; ``""`` while it has not.
     id: given by the database; None before.
 
-    Where ``state`` and ``outcome`` name records they do so by id, in JSON objects under
-    ``"records"`` (a list), ``"winner"`` and ``"runner_up"``: ``mentioned`` and ``renumbered`` know.
+    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"winner"`` and
+    ``"runner_up"`` of a JSON object; ``mentioned`` and ``renumbered`` read them there.
     """
 
     identity: str
@@ -52,8 +52,8 @@ class Ask:
 
     Attributes
     ----------
-    size: so many proposals were asked for.
-    seconds: wall time that the run had used before it.
+    size: number of proposals that were asked for.
+    seconds: wall time that the run had used before.
     """
 
     size: int
@@ -61,7 +61,7 @@ class Ask:
 
 
 def mentioned(run: Run) -> frozenset[int]:
-    """Ids of the records that the run's state and outcome name."""
+    """Return the ids of the records that the run's state and outcome name."""
     found: set[int] = set()
     for text in (run.state, run.outcome):
         found.update(_ids(_object(text) or {}))
@@ -69,9 +69,9 @@ def mentioned(run: Run) -> frozenset[int]:
 
 
 def renumbered(run: Run, ids: Mapping[int, int]) -> Run:
-    """The run in a database where its records have other ids.
+    """Return the run as it is in a database where its records have other ids.
 
-    A state or an outcome that names others is left out: then the search is asked again.
+    A state or an outcome that names other records is dropped: the search is then asked again.
     """
     state = _renumbered(run.state, ids)
     return replace(
@@ -100,7 +100,7 @@ def _ids(stored: dict[str, Any]) -> list[int]:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """None for what is no JSON object with ids where they belong."""
+    """Return a JSON object; None where it is none, or lacks ids where they belong."""
     try:
         stored = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Who decides at a draw or a choice while a program is recorded."""
+"""Deciders: they answer the draws and choices of a program while it is recorded."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ class Decider(Protocol):
     """Answers each draw and each choice, in program order."""
 
     def decide(self, site: str, distribution: Distribution) -> Any:
-        """A decision for a sampling site."""
+        """Return a decision for a sampling site."""
         ...
 
     def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
-        """The number of the option to take."""
+        """Return the number of the option to take."""
         ...
 
     def undone(self, count: int) -> None:
-        """The last ``count`` choices that still stood were rolled back."""
+        """Note that the last ``count`` standing choices were rolled back."""
         ...
 
 
 class Draw:
-    """Draws everything from the prior, except what is given by site."""
+    """Draw everything from the prior, except what is given by site."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Draw:
 
     @property
     def rng(self) -> random.Random:
-        """The generator; made when first needed, as seeding one takes longer than a draw."""
+        """The generator, made at the first draw: seeding one takes longer than a draw."""
         if self._rng is None:
             self._rng = random.Random()
         return self._rng
@@ -65,18 +65,20 @@ class Draw:
         return list(labels).index(label)
 
     def undone(self, count: int) -> None:
-        """Nothing to do: a site that was met counts as used."""
+        """Do nothing: a site that was met stays used."""
 
     def unused(self) -> list[str]:
-        """Sites that were given but never met."""
+        """Return the given sites that the program never met."""
         return sorted((set(self.decisions) | set(self.choices)) - self.used)
 
 
 class Path:
-    """Takes a given prefix of choices by number, then the first option; draws the decisions.
+    """Take a given prefix of choices by number, then always the first option; draw the decisions.
 
-    ``taken`` lists (site, labels, number) of every choice met, ``alternatives`` the other possible
-    numbers there: what the enumeration of sketches has still to visit.
+    Attributes
+    ----------
+    taken: (site, labels, number) of every choice met.
+    alternatives: the larger numbers possible at each, which the enumeration has still to visit.
     """
 
     def __init__(self, prefix: Sequence[int], rng: random.Random) -> None:
@@ -108,15 +110,15 @@ class Path:
                 self._undone_from[position] = first
 
     def choices(self) -> tuple[tuple[str, str], ...]:
-        """Site and option of the choices that stand."""
+        """Return site and option of the choices that were not rolled back."""
         met = (self.taken[position] for position in self._standing.positions)
         return tuple((site, labels[number]) for site, labels, number in met)
 
     def state(self, depth: int) -> tuple[int, ...]:
-        """What the program at choice number ``depth`` depends on.
+        """Return what the program at choice number ``depth`` depends on.
 
-        Two paths that were rolled back at the same place go on alike: choices rolled back before
-        ``depth`` count as one -1, whatever was taken.
+        After a rollback a program continues alike whatever was taken before: the choices rolled
+        back together before ``depth`` count as a single -1.
         """
         here = self._undone_from[depth] if depth < len(self.taken) else None
         numbers: list[int] = []
@@ -129,7 +131,7 @@ class Path:
 
 
 class Refuse:
-    """Inside an instruction written in Python nothing may be drawn: it would not be recorded."""
+    """Refuse all draws and choices: inside a macro they would not be recorded."""
 
     def decide(self, site: str, distribution: Distribution) -> Any:
         raise SpaceError(
@@ -144,18 +146,18 @@ class Refuse:
         )
 
     def undone(self, count: int) -> None:
-        """Nothing to do: there are no choices."""
+        """Do nothing: there are no choices."""
 
 
 def option_label(option: Any) -> str:
-    """How a choice's option is written in a trace."""
+    """Return the text that a trace stores for an option."""
     if option is None or isinstance(option, (bool, int, float, str)):
         return str(option)
     return str(getattr(option, "name", None) or getattr(option, "__name__", None) or option)
 
 
 def plain_decision(decision: Any) -> Any:
-    """A decision as plain ints and tuples: lists, numpy integers and IntRVs are taken too."""
+    """Convert a decision to plain ints and tuples; it may hold lists, numpy integers and IntRVs."""
     if isinstance(decision, (list, tuple)):
         return tuple(plain_decision(item) for item in decision)
     if isinstance(decision, bool) or not hasattr(decision, "__index__"):

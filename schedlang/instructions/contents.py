@@ -15,7 +15,7 @@ Values = Sequence[Any]
 
 
 def describe(arg: Any) -> str:
-    """An argument as text for messages."""
+    """Write an argument for a message."""
     if isinstance(arg, tuple):
         return "[" + ", ".join(describe(a) for a in arg) + "]"
     if inspect.isfunction(arg):
@@ -24,7 +24,7 @@ def describe(arg: Any) -> str:
 
 
 def handles_in(arg: Any) -> Iterator[Handle]:
-    """Every handle that a stored argument mentions."""
+    """Yield every handle in a stored argument."""
     if isinstance(arg, (BlockRV, LoopRV, IntRV)):
         yield arg
     elif isinstance(arg, IntOp):
@@ -42,7 +42,7 @@ def handles_in(arg: Any) -> Iterator[Handle]:
 
 
 def map_handles(arg: Any, change: Callable[[Any], Any]) -> Any:
-    """The argument with every handle replaced; expressions are rebuilt around them."""
+    """Replace every handle in an argument; expressions are rebuilt around them."""
     kind = type(arg)
     if kind is LoopRV or kind is BlockRV or kind is IntRV:
         return change(arg)
@@ -58,7 +58,7 @@ def map_handles(arg: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def resolve(arg: Any, values: Values) -> Any:
-    """The argument with every handle replaced by what it stands for; hot in replay."""
+    """Replace every handle in an argument by what it stands for; hot in replay."""
     kind = type(arg)
     if kind is LoopRV or kind is BlockRV or kind is IntRV:
         return values[arg.index]
@@ -74,7 +74,7 @@ def resolve(arg: Any, values: Values) -> Any:
 
 
 def resolve_content(arg: Any, values: Values) -> Any:
-    """Like ``resolve``, but sequences stay tuples, so that what holds no handle stays hashable."""
+    """Like ``resolve``, but sequences stay tuples: arguments without handles stay hashable."""
     kind = type(arg)
     if kind is LoopRV or kind is BlockRV or kind is IntRV:
         return values[arg.index]

@@ -37,24 +37,24 @@ Handle = BlockRV | LoopRV | IntRV
 
 
 def handle_name(handle: Handle) -> str:
-    """The name of a handle in printed and stored traces: b0, l1, v2."""
+    """Return the name of a handle in printed and stored traces: b0, l1, v2."""
     return str(handle) if isinstance(handle, IntRV) else repr(handle)
 
 
 def handle_prefix(handle: Handle) -> str:
-    """b, l or v."""
+    """Return b for a block, l for a loop, v for an integer."""
     return "v" if isinstance(handle, IntRV) else handle.prefix
 
 
 def make_handle(prefix: str, index: int, value: int = 0) -> Any:
-    """The handle with the given prefix (b, l or v); KeyError for another prefix."""
+    """Make the handle with a prefix (b, l or v); KeyError for another prefix."""
     if prefix == "v":
         return IntRV(index, value)
     return {"b": BlockRV, "l": LoopRV}[prefix](index)
 
 
 def numbered(handle: Handle, index: int) -> Handle:
-    """A handle of the same kind and value with another number."""
+    """Return a handle of the same kind and value with another number."""
     if isinstance(handle, IntRV):
         return IntRV(index, handle.value)
     return type(handle)(index)

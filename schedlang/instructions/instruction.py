@@ -1,7 +1,7 @@
 """Instructions, their kinds, and the one registry of kinds.
 
-A kind says its name, how it reads its arguments, how it applies, how it prints (as a method call or
-as a call of the user's function) and, through its arguments, how it goes to and from JSON.
+A kind has a name and parameters, and applies to a program state. The types of its parameters say
+how arguments are read, checked, printed and stored.
 """
 
 from __future__ import annotations
@@ -33,8 +33,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What applying gave: TVM's values, the kind of each (b, l or v), and whether it is one
-    value.
+    """What an instruction returned.
+
+    Attributes
+    ----------
+    values: TVM's values.
+    prefixes: the kind of each value: b, l or v.
+    single: whether it returned one value, not a list.
     """
 
     values: list[Any]
@@ -49,7 +54,7 @@ class InstructionKind:
     ----------
     name: unique in the registry; the method's or function's name.
     parameters: declared by the signature it was made from.
-    pure: it only looks or draws; without uses of its results it can be left out.
+    pure: it only looks or draws, so it can be left out when nothing uses its results.
     function: the user's or our Python function that declares it.
     """
 
@@ -73,7 +78,7 @@ class InstructionKind:
 
     @property
     def is_method(self) -> bool:
-        """Whether it is written ``sch.name(...)``; else ``name(sch, ...)``."""
+        """Whether it is called as ``sch.name(...)``; otherwise as ``name(sch, ...)``."""
         return True
 
     def __repr__(self) -> str:
@@ -133,7 +138,7 @@ class Instruction:
     module: str = ""
 
     def inputs(self) -> Iterator[Handle]:
-        """Every handle that the arguments mention."""
+        """Yield every handle in the arguments."""
         for arg in self.args:
             yield from handles_in(arg)
 
@@ -151,8 +156,9 @@ KINDS: dict[str, InstructionKind] = {}
 
 
 def register(kind: InstructionKind) -> None:
-    """Add a kind; defining the same function again replaces it, another one of that name does
-    not.
+    """Add a kind. The same function defined again replaces it.
+
+    SpaceError when another function has the name already.
     """
     known = KINDS.get(kind.name)
     if known is not None:

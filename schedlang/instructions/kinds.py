@@ -154,13 +154,13 @@ class Sampling(InstructionKind):
 
 
 class Choice(InstructionKind):
-    """A structural fork taken by the host program; in a trace it only carries what was taken."""
+    """A fork in the host program; in a trace it only says which option was taken."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function.__name__, function, pure=True, not_stored=("name", "decision"))
 
     def distribution(self, options: Sequence[str], probs: Sequence[float] | None) -> Categorical:
-        """The draw over option numbers."""
+        """Return the distribution over option numbers."""
         return Categorical(tuple(range(len(options))), None if probs is None else tuple(probs))
 
     def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
@@ -168,7 +168,7 @@ class Choice(InstructionKind):
 
 
 def integers(raw: Any, distribution: Distribution, decision: Any, *args: Any) -> Result:
-    """A drawn decision as integers."""
+    """Return a drawn decision as one integer, or a list of them."""
     outputs = distribution.outputs(decision)
     if isinstance(outputs, tuple):
         return Result(list(outputs), "v" * len(outputs), False)

@@ -9,13 +9,13 @@ Taken = dict[str, int]
 
 
 def free_site(taken: Taken, name: str) -> str:
-    """The site that the next draw of this name gets."""
+    """Return the site that the next draw of this name gets."""
     count = taken.get(name, 0)
     return name if count == 0 else free_site(taken, f"{name}#{count}")
 
 
 def claim_site(taken: Taken, name: str) -> None:
-    """Take the site that ``free_site`` gives."""
+    """Take the site that ``free_site`` returns."""
     count = taken.get(name, 0)
     taken[name] = count + 1
     if count:
@@ -23,7 +23,7 @@ def claim_site(taken: Taken, name: str) -> None:
 
 
 def name_of_site(taken: Taken, site: str) -> str:
-    """The name that a recorded site came from: asked for now, it gives that site."""
+    """Return the name for which ``free_site`` now gives this recorded site."""
     name = site
     while "#" in name:
         name = name.rpartition("#")[0]

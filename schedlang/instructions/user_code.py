@@ -13,9 +13,9 @@ _OURS = tuple(
 
 
 def user_location() -> str:
-    """``file:line`` of the innermost frame outside the language itself; empty when there is none.
+    """Return ``file:line`` of the innermost frame outside the language; empty without one.
 
-    A transformation module counts as user code, ours too: that is where the instruction stands.
+    A transformation module counts as user code, the library's own too: it holds the instruction.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

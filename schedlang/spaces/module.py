@@ -18,14 +18,14 @@ At = Literal["block", "root"]
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What a module did at one place.
+    """Report of what a module did at one place.
 
     Attributes
     ----------
     module: its name.
     block: where it was; empty at the root.
-    instructions: how many it recorded there.
-    reason: why it does not apply there, as ``NotApplicable`` says; None where it does.
+    instructions: number of instructions that it recorded there.
+    reason: why it does not apply there, from ``NotApplicable``; None where it applies.
     """
 
     module: str
@@ -43,12 +43,12 @@ class Visit:
 class Module:
     """A transformation module (MetaSchedule, 3.2): analysis, sampling and transformations.
 
-    Calling it with a schedule applies it, so one module can use another as a function; calling it
-    with options only gives a configured copy: ``multi_level_tiling(structure="SSRS")``.
+    Call it with a schedule to apply it; one module can use another as a function. Call it with
+    options only to get a configured copy: ``multi_level_tiling(structure="SSRS")``.
 
     Attributes
     ----------
-    name: what composition and reports know it by.
+    name: of the module in composition and reports.
     at: ``"block"`` for ``f(sch, block)``, visited at every block; ``"root"`` for ``f(sch)``.
     options: values of the function's keyword-only parameters.
     """
@@ -111,13 +111,13 @@ class Module:
             return self.function(sch, *location, **{**self.options, **options})
 
     def renamed(self, name: str) -> Module:
-        """The same module under another name, to use it twice in a space."""
+        """Return the module under another name, to use it twice in a space."""
         return Module(self.function, name=name, at=self.at, options=self.options)
 
     def visit(self, sch: Schedule) -> list[Visit]:
-        """Apply it wherever it applies: at the root, or at every block in post-order.
+        """Apply it at the root, or at every block in post-order, wherever it applies.
 
-        Where it raises ``NotApplicable``, what it did there is undone. Blocks that it removes or
+        Where it raises ``NotApplicable``, its instructions are undone. Blocks that it removes or
         adds on the way are skipped.
         """
         if self.at == "root":
@@ -143,7 +143,7 @@ class Module:
 
 
 def block_names(sch: Schedule) -> list[str]:
-    """Names of the schedule's blocks below the root, in post-order."""
+    """Return the names of the schedule's blocks below the root, in post-order."""
     return [name for name in analysis.block_names(sch.mod) if name != "root"]
 
 
@@ -163,7 +163,7 @@ def module(
     """Make a transformation module of a function: ``@sl.module`` or ``@sl.module(at="root")``.
 
     The function takes ``(sch, block)``, or ``(sch)`` at the root, and options by keyword only. It
-    raises ``NotApplicable`` where it has nothing to do.
+    raises ``NotApplicable`` where it does not apply.
     """
     if function is not None:
         return Module(function, name=name, at=at)

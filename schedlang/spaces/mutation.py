@@ -1,10 +1,10 @@
 """Changing some decisions of a trace: the interpreter behind every local search.
 
-Draws that come later may depend on the changed ones: the extents that are left to tile, say. A
-draw whose distribution is still the same keeps its decision. One whose distribution changed takes
-the nearest decision that is possible now, or now and then a fresh one, so that every decision can
-be reached from every other, and the way back has a known probability: what Metropolis-Hastings
-needs (Wingate, Stuhlmueller, Goodman 2011 for programs whose draws come and go).
+Later draws may depend on the changed ones, for example on the extents that are left to tile. A draw
+whose distribution is the same keeps its decision. A draw whose distribution changed takes the
+nearest decision that is possible now, or with a small probability a fresh one. So every decision
+can be reached from every other, and the way back has a known probability, as Metropolis-Hastings
+needs (Wingate, Stuhlmueller, Goodman 2011, for programs whose draws come and go).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from schedlang.instructions.kinds import Choice
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.spaces.space import Space
 
-# How likely a draw whose distribution changed takes the decision nearest to its old one.
 KEEP = 0.9
+"""Probability that a draw whose distribution changed takes the decision nearest to its old one."""
 
 
 def revise(
@@ -38,9 +38,9 @@ def revise(
     ``space`` its program runs again, and ``wanted`` may hold choices too (the number of the
     option); draws and choices that the trace does not have are drawn from the prior.
 
-    A wanted decision counts only where its distribution is the one of ``trace``; what comes of the
-    others is said above. With ``rng`` None nothing is drawn: a decision whose distribution changed
-    always takes the nearest, and a draw or choice that the trace does not have takes its origin.
+    A wanted decision is used only where its distribution is the same as in ``trace``. With ``rng``
+    None nothing is drawn: a draw whose distribution changed takes the nearest decision, and a draw
+    or choice that the trace does not have takes its origin.
 
     Raises ``InvalidTrace`` (replay) or ``InstructionError`` (program) when an instruction does not
     apply.
@@ -52,10 +52,10 @@ def revise(
 
 
 def log_ratio(old: Trace, new: Trace, proposed: Mapping[str, float]) -> float:
-    """log q(old | new) - log q(new | old), for ``new`` made from ``old`` by ``revise``.
+    """Return log q(old | new) - log q(new | old), for ``new`` made from ``old`` by ``revise``.
 
-    ``proposed`` holds the same ratio of each wanted decision alone, by site, as
-    ``Distribution.propose`` gives it. Which sites were wanted is the caller's to account for.
+    ``proposed`` holds this ratio of each wanted decision alone, by site, as returned by
+    ``Distribution.propose``. The probability of the chosen sites is left to the caller.
     """
     before, after = by_site(old), by_site(new)
     total = sum(
@@ -67,12 +67,12 @@ def log_ratio(old: Trace, new: Trace, proposed: Mapping[str, float]) -> float:
 
 
 def by_site(trace: Trace) -> dict[str, Instruction]:
-    """Draws and choices of a trace, by site."""
+    """Return the draws and choices of a trace by site."""
     return {i.site: i for i in trace.instructions if i.site}
 
 
 def same_draw(one: Instruction, other: Instruction) -> bool:
-    """Whether two draws, or choices, draw from the same distribution."""
+    """Return whether two draws, or choices, draw from the same distribution."""
     if one.distribution != other.distribution:
         return False
     return not isinstance(one.kind, Choice) or _labels(one) == _labels(other)
@@ -83,7 +83,7 @@ def _labels(choice: Instruction) -> list[str]:
 
 
 def _log_carried(source: Mapping[str, Instruction], result: Mapping[str, Instruction]) -> float:
-    """log of the probability with which the draws of ``result`` follow from those of ``source``."""
+    """Return the log of the probability that the draws of ``source`` become those of ``result``."""
     total = 0.0
     for site, instruction in result.items():
         distribution, decision = instruction.distribution, instruction.decision
@@ -118,7 +118,7 @@ def _first(found: Distribution, rng: random.Random | None) -> Any:
 
 
 class _Revise:
-    """Decides as the old trace did, but for what is wanted."""
+    """Decide as the old trace did, except where another decision is wanted."""
 
     def __init__(self, trace: Trace, wanted: Mapping[str, Any], rng: random.Random | None) -> None:
         self._old = by_site(trace)
@@ -140,4 +140,4 @@ class _Revise:
         return int(_carry(old.decision, distribution, self._rng))
 
     def undone(self, count: int) -> None:
-        """Nothing to do: what the trace holds stood."""
+        """Do nothing: only choices that stood are in the trace."""

@@ -1,40 +1,21 @@
-"""Spaces: ordered compositions of modules; their samples and their sketches."""
+"""Spaces: ordered compositions of modules."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from schedlang.errors import SpaceError
-from schedlang.instructions.choices import Decider, Draw, Path, option_label
-from schedlang.language.replay import resample
-from schedlang.language.schedule import Schedule, Trace
+from schedlang.instructions.choices import Decider, Draw, option_label
+from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import At, Module, Visit
+from schedlang.spaces.sketch import Sketch, enumerate_sketches
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
 MAX_SKETCHES = 4_096
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """A trace family: one path of choices, and a trace that took it.
-
-    Attributes
-    ----------
-    choices: option taken at each choice point, by site.
-    trace: a member; ``schedlang.resample`` gives others.
-    """
-
-    choices: tuple[tuple[str, str], ...]
-    trace: Trace
-
-    def sample(self, seed: int | None = None) -> Schedule:
-        """A fresh member of the family. InvalidTrace if the drawn decisions do not apply."""
-        return resample(self.trace, seed=seed)
 
 
 class Space:
@@ -72,22 +53,22 @@ class Space:
         return Space([*self.modules, other], self.name)
 
     def before(self, name: str, module: Module | Space) -> Space:
-        """With ``module`` in front of the module called ``name``."""
+        """Return a space with ``module`` in front of the module called ``name``."""
         position = self._find(name)
         return Space([*self.modules[:position], module, *self.modules[position:]], self.name)
 
     def after(self, name: str, module: Module | Space) -> Space:
-        """With ``module`` behind the module called ``name``."""
+        """Return a space with ``module`` behind the module called ``name``."""
         position = self._find(name) + 1
         return Space([*self.modules[:position], module, *self.modules[position:]], self.name)
 
     def replace(self, name: str, module: Module | Space) -> Space:
-        """With ``module`` in place of the module called ``name``."""
+        """Return a space with ``module`` in place of the module called ``name``."""
         position = self._find(name)
         return Space([*self.modules[:position], module, *self.modules[position + 1 :]], self.name)
 
     def without(self, *names: str) -> Space:
-        """Without the modules of these names."""
+        """Return a space without the modules of these names."""
         positions = {self._find(name) for name in names}
         kept = [m for k, m in enumerate(self.modules) if k not in positions]
         return Space(kept, self.name)
@@ -101,7 +82,7 @@ class Space:
         raise SpaceError(f"no module {name!r} in this space of {', '.join(names) or 'none'}{hint}")
 
     def as_module(self, name: str) -> Module:
-        """The whole space as one module at the root: composed modules are modules."""
+        """Return the whole space as one module at the root."""
 
         def composed(sch: Schedule) -> None:
             self.apply(sch)
@@ -111,7 +92,7 @@ class Space:
     # -- running ---------------------------------------------------------------------------------
 
     def apply(self, sch: Schedule) -> list[Visit]:
-        """Visit each module in order on a schedule; what each did, place by place."""
+        """Apply each module in order to a schedule; return what each did at each place."""
         return [visit for module in self.modules for visit in module.visit(sch)]
 
     def sample(
@@ -143,52 +124,30 @@ class Space:
         return sch
 
     def explain(self, workload: Workload | Any, seed: int = 0) -> list[Visit]:
-        """What each module did at each block in one run of the program, in order; print them.
+        """Run the program once and return what each module did at each block; print them.
 
-        Where a module does not apply, the reason that it gave is there. Another seed takes other
-        choices, after which other modules may apply.
+        A visit where the module did not apply has its reason. Another seed takes other choices,
+        after which other modules may apply.
         """
         return self.apply(Schedule(workload, decider=Draw(random.Random(seed))))
 
     def sketches(
         self, workload: Workload | Any, seed: int = 0, limit: int = MAX_SKETCHES
     ) -> list[Sketch]:
-        """Every path of choices with a positive probability, each with a trace that took it.
+        """Return every path of choices with a positive probability, with a trace that took it.
 
-        The program is run again with a forced prefix of choices until no option is left over.
-        Choices of modules that then did not apply do not count: paths that differ in them only are
-        one sketch. SpaceError when there are more than ``limit``.
+        The program is run again with a forced prefix of choices until no option is left. Choices
+        of a module that then did not apply do not count: paths that differ only in them are one
+        sketch. SpaceError when there are more than ``limit``.
         """
         return list(self.iterate_sketches(workload, seed, limit))
 
     def iterate_sketches(
         self, workload: Workload | Any, seed: int = 0, limit: int = MAX_SKETCHES
     ) -> Iterator[Sketch]:
-        """``sketches``, one at a time."""
+        """Yield ``sketches`` one at a time."""
         workload = as_workload(workload)
-        pending: list[tuple[int, ...]] = [()]
-        seen: set[tuple[int, ...]] = set()
-        complete: set[tuple[int, ...]] = set()
-        while pending:
-            prefix = pending.pop()
-            path = Path(prefix, random.Random(seed))
-            sch = self.run(workload, path)
-            for depth in range(len(path.taken) - 1, len(prefix) - 1, -1):
-                if path.state(depth) in seen:
-                    continue
-                seen.add(path.state(depth))
-                taken = tuple(number for _, _, number in path.taken[:depth])
-                for number in reversed(path.alternatives[depth]):
-                    pending.append((*taken, number))
-            whole = path.state(len(path.taken))
-            if whole in complete:  # it differs in choices only that were rolled back
-                continue
-            complete.add(whole)
-            if len(complete) > limit:
-                raise SpaceError(
-                    f"more than {limit} sketches; choices of the last one: {list(path.choices())}"
-                )
-            yield Sketch(path.choices(), sch.trace)
+        return enumerate_sketches(lambda path: self.run(workload, path).trace, seed, limit)
 
     def __repr__(self) -> str:
         return f"Space([{', '.join(m.name for m in self.modules)}], name={self.name!r})"
@@ -200,10 +159,10 @@ def Stochastic(  # noqa: N802 - named as a module, after MetaSchedule's Stochast
     *,
     name: str | None = None,
 ) -> Module:
-    """A module that draws one of ``modules`` at each location (MetaSchedule, Figure 5).
+    """Make a module that draws one of ``modules`` at each location (MetaSchedule, Figure 5).
 
-    The draw is a choice point, so each module gives its own sketches. All work at the same kind of
-    location. Where the drawn one raises ``NotApplicable``, so does this one.
+    The draw is a choice point, so each module has its own sketches. All must work at the same kind
+    of location. Where the drawn one raises ``NotApplicable``, so does this one.
     """
     options = list(modules)
     if not options or not all(isinstance(m, Module) for m in options):

@@ -1,4 +1,4 @@
-"""Looking at the machine code of a program, also for machines that are not here."""
+"""The machine code of a program as text, also for machines that are not here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def generate_assembly(mod: IRModule, target: Target | str | Any = "cpu") -> str:
-    """The assembly of ``mod`` compiled for ``target``; nothing of it has to run here.
+    """Compile ``mod`` for ``target`` and return its assembly. Nothing is run.
 
     Raises ``BuildError``.
     """

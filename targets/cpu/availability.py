@@ -11,19 +11,19 @@ from schedlang.tvm import codegen
 
 
 def missing_features(target: CPUMachine) -> tuple[str, ...]:
-    """What ``target`` needs and this machine does not have, by LLVM's names."""
+    """Return the features that ``target`` needs and this machine lacks, by LLVM's names."""
     wanted = dict.fromkeys(features.needed(target.attributes))
     if target.name in NAMED:
         wanted |= dict.fromkeys(NAMED[target.name].requires)
     if _is_one_cpu(target):
-        # LLVM may use whatever it has.
+        # LLVM may use every feature of this CPU.
         wanted |= dict.fromkeys(sorted(target.features & features.KNOWN))
     available = features.host_features()
     return tuple(feature for feature in wanted if feature not in available)
 
 
 def check_present(target: CPUMachine) -> None:
-    """TargetError unless this machine can run programs for ``target``."""
+    """Raise TargetError unless this machine can run programs for ``target``."""
     here = codegen.host_cpu()
     if target.architecture != host.architecture():
         raise TargetError(
@@ -50,5 +50,5 @@ def check_present(target: CPUMachine) -> None:
 
 
 def _is_one_cpu(target: CPUMachine) -> bool:
-    """Whether one sort of CPU is meant, and not all that have certain instructions."""
+    """Tell a target that is one model of CPU from one that is an instruction set."""
     return target.machine == target.mcpu != GENERIC

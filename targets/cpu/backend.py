@@ -69,6 +69,7 @@ class CPUBackend:
 
     def __init__(self, generator: CodeGenerator, cpus: Sequence[int]) -> None:
         self._generator = generator
+        self.device = generator.device
         self._cpus = tuple(cpus)
         self._mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
         self._flusher: CacheFlusher | None = None
@@ -129,7 +130,9 @@ class CPUProgram:
         if calls == 1:
             return self._time_calls(tensors, 1)
         if calls not in self._loops:
-            self._loops[calls] = runtime.batch_timer(self._module, MAIN, calls)
+            self._loops[calls] = runtime.batch_timer(
+                self._module, MAIN, calls, self._backend.device
+            )
         loop = self._loops[calls]
         for _ in range(_CLOCK_TRIES):
             start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Emptying the CPU's caches, so that a program is timed on data that comes from main memory."""
+"""Flushing the CPU's caches, so that a program is timed on data that comes from main memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from schedlang.tvm.codegen import runtime
 if TYPE_CHECKING:
     from tvm.target import Target as TVMTarget
 
-# For machines that do not say: as large as the private and the shared caches of most.
+# Where the machine does not report its caches: as large as those of most machines.
 _PRIVATE_BYTES = 2 << 20
 _SHARED_BYTES = 64 << 20
-# A cache keeps some of what it held until clearly more than its size has gone through it.
+# A cache keeps some old data until clearly more than its size has passed through it.
 _TIMES = 2
-# It reads what it writes: a loop that only writes may become one that goes around the caches.
+# It reads what it writes: LLVM may turn a loop that only writes into one that bypasses the caches.
 _SWEEP = """
 @T.prim_func(s_tir=True)
 def main(memory: T.Buffer(({threads}, {words}), "int64")):
@@ -31,10 +31,10 @@ def main(memory: T.Buffer(({threads}, {words}), "int64")):
 
 
 class CacheFlusher:
-    """Evicts what the caches of ``cpus`` hold: on each, TVM's thread there writes more than fits.
+    """Evict what the caches of ``cpus`` hold: TVM's thread on each CPU writes more than fits.
 
-    The threads are awake afterwards, so that what is timed next does not wait for them. Takes some
-    milliseconds for 32 MiB of cache.
+    The threads are awake afterwards, so the next timed call does not wait for them. Flushing 32 MiB
+    of cache takes a few milliseconds.
     """
 
     def __init__(self, cpus: Sequence[int], target: TVMTarget) -> None:
@@ -51,7 +51,7 @@ class CacheFlusher:
 
 
 def sweep_bytes(cpus: Sequence[int]) -> int:
-    """How much each of ``cpus`` must write at the same time as the others, a multiple of 8."""
+    """Return how many bytes each of ``cpus`` must write while the others do; a multiple of 8."""
     groups = {cpu: host.shares_cache(cpu, 3) or "all" for cpu in cpus}
     sharing = Counter(groups.values())
     most = 0

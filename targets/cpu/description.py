@@ -1,4 +1,4 @@
-"""What is known about a target, as a table with the source of each line."""
+"""A table of what is known about a CPU target, with the source of each value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
 def describe(target: CPUMachine) -> str:
-    """A heading, then a line for each of the target's attributes: name, value, and what says so."""
+    """Write the key, then a line for each attribute: name, value and source."""
     rows = [("mcpu", target.mcpu, target.sources["mcpu"])]
     rows += [(key, str(getattr(target, key)), target.sources[key]) for key in _NUMBERS]
     rows += [(key, size(getattr(target, key)), target.sources[key]) for key in _SIZES]
@@ -32,7 +32,7 @@ def describe(target: CPUMachine) -> str:
 
 
 def size(count: int) -> str:
-    """``49152 -> "48 KiB"``, in the largest unit that divides it."""
+    """Write a size in the largest unit that divides it: ``49152 -> "48 KiB"``."""
     unit, name = next((unit, name) for unit, name in _UNITS if count % unit == 0)
     return f"{count // unit} {name}"
 

@@ -1,8 +1,7 @@
-"""Features of CPUs, by LLVM's names: what LLVM says of a CPU, and what the kernel confirms of this
-one.
+"""CPU features by LLVM's names: what LLVM says of a CPU, and what the kernel confirms of this one.
 
-LLVM knows this machine by the name of its CPU. A hypervisor, or the kernel, may have taken features
-away that CPUs of this name have; code that uses them dies.
+LLVM knows this machine by the name of its CPU. A hypervisor or the kernel may have disabled
+features that CPUs of this name have; code that uses them crashes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import cache
 from schedlang.targets import host
 from schedlang.tvm import codegen
 
-# LLVM's name -> the kernel's, of what a compiler or one of our modules may use.
+# LLVM's name -> the kernel's name, for the features that a compiler or one of our modules may use.
 _X86 = {
     "sse4.2": "sse4_2",
     "avx": "avx",
@@ -57,19 +56,19 @@ KNOWN = frozenset({**_X86, **_AARCH64})
 
 
 def features_of(mcpu: str, triple: str = "", attributes: tuple[str, ...] = ()) -> frozenset[str]:
-    """All features that LLVM may use for a CPU of this name; none if it does not know the CPU."""
+    """Return all features that LLVM may use for a CPU; empty if LLVM does not know the CPU."""
     return codegen.cpu_features(mcpu, triple, attributes)
 
 
 @cache
 def host_features() -> frozenset[str]:
-    """Features of this machine: LLVM's, without those that the kernel does not list."""
+    """Return the features of this machine: LLVM's, without those that the kernel does not list."""
     return features_of(codegen.host_cpu(), "", host_attributes())
 
 
 @cache
 def host_attributes() -> tuple[str, ...]:
-    """What LLVM must be told of this machine besides its name, such as ``("-avx512vnni",)``."""
+    """Return what LLVM must be told besides the CPU's name, such as ``("-avx512vnni",)``."""
     flags = host.cpu_flags()
     if flags is None:
         return ()
@@ -77,20 +76,20 @@ def host_attributes() -> tuple[str, ...]:
 
 
 def denied(features: frozenset[str], flags: frozenset[str], architecture: str) -> tuple[str, ...]:
-    """LLVM attributes that take away those of ``features`` that the kernel's ``flags`` lack."""
+    """Return LLVM attributes that remove the ``features`` missing from the kernel's ``flags``."""
     names = _KERNEL_NAMES.get(architecture, {})
     return tuple(f"-{f}" for f, flag in names.items() if f in features and flag not in flags)
 
 
 def needed(attributes: tuple[str, ...]) -> tuple[str, ...]:
-    """The features that LLVM attributes add: ``("+sve", "-sme") -> ("sve",)``."""
+    """Return the features that LLVM attributes add: ``("+sve", "-sme") -> ("sve",)``."""
     return tuple(text[1:] for text in attributes if text.startswith("+"))
 
 
 def vector_bits(
     architecture: str, features: frozenset[str], *, here: bool
 ) -> tuple[int, str] | None:
-    """Width of the widest vectors that can be relied on, and what says so; None if unknown.
+    """Return the guaranteed vector width in bits and its source; None if unknown.
 
     TVM's own figure is 512 for every x86 CPU, and 128 with SVE, whose registers may be wider.
     """
@@ -110,7 +109,7 @@ def vector_bits(
 
 
 def vector_registers(architecture: str, features: frozenset[str]) -> tuple[int, str]:
-    """How many vector registers a program can name, and what says so."""
+    """Return the number of vector registers that a program can name, and its source."""
     if architecture == "x86_64":
         return (32, "feature avx512f") if "avx512f" in features else (16, "no avx512f")
     if architecture == "aarch64":

@@ -1,4 +1,4 @@
-"""Numbers that bound what is worth generating for a machine, each with what says so."""
+"""Limits of a machine that shape its programs (cores, caches, unrolling), each with its source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CODE = "8 bytes an instruction"
 
 
 class Fact(NamedTuple):
-    """A number, and how it is known."""
+    """A number and its source."""
 
     value: int
     source: str
@@ -26,12 +26,12 @@ Facts = dict[str, Fact]
 
 @cache
 def cpus_to_use(usable: tuple[int, ...]) -> tuple[int, ...]:
-    """One of the ``usable`` logical CPUs on each real core."""
+    """Return one of the ``usable`` logical CPUs for each physical core."""
     return host.one_cpu_per_core(usable)
 
 
 def limits_here(cpus: tuple[int, ...], assumed: Facts) -> Facts:
-    """Cores and caches of this machine; ``assumed`` holds where it does not tell them."""
+    """Return cores and caches of this machine; ``assumed`` fills in what it does not report."""
     listed = ", ".join(map(str, cpus)) if len(cpus) <= 8 else f"{cpus[0]} ... {cpus[-1]}"
     cores = Fact(len(cpus), f"affinity mask, one CPU a core ({listed})")
     return {**assumed, **_caches_of(cpus[0]), "cores": cores}
@@ -39,7 +39,10 @@ def limits_here(cpus: tuple[int, ...], assumed: Facts) -> Facts:
 
 @cache
 def limits_elsewhere(architecture: str, features: frozenset[str]) -> Facts:
-    """Cores and caches to assume of another machine: a common one with these features."""
+    """Return cores and caches to assume for a machine that is not here.
+
+    They are those of the last named target whose features the machine has.
+    """
     fitting = [
         entry
         for entry in NAMED.values()

@@ -17,47 +17,47 @@ from schedlang.tvm import codegen
 if TYPE_CHECKING:
     from tvm.target import Target as TVMTarget
 
-# A vectorised loop takes this many vectors at a time at most: independent work for the pipelines,
-# and few enough for all operands of a statement to stay in registers.
+# A vectorised loop takes at most this many vectors at a time: enough independent work for the
+# pipelines, and few enough for all operands of a statement to stay in registers.
 _VECTORS_AT_ONCE = 4
-# SVE registers of this length have no advantage over NEON's for vectors of a fixed length.
+# For vectors of a fixed length, SVE registers of this width have no advantage over NEON's.
 _LEAST_SVE_BITS = 128
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class CPUMachine(Target):
-    """A machine. ``Target("cpu")`` is the one that the process runs on, as far as it may use it.
+    """A CPU: the instructions, cores and caches that programs for it may use.
 
-    The other names, such as ``"x86/avx2"`` or ``"aarch64/sve"`` (``"avx2"`` and ``"sve"`` will do),
-    are instruction sets: any machine that has them. Where this machine has them, it is meant, kept
-    to these instructions; where it does not, programs can be scheduled and compiled for it, and
-    measured elsewhere. With ``mcpu`` a target is a machine with that CPU, and all that it has. What
-    is not given is found out, and ``describe()`` says how. Caches, other limits and CPU numbers do
-    not take part in equality.
+    The name ``"cpu"`` is the machine that the process runs on. The other names, such as
+    ``"x86/avx2"`` or ``"aarch64/sve"``, are instruction sets. Where this machine has the
+    instructions, the target is this machine limited to them. Where it does not, programs can be
+    scheduled and compiled, and measured on another machine. With ``mcpu`` the target is a machine
+    with that CPU and all its features. Values that are not given are looked up; ``describe()``
+    shows their sources. Caches, other limits and CPU numbers do not take part in equality.
 
     Attributes
     ----------
-    name: one of ``schedlang.targets.named.NAMES``.
-    kind: the sort of machine, ``"cpu"``.
-    cores: real cores that the process may use; hardware threads of one core count once.
+    name: one of ``schedlang.targets.cpu.named.NAMES``.
+    kind: ``"cpu"``.
+    cores: physical cores that the process may use.
     mcpu: LLVM's name of the CPU that code is generated for.
-    vector_bits: width of its vector registers, in bits. SVE leaves it to the machine, and 128 is
-        the least: give more if it has more, and code is for such machines only.
-    peak_flops: an upper bound on its arithmetic, in operations on 32-bit elements a second. It is
-        not measured: cores x elements a vector x 2 for a multiply-add x units a core x a clock of
-        6.5 GHz, which no CPU reaches. Programs that are far above it did not do their work (see
-        ``schedlang.targets.roofline``); give ``math.inf`` to believe any time.
+    vector_bits: width of a vector register in bits. For SVE 128, the minimum, unless given; code
+        for a larger width runs only on machines that have it.
+    peak_flops: upper bound on its arithmetic, in operations on 32-bit elements per second: cores x
+        elements per vector x 2 for a multiply-add x units per core x 6.5 GHz, a clock that no CPU
+        reaches. A program far above it did not do its work (see ``schedlang.targets.roofline``);
+        ``math.inf`` disables the check.
     triple: LLVM's name of architecture and system; empty for this machine's.
-    attributes: features beyond, or without, those of ``mcpu``, as ``("+avx512vnni", "-sve")``.
-    machine: LLVM's name of the CPU that is to run it, ``"generic"`` if any may.
-    vector_registers: how many vectors a program can keep at hand.
-    l1_bytes, l2_bytes, l3_bytes: data caches as one core sees them.
-    max_unrolled: instructions of an unrolled loop body that stay in the first cache of code.
-    cpus: the logical CPUs of this process that threads are bound to, one a core.
-    sources: for each of these, what says so.
+    attributes: features to add to those of ``mcpu`` or to remove: ``("+avx512vnni", "-sve")``.
+    machine: LLVM's name of the CPU that runs the programs, ``"generic"`` if any may.
+    vector_registers: number of vector registers.
+    l1_bytes, l2_bytes, l3_bytes: sizes of the data caches, as one core sees them.
+    max_unrolled: instructions of an unrolled loop body that fit the first-level instruction cache.
+    cpus: the logical CPUs of this process that threads are bound to, one per core.
+    sources: the source of each value.
 
-    Raises ``TargetError`` for a name that is not known, a CPU that LLVM does not know or that lacks
-    what the name stands for, and a limit that is not positive.
+    Raises ``TargetError`` for an unknown name, a CPU that LLVM does not know or that lacks what the
+    name stands for, and a limit that is not positive.
     """
 
     name: str
@@ -127,24 +127,21 @@ class CPUMachine(Target):
 
     @property
     def features(self) -> frozenset[str]:
-        """What its instructions can do, by LLVM's names: ``"avx512vnni"``, ``"dotprod"``, ..."""
+        """LLVM's names of the features that code may use: ``"avx512vnni"``, ``"dotprod"``, ..."""
         return features.features_of(self.mcpu, self.triple, self.attributes)
 
     def lanes(self, dtype_bits: int) -> int:
-        """Elements of ``dtype_bits`` bits in a vector register; 1 if they are wider than it."""
+        """Return how many elements of ``dtype_bits`` bits a vector register holds, at least 1."""
         if dtype_bits < 1:
             raise TargetError(f"lanes: dtype_bits={dtype_bits}; give 1 or more")
         return max(self.vector_bits // dtype_bits, 1)
 
     def max_lanes(self, dtype_bits: int) -> int:
-        """Elements that a vectorised loop should have at most: those of four registers."""
+        """Return how many elements a vectorised loop should have at most: four registers' worth."""
         return _VECTORS_AT_ONCE * self.lanes(dtype_bits)
 
     def llvm_options(self) -> dict[str, Any]:
-        """What ``tvm_target`` tells LLVM, as arguments of ``codegen.llvm_target``; JSON holds it.
-
-        Another process makes the same target of it.
-        """
+        """Return what ``tvm_target`` tells LLVM, as arguments of ``codegen.llvm_target``."""
         sve = "sve" in self.features and self.vector_bits > _LEAST_SVE_BITS
         return {
             "mcpu": self.mcpu,
@@ -155,7 +152,7 @@ class CPUMachine(Target):
         }
 
     def tvm_target(self) -> TVMTarget:
-        """TVM's target for this machine."""
+        """Return TVM's target for this machine."""
         return codegen.llvm_target(**self.llvm_options())
 
 

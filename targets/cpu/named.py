@@ -1,6 +1,6 @@
-"""The targets that have a name: instruction sets, and what to assume of a machine that is not here.
+"""Named CPU targets: instruction sets, and the caches to assume where the machine is not here.
 
-Each is the least that the name promises: code for it runs on every CPU with these instructions.
+Code for a named target runs on every CPU that has its instructions.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from schedlang.targets.kinds import unknown_target
 
 HOST = "cpu"
-# LLVM's name of a CPU with what all of an architecture have.
+# LLVM's name of a CPU that has only the instructions common to its architecture.
 GENERIC = "generic"
 _KIB, _MIB = 1 << 10, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class CacheSizes:
-    """Caches in bytes: of data by level as one core sees them, and of instructions."""
+    """Bytes of the data caches by level, as one core sees them, and of the instruction cache."""
 
     l1: int = 32 * _KIB
     l2: int = 256 * _KIB
@@ -31,13 +31,13 @@ class NamedTarget:
 
     Attributes
     ----------
-    name: what users write, such as ``"x86/avx2"``; the part behind the slash will do.
-    architecture: of the machines that run it, as ``platform.machine()`` says it.
-    triple: LLVM's, of Linux on that architecture.
-    mcpu, attributes: what LLVM generates code for: a CPU, and features beyond it.
-    requires: LLVM's names of the features that a machine must have to run it.
-    caches: assumed where the machine is not this one: those of a common machine that has the
-        instructions, named in docs/targets.md.
+    name: what users write, such as ``"x86/avx2"``; the part behind the slash is enough.
+    architecture: the architecture of the machines that run it, as ``platform.machine()`` says it.
+    triple: LLVM's triple for Linux on that architecture.
+    mcpu, attributes: the CPU that LLVM generates code for, and features beyond those of the CPU.
+    requires: LLVM's names of the features that a machine needs to run the code.
+    caches: sizes to assume where the machine is not this one, taken from a common machine that
+        has the instructions; docs/targets.md names it.
     """
 
     name: str
@@ -99,7 +99,7 @@ _SHORT = {name.partition("/")[2]: name for name in NAMED}
 
 
 def full_name(name: str) -> str:
-    """``"avx2" -> "x86/avx2"``; TargetError lists the names and says which may have been meant."""
+    """Complete a name: ``"avx2" -> "x86/avx2"``. TargetError lists all names and the nearest."""
     if name in NAMES:
         return name
     if name in _SHORT:
@@ -110,7 +110,7 @@ def full_name(name: str) -> str:
 def find_named(
     architecture: str, mcpu: str | None, attributes: tuple[str, ...]
 ) -> NamedTarget | None:
-    """The named target that LLVM is told so."""
+    """Return the named target for which LLVM gets these options; None if there is none."""
     for entry in _TABLE:
         if (entry.architecture, entry.mcpu, entry.attributes) == (architecture, mcpu, attributes):
             return entry

@@ -1,4 +1,4 @@
-"""Finding out what was not given of a target, and what says so."""
+"""Finding out what the user did not give of a CPU target, with the source of each value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NARROW_BITS = 128
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the user says of a target; ``numbers`` has only what was given."""
+    """What the user gave of a target; ``numbers`` holds the limits that were given."""
 
     name: str
     mcpu: str | None
@@ -34,7 +34,15 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What LLVM is told, the CPU that is to run it, whether that is this one, and what says so."""
+    """What LLVM generates code for, and where it runs.
+
+    Attributes
+    ----------
+    mcpu, triple, attributes: LLVM's options.
+    machine: LLVM's name of the CPU that runs the code, ``"generic"`` if any may.
+    here: whether that is this machine.
+    origin: the source of ``mcpu``.
+    """
 
     mcpu: str
     triple: str
@@ -45,7 +53,7 @@ class Code:
 
 
 def resolve(given: Given) -> dict[str, Any]:
-    """The attributes of the target that ``given`` means; TargetError if there is none."""
+    """Return the attributes of the target that ``given`` means; TargetError if there is none."""
     name = full_name(given.name)
     for key, number in given.numbers.items():
         _check_number(name, key, number)
@@ -77,7 +85,7 @@ def resolve(given: Given) -> dict[str, Any]:
 
 
 def _plain_code(name: str, given: Given) -> Code:
-    """``Target("cpu")``, or the machine whose CPU is given."""
+    """Resolve ``Target("cpu")``, or the machine whose CPU is given."""
     triple = given.triple or ""
     own = not triple or _is_like_host(triple)
     triple = "" if own else triple
@@ -93,7 +101,7 @@ def _plain_code(name: str, given: Given) -> Code:
 
 
 def _is_like_host(triple: str) -> bool:
-    """Same architecture and system; vendors and libraries are called by many names."""
+    """Compare architecture and system only: vendors and libraries have many names."""
     own = codegen.host_triple()
     same_system = ("linux" in triple) == ("linux" in own)
     return triple.partition("-")[0] == own.partition("-")[0] and same_system
@@ -139,7 +147,7 @@ def _vector_facts(architecture: str, available: frozenset[str], code: Code) -> F
 
 
 def _check_cpu(name: str, mcpu: str, triple: str) -> None:
-    """TVM itself goes on without the CPU's features, and says so in a log."""
+    """Refuse an unknown CPU. TVM itself goes on without the CPU's features and only logs it."""
     if codegen.is_cpu(mcpu, triple):
         return
     close = difflib.get_close_matches(mcpu, codegen.cpu_names(triple), n=1)
@@ -149,7 +157,7 @@ def _check_cpu(name: str, mcpu: str, triple: str) -> None:
 
 
 def _check_attributes(name: str, mcpu: str, triple: str, attributes: tuple[str, ...]) -> None:
-    """LLVM itself ignores what it does not know."""
+    """Refuse features without a sign, and unknown ones, which LLVM itself ignores."""
     for text in attributes:
         if text[:1] not in ("+", "-"):
             raise TargetError(

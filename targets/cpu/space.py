@@ -15,24 +15,25 @@ from schedlang.modules.shared.place_padded_result import place_padded_result
 from schedlang.spaces.space import Space
 from schedlang.targets.cpu.machine import CPUMachine
 
-# How often a block that both can tile is tiled for registers, not in levels; and how often what
-# nearly always pays is done: inlining transposes, vector mathematics, finishing along what is
-# stored. The others are in the space because some program may need them.
+# Probability that a block is tiled for registers where it could also be tiled in levels, and
+# probability of what nearly always pays: inlining transposes, vector mathematics, finishing along
+# the stored axis. The alternatives are in the space because some program may need them.
 _REGISTER_TILES = 0.9
 _USUAL = 0.95
-# How much less likely than a loop the one inside it is as a producer's place.
+# As a producer's place, each loop is this many times as likely as the loop around it.
 _OUTER_LOCATIONS = 0.75
 
 
 def cpu_space(target: CPUMachine, *, element_bits: int = 32, priors: bool = True) -> Space:
-    """Inline, tile, place what is left, then parallelise, vectorise and unroll.
+    """Inline, tile, place the remaining blocks, then parallelise, vectorise and unroll.
 
-    The prior knows the machine: vectors of ``element_bits`` elements, vector registers and cores.
-    It makes what wastes them rare and forbids nothing. Without ``priors`` every draw is uniform.
+    The prior depends on the machine: its vectors, for elements of ``element_bits`` bits, its vector
+    registers and its cores. Programs that waste them become rare, and none is forbidden. Without
+    ``priors`` every draw is uniform.
     """
     lanes = target.lanes(element_bits)
     usual = _USUAL if priors else 0.5
-    # One module of both: what comes before or instead of it meets blocks that neither has tiled.
+    # One module for both, so that a module placed before or instead of it gets untiled blocks.
     tiling = Space(
         [
             register_tile(

@@ -1,4 +1,4 @@
-"""What one database has and another does not."""
+"""Compare two databases: records that only one of them has, best latencies that differ."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class BestDiffers:
 
 @dataclass(frozen=True)
 class Difference:
-    """What ``diff`` found; false when there is none.
+    """What ``diff`` found; false when the records are the same.
 
     Attributes
     ----------
-    only_in_one, only_in_other: records that the other does not have, whatever their ids and runs.
+    only_in_one, only_in_other: records that the other database lacks; ids and runs do not count.
     best: where the lowest latency differs.
     """
 

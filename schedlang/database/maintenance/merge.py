@@ -1,4 +1,4 @@
-"""Putting the records, programs and runs of one database into another."""
+"""Copy the records, programs and runs of one database into another."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class Merged:
-    """What ``merge`` brought.
+    """What ``merge`` copied.
 
     Attributes
     ----------
-    records, programs: how many are new.
-    equal_records: how many were there before.
-    runs: how many are new, or further than they were.
-    runs_left_out: runs that cannot be gone on with there, because some of their records were there
-        without them, or the two went on differently; their records came all the same.
+    records, programs: number of new ones.
+    equal_records: number of records that were there before.
+    runs: number of runs that are new, or further than they were.
+    runs_left_out: number of runs that cannot be continued there, because some of their records were
+        there without them, or because the two copies went on differently; their records are copied.
     """
 
     records: int = 0
@@ -41,11 +41,11 @@ class Merged:
 
 
 def merge(source: Database, into: Database) -> Merged:
-    """Put what ``source`` has and ``into`` does not into ``into``: all of it, or nothing.
+    """Copy what ``source`` has and ``into`` does not: all of it, or nothing if it fails.
 
-    Records, runs and asks get new ids. Records are equal when all but id, run and proposal is:
-    those are not doubled, so merging twice changes nothing. A run that is there already and has
-    only gone further in ``source`` goes on. ``source`` is only read.
+    Records, runs and asks get new ids. Records are equal when all but id, run and proposal is
+    equal; equal records are not copied, so merging twice changes nothing. A run that ``into`` has
+    too, and that has only gone further in ``source``, is brought forward. ``source`` is only read.
     """
     if source is into:
         return Merged()
@@ -57,13 +57,14 @@ class _Merge:
     def __init__(self, source: Database, into: Database) -> None:
         self.source = source
         self.into = into
-        # Ids by content, in ``into``; those that a record of ``source`` is equal to are taken out.
+        # Ids in ``into`` by content; an id is removed when a record of ``source`` matches it.
         self.there: dict[bytes, list[int]] = defaultdict(list)
         # Ids of the records of ``source`` in ``into``.
         self.ids: dict[int, int] = {}
-        # Runs of ``source`` that go on in ``into``, by id: there, or None when still to be added.
+        # Runs of ``source`` to be continued in ``into``, by id: the run there, or None before it is
+        # added.
         self.placed: dict[int, Run | None] = {}
-        # Runs of ``source`` that brought anything.
+        # Runs of ``source`` of which something was copied.
         self.longer: set[int] = set()
         self.records = 0
         self.equal = 0
@@ -92,7 +93,7 @@ class _Merge:
         return sum(key not in known for key, _ in brought)
 
     def _place_runs(self, owned: dict[int | None, Counter[bytes]]) -> int:
-        """Find out where each run of ``source`` belongs; how many belong nowhere."""
+        """Find the counterpart of each run of ``source``; return how many are left out."""
         ours: dict[int | None, Counter[bytes]] = defaultdict(Counter)
         for record in all_records(self.source):
             ours[record.run_id][content_of(record)] += 1
@@ -118,7 +119,7 @@ class _Merge:
         return left_out
 
     def _begins(self, twin: Run, theirs: Counter[bytes], run: Run, own: Counter[bytes]) -> bool:
-        """Whether a run there is what ``run`` was earlier, or is now."""
+        """Whether a run of ``into`` is an earlier state of ``run``, or equal to it."""
         assert twin.id is not None and run.id is not None
         asks = self.into.asks(twin.id)
         return theirs <= own and self.source.asks(run.id)[: len(asks)] == asks
@@ -160,8 +161,8 @@ class _Merge:
         self.records += len(batch)
 
     def _begin(self, run: Run) -> None:
-        """Add a run that is to be added, at the latest before its first record: what it knew has
-        its ids by then.
+        """Add a run if it has to be, before its first record: the records it started from have
+        their new ids by then.
         """
         if run.id is None or self.placed.get(run.id, True) is not None:
             return
@@ -171,7 +172,7 @@ class _Merge:
         self.longer.add(run.id)
 
     def _bring_run(self, run: Run) -> None:
-        """Bring a run's asks, state and outcome."""
+        """Copy a run's asks, state and outcome."""
         assert run.id is not None
         self._begin(run)
         there = self.placed[run.id]
@@ -188,7 +189,7 @@ class _Merge:
 
 
 def _same(run: Run) -> object:
-    """Equal for a run and its copies."""
+    """Return a value that is equal for a run and its copies."""
     return run.identity, run.search, run.seed, run.created
 
 

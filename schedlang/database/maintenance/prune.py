@@ -1,4 +1,4 @@
-"""Removing records that nobody needs any more."""
+"""Remove records that are not needed any more."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Pruned:
 
     Attributes
     ----------
-    records: records with a latency; failures: records of candidates that failed.
-    runs: runs that were forgotten, because some of their records went.
-    kept: records that are left, of all that were looked at.
+    records: number of records with a latency; failures: number of records without.
+    runs: number of runs that were forgotten because some of their records were removed.
+    kept: number of the matching records that are left.
     dry_run: nothing was removed.
     """
 
@@ -42,7 +42,7 @@ class Pruned:
 
 
 def _left_over(records: Sequence[_Ranked], keep: int) -> list[_Ranked]:
-    """All but the fastest, and the fastest verified ones."""
+    """Return all but the ``keep`` fastest and the ``keep`` fastest verified records."""
     ordered = sorted(records)
     kept = {*ordered[:keep], *[one for one in ordered if one[3]][:keep]}
     return [one for one in ordered if one not in kept]
@@ -59,19 +59,20 @@ def prune(
     failures: bool = False,
     dry_run: bool = False,
 ) -> Pruned:
-    """Remove records: all that is asked for, or nothing.
+    """Remove records: all that match, or none if it fails.
 
-    A run that loses a record is forgotten, so that ``tune`` does not take it for complete; the
-    records it has left stay. Programs stay.
+    A run that loses a record is forgotten, so that ``tune`` does not take it for complete; its
+    other records stay. Programs stay.
 
     Parameters
     ----------
-    keep_best: of each workload, target and toolchain the fastest so many stay, and as many of those
-        whose results were compared; the others go. 0 removes all that have a latency.
-    older_than: only what was measured before this time goes, in seconds since 1970.
-    workload_key, target_key, toolchain_key: only records with these keys are looked at.
-    failures: records of failed candidates go too; they tell a search what not to try again.
-    dry_run: count only.
+    keep_best: number of records to keep of each workload, target and toolchain: this many of the
+        fastest, and this many of the fastest verified ones. The slower ones are removed; 0 removes
+        all that have a latency.
+    older_than: remove only records that were measured before this time, in seconds since 1970.
+    workload_key, target_key, toolchain_key: remove only records with these keys.
+    failures: also remove records of failed candidates, which tell ``tune`` what not to try again.
+    dry_run: only count.
 
     Raises ``ValueError`` when none of ``keep_best``, ``older_than`` and ``failures`` is given.
     """

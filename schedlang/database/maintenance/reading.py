@@ -1,4 +1,4 @@
-"""Going through all records of a database without holding them all."""
+"""Read all records of a database without holding them all in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def all_records(
     target_key: str | None = None,
     toolchain_key: str | None = None,
 ) -> Iterator[Record]:
-    """The records that match everything given, oldest first, read in parts."""
+    """Yield the records that match all that is given, oldest first, read in parts."""
     after: int | None = None
     while True:
         page = database.query(workload_key, target_key, toolchain_key, limit=_PAGE, after=after)
@@ -28,7 +28,7 @@ def all_records(
 
 
 def content_of(record: Record) -> bytes:
-    """A digest of what a record says, equal for equal ones whatever their id and run."""
+    """Return a digest of a record that is equal for equal records; id and run do not count."""
     content = (
         record.workload_key,
         record.workload_name,

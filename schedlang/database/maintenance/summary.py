@@ -1,4 +1,4 @@
-"""What a database holds, by workload and target."""
+"""The content of a database by workload and target."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Summary:
 
     Attributes
     ----------
-    trials: how many records there are; failures: how many failed, by status.
-    best: the lowest latency in seconds; None when nothing worked.
+    trials: number of records; failures: number of failures by status.
+    best: the lowest latency in seconds; None when no candidate worked.
     verified: whether the results of the best were compared.
-    newest: when the last one was measured, in seconds since 1970.
+    newest: when the last record was measured, in seconds since 1970.
     """
 
     workload_key: str
@@ -34,7 +34,7 @@ class Summary:
 
 
 def summary(database: Database) -> list[Summary]:
-    """One ``Summary`` for each workload and target, in the order in which they came."""
+    """Return one ``Summary`` per workload and target, in the order of their first records."""
     found: dict[tuple[str, str], Summary] = {}
     failures: dict[tuple[str, str], Counter[str]] = {}
     for record in all_records(database):
@@ -60,7 +60,7 @@ def summary(database: Database) -> list[Summary]:
 
 
 def format_summary(summaries: Sequence[Summary]) -> str:
-    """A table as text, with a line for each summary."""
+    """Return a table as text, with one line per summary."""
     rows = [("workload", "key", "target", "trials", "best", "verified", "newest", "failures")]
     rows += [
         (
@@ -83,7 +83,7 @@ def format_summary(summaries: Sequence[Summary]) -> str:
 
 
 def in_milliseconds(seconds: float) -> str:
-    """A latency as text, to four digits."""
+    """Return a latency as text, to four digits."""
     return f"{seconds * 1e3:.4g} ms"
 
 

@@ -1,4 +1,4 @@
-"""One connection to an SQLite file: statements, transactions, and errors in plain words."""
+"""One connection to an SQLite file: statements, transactions, readable errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SQLiteConnection:
         )
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         with self._lock, self._explained() as connection:
             return connection.execute(sql, values).fetchall()
 
@@ -46,7 +46,10 @@ class SQLiteConnection:
         sql: str,
         values: Sequence[object] = (),
     ) -> list[T]:
-        """What a function makes of each row of a query; the last column of it is an id."""
+        """Return what ``make`` makes of each row of a query, whose last column is an id.
+
+        ``what`` names the thing that a row describes, for the message where that fails.
+        """
         rows = self.rows(sql, values)
         number = None
         try:
@@ -62,15 +65,15 @@ class SQLiteConnection:
             ) from error
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        """Run a statement that changes something; inside ``writing``."""
+        """Run a statement that changes something; call it inside ``writing``."""
         with self._lock, self._explained() as connection:
             return connection.execute(sql, values)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction that commits on the way out and leaves nothing behind after an error.
+        """Open a transaction; commit it at the end, undo it after an error.
 
-        Inside another one it is a part of it, which is undone alone.
+        A transaction inside another one is part of it, and can be undone alone.
         """
         if self.read_only:
             raise DatabaseError(
@@ -99,7 +102,7 @@ class SQLiteConnection:
                 self._depth -= 1
 
     def close(self) -> None:
-        """Let go of the file; safe to call twice."""
+        """Close the file; safe to call twice."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()

@@ -31,7 +31,7 @@ from schedlang.database.sqlite.rows import (
 )
 from schedlang.measurement import Status
 
-# A statement may not have more variables than this.
+# Maximum number of variables in one statement.
 _MOST_VARIABLES = 900
 
 
@@ -40,11 +40,11 @@ class SQLiteDatabase(Database):
 
     Parameters
     ----------
-    path: the file; it is made when it is missing, its folder is not.
+    path: the file; it is created if it is missing, its folder is not.
     read_only: never write; several processes may read what another one is writing.
     busy_seconds: how long to wait for another process's lock before giving up.
 
-    Nothing is run by loading: traces and programs are text, numbers are numbers.
+    Loading runs no code: traces and programs are text, numbers are numbers.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SQLiteDatabase(Database):
         run_id: int | None = None,
         after: int | None = None,
     ) -> list[Record]:
-        """The records that match everything given, oldest first; at most ``limit`` of them."""
+        """Return the records that match all that is given, oldest first; at most ``limit``."""
         check_at_least_zero("limit", limit)
         where, values = conditions(
             workload_key, target_key, toolchain_key, status, program_key, run_id, after
@@ -101,7 +101,7 @@ class SQLiteDatabase(Database):
         *,
         verified: bool = False,
     ) -> list[Record]:
-        """The ``n`` OK records with the lowest median latency, lowest first, then oldest first."""
+        """Return the ``n`` OK records with the lowest median latency, lowest first, then oldest."""
         check_at_least_zero("n", n)
         where, values = conditions(workload_key, target_key, toolchain_key)
         compared = " AND verified" if verified else ""
@@ -117,13 +117,13 @@ class SQLiteDatabase(Database):
         toolchain_key: str | None = None,
         status: Status | None = None,
     ) -> int:
-        """How many records match everything given."""
+        """Return the number of records that match all that is given."""
         where, values = conditions(workload_key, target_key, toolchain_key, status)
         ((count,),) = self._connection.rows(f"SELECT count(*) FROM record{where}", values)
         return int(count)
 
     def get(self, ids: Iterable[int]) -> list[Record]:
-        """The records with these ids, oldest first; those that are not there are left out."""
+        """Return the records with these ids, oldest first; unknown ids are ignored."""
         found: list[Record] = []
         for some in _parts(ids):
             marks = ", ".join("?" * len(some))
@@ -131,7 +131,7 @@ class SQLiteDatabase(Database):
         return found
 
     def delete(self, ids: Iterable[int]) -> int:
-        """Remove the records with these ids in one transaction; how many there were of them."""
+        """Remove the records with these ids in one transaction; return how many there were."""
         gone = 0
         with self._connection.writing():
             for some in _parts(ids):
@@ -143,7 +143,7 @@ class SQLiteDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is done inside ``with`` is stored, or none if it raises."""
+        """Store all that is done inside ``with``, or nothing if it raises."""
         with self._connection.writing():
             yield
 
@@ -160,7 +160,7 @@ class SQLiteDatabase(Database):
     def put_workload(
         self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
     ) -> None:
-        """Keep a program under its key; a key that is known stays as it is."""
+        """Store a program under its key; a known key keeps its program."""
         with self._connection.writing():
             self._connection.execute(
                 "INSERT INTO workload (key, name, script_json, exact_key, family_key) "
@@ -171,14 +171,14 @@ class SQLiteDatabase(Database):
             )
 
     def get_workload(self, key: str) -> str | None:
-        """The program's JSON text, or None when no program is kept under ``key``."""
+        """Return the program's JSON text; None where no program is stored under ``key``."""
         found = self._programs(["script_json"], "key = ?", [key])
         return found[0][0] if found else None
 
     def workloads(
         self, exact_key: str | None = None, family_key: str | None = None
     ) -> list[tuple[str, str]]:
-        """(key, name) of the programs with these structural keys, oldest first; by default all."""
+        """Return (key, name) of the programs with the given structural keys, oldest first."""
         given = {"exact_key": exact_key, "family_key": family_key}
         wanted = {column: value for column, value in given.items() if value is not None}
         where = " AND ".join(f"{column} = ?" for column in wanted) or "true"
@@ -186,27 +186,27 @@ class SQLiteDatabase(Database):
         return [(key, name) for key, name in found]
 
     def structural_keys(self, key: str) -> tuple[str, str]:
-        """The exact and the family key of a program; ``""`` for one that is not known."""
+        """Return the exact and the family key of a program; ``""`` where it is not known."""
         found = self._programs(["exact_key", "family_key"], "key = ?", [key])
         return (found[0][0], found[0][1]) if found else ("", "")
 
     def add_run(self, run: Run) -> Run:
-        """Keep a run that begins; returns it with its id."""
+        """Store a run that begins; return it with its id."""
         with self._connection.writing():
             cursor = self._connection.execute(INSERT_RUN, run_row(run))
         return dataclasses.replace(run, id=cursor.lastrowid)
 
     def find_run(self, identity: str) -> Run | None:
-        """The run of an identity that began last."""
+        """Return the run of an identity that began last; None without any."""
         found = self._runs("WHERE identity = ? ORDER BY created DESC, id DESC LIMIT 1", [identity])
         return found[0] if found else None
 
     def runs(self) -> list[Run]:
-        """All runs, oldest first."""
+        """Return all runs, oldest first."""
         return self._runs("ORDER BY id", [])
 
     def update_run(self, run: Run) -> None:
-        """Keep a run's ``state``, ``state_asks`` and ``outcome`` in place of what they were."""
+        """Replace a run's ``state``, ``state_asks`` and ``outcome``."""
         with self._connection.writing():
             self._connection.execute(
                 "UPDATE run SET state = ?, state_asks = ?, outcome = ? WHERE id = ?",
@@ -214,7 +214,7 @@ class SQLiteDatabase(Database):
             )
 
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run and its asks; whether there was one. Its records stay, and are of no run."""
+        """Forget a run and its asks; its records stay. Return whether there was such a run."""
         with self._connection.writing():
             self._connection.execute("DELETE FROM ask WHERE run_id = ?", [run_id])
             cursor = self._connection.execute("DELETE FROM run WHERE id = ?", [run_id])
@@ -225,7 +225,7 @@ class SQLiteDatabase(Database):
             return cursor.rowcount == 1
 
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
-        """Hand a run over if ``owner`` still has it; whether he had."""
+        """Hand a run over if ``owner`` still has it; return whether it had."""
         with self._connection.writing():
             cursor = self._connection.execute(
                 "UPDATE run SET owner = ? WHERE id = ? AND owner = ?", (new_owner, run_id, owner)
@@ -233,7 +233,7 @@ class SQLiteDatabase(Database):
             return cursor.rowcount == 1
 
     def add_ask(self, run_id: int, ask: Ask) -> None:
-        """Note what a run asks its search, after what it asked before."""
+        """Append a question that a run asks its search."""
         with self._connection.writing():
             self._connection.execute(
                 "INSERT INTO ask (run_id, size, seconds) SELECT id, ?, ? FROM run WHERE id = ?",
@@ -241,16 +241,16 @@ class SQLiteDatabase(Database):
             )
 
     def asks(self, run_id: int) -> list[Ask]:
-        """What a run asked its search, in order."""
+        """Return what a run asked its search, in order."""
         sql = f"{SELECT_ASKS} WHERE run_id = ? ORDER BY id"
         return self._connection.read(ask_of, "run", sql, [run_id])
 
     def close(self) -> None:
-        """Let go of the file; safe to call twice."""
+        """Close the file; safe to call twice."""
         self._connection.close()
 
     def _keep_provenance(self, text: str | None) -> int | None:
-        """The number of a text in the table of them."""
+        """Return the id of a provenance text, which is stored if it is new."""
         if text is None:
             return None
         self._connection.execute("INSERT OR IGNORE INTO provenance (text) VALUES (?)", [text])
@@ -271,7 +271,7 @@ class SQLiteDatabase(Database):
 
 
 def _parts(ids: Iterable[int]) -> Iterator[list[int]]:
-    """Different ids, ascending, so many at a time as a statement takes."""
+    """Yield distinct ids in ascending order, in parts that fit into one statement."""
     numbers = sorted(set(ids))
     for start in range(0, len(numbers), _MOST_VARIABLES):
         yield numbers[start : start + _MOST_VARIABLES]

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to who uses a database, in plain words."""
+"""Messages for SQLite's errors: the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ REASONS = {
 }
 
 
-# SQLite's messages quote the file, and what is damaged there may be no text.
+# SQLite's messages quote the file, whose damaged content need not be valid text.
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 def explain(path: Path, error: Exception) -> DatabaseError:
-    """A DatabaseError with the path, the reason and the remedy for one of ``SQLITE_ERRORS``."""
+    """Return a DatabaseError with path, reason and remedy for one of ``SQLITE_ERRORS``."""
     name = getattr(error, "sqlite_errorname", None) or ""
     if isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error):
         name = "SQLITE_CORRUPT"

@@ -6,21 +6,21 @@ import zlib
 
 # Shorter ones are stored as they are.
 _SHORT = 256
-# A few bytes may stand for any length: longer texts are not unpacked.
+# A few bytes can expand to any length: longer texts are refused.
 MAX_BYTES = 256 << 20
 
 
 def pack(text: str) -> str | bytes:
-    """What to store for a text: some 7 times shorter for a trace."""
+    """Return what to store for a text; a trace gets about 7 times shorter."""
     if len(text) < _SHORT:
         return text
     return zlib.compress(text.encode("utf-8"))
 
 
 def unpack(stored: str | bytes) -> str:
-    """The text of what ``pack`` gave, or of older files, which hold the text itself.
+    """Return the text of what ``pack`` returned; older files hold the text itself.
 
-    ValueError when a byte of it has changed, or for what is too long.
+    ValueError where a byte has changed, or the text is too long.
     """
     if isinstance(stored, str):
         return stored

@@ -26,18 +26,18 @@ _SVE_OPTION = "-aarch64-sve-vector-bits-min:uint="
 
 @cache
 def host_cpu() -> str:
-    """LLVM's name of this machine's CPU, such as ``"znver4"``."""
+    """Return LLVM's name of this machine's CPU, such as ``"znver4"``."""
     return str(_codegen.llvm_get_system_cpu())
 
 
 @cache
 def host_triple() -> str:
-    """LLVM's triple of this machine, such as ``"x86_64-unknown-linux-gnu"``."""
+    """Return LLVM's triple of this machine, such as ``"x86_64-unknown-linux-gnu"``."""
     return str(_codegen.llvm_get_system_triple())
 
 
 def versions() -> dict[str, str]:
-    """Versions of what turns a schedule into machine code, by name."""
+    """Return the versions of TVM, its FFI and LLVM, by name."""
     return {
         "tvm": str(tvm.__version__),
         "ffi": str(tvm_ffi.__version__),
@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 def toolchain() -> str:
-    """Versions of what turns a schedule into machine code, such as ``"tvm 0.27.0 llvm 22"``."""
+    """Return the versions of TVM, its FFI and LLVM as text, such as ``"tvm 0.27.0 llvm 22"``."""
     return " ".join(f"{name} {version}" for name, version in versions().items())
 
 
@@ -57,11 +57,11 @@ def llvm_target(
     attributes: Sequence[str] = (),
     sve_bits: int = 0,
 ) -> TVMTarget:
-    """TVM's target for ``mcpu`` with ``cores`` threads.
+    """Return TVM's target for ``mcpu`` with ``cores`` threads.
 
-    ``triple`` is this machine's if it is empty; ``attributes`` add features to those of ``mcpu`` or
-    take them away: ``("+avx512vnni", "-sve")``. ``sve_bits`` is the least length of SVE's registers
-    if that is known; vectors go to NEON's if it is 128 or 0.
+    An empty ``triple`` means this machine's. ``attributes`` add features to those of ``mcpu`` or
+    remove them: ``("+avx512vnni", "-sve")``. ``sve_bits`` is the minimum width of SVE registers if
+    that is known; with 0 or 128, LLVM puts vectors into NEON registers.
     """
     options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "num-cores": cores}
     if triple:
@@ -75,19 +75,19 @@ def llvm_target(
 
 @cache
 def is_cpu(mcpu: str, triple: str = "") -> bool:
-    """Whether LLVM knows a CPU ``mcpu`` of the triple, by default of this machine's."""
+    """Tell whether LLVM knows the CPU ``mcpu`` for a triple, by default this machine's."""
     return bool(_codegen.llvm_is_valid_cpu(mcpu, triple or host_triple()))
 
 
 def cpu_names(triple: str = "") -> list[str]:
-    """LLVM's names of the CPUs of a triple, by default of this machine's."""
+    """Return LLVM's names of the CPUs for a triple, by default this machine's."""
     target = llvm_target("generic", 1, triple)
     return [str(name) for name in _codegen.llvm_get_cpu_archlist(target)]
 
 
 @cache
 def cpu_features(mcpu: str, triple: str = "", attributes: tuple[str, ...] = ()) -> frozenset[str]:
-    """LLVM's names of all features of ``mcpu``; empty if that is no CPU of the triple."""
+    """Return LLVM's names of all features of ``mcpu``; empty if the triple has no such CPU."""
     if not is_cpu(mcpu, triple):
         return frozenset()
     target = llvm_target(mcpu, 1, triple, attributes)
@@ -96,19 +96,19 @@ def cpu_features(mcpu: str, triple: str = "", attributes: tuple[str, ...] = ()) 
 
 @cache
 def vector_bits(mcpu: str, triple: str = "") -> int:
-    """What TVM takes the width of the vector registers for, in bits."""
+    """Return the width of the vector registers that TVM assumes, in bits."""
     return int(_codegen.llvm_get_vector_width(llvm_target(mcpu, 1, triple)))
 
 
 def is_tvm_target(value: object) -> bool:
-    """Whether ``value`` is one of TVM's targets."""
+    """Tell whether ``value`` is one of TVM's targets."""
     return isinstance(value, TVMTarget)
 
 
 def target_attributes(target: TVMTarget) -> dict[str, Any]:
-    """What one of TVM's targets says, by the names of ``llvm_target``'s parameters, and its kind.
+    """Return a TVM target's kind and options, by the names of ``llvm_target``'s parameters.
 
-    mcpu and cores are None, and the rest is empty, where it does not say.
+    An option that the target does not set is None (mcpu, cores) or empty.
     """
     attributes = target.attrs
     options = [str(option) for option in attributes.get("cl-opt", ())]
@@ -126,9 +126,9 @@ def target_attributes(target: TVMTarget) -> dict[str, Any]:
 def compile_program(mod: IRModule, target: TVMTarget, *, check_arguments: bool) -> Executable:
     """Compile ``mod`` for ``target``.
 
-    Without ``check_arguments`` the generated entry does not test the shapes, types and alignment of
-    what it is given. The kernel is the same, and building takes a fifth less time: the messages of
-    those tests are a large part of the code that LLVM has to optimise for a small kernel.
+    Without ``check_arguments`` the generated function does not check the shapes, types and
+    alignment of its arguments. The kernel is the same, and building takes a fifth less time: the
+    messages of these checks are a large part of the code of a small kernel.
     """
     config = {} if check_arguments else {"tirx.disable_assert": True}
     with tvm.transform.PassContext(opt_level=3, config=config):
@@ -136,22 +136,22 @@ def compile_program(mod: IRModule, target: TVMTarget, *, check_arguments: bool) 
 
 
 def load_code(executable: Executable) -> Any:
-    """Machine code for ``main``, from LLVM's JIT; this is where code generation happens."""
+    """Generate machine code for ``main`` with LLVM's JIT, and return the function."""
     return executable[MAIN]
 
 
 def assembly(executable: Executable) -> str:
-    """The program's machine code as LLVM's assembly; LLVM generates it anew."""
+    """Generate the program's assembly with LLVM."""
     return str(executable.mod.inspect_source("asm"))
 
 
 def write_library(executable: Executable, path: Path) -> None:
-    """Link ``executable`` to a shared library at ``path``; needs a C compiler to link with."""
+    """Link ``executable`` into a shared library at ``path``; this needs a C compiler."""
     executable.export_library(str(path))
 
 
 def accessed_types(mod: IRModule) -> tuple[frozenset[str], frozenset[str]]:
-    """Element types of the buffers that the program's blocks read, and of those that they write."""
+    """Return the element types of the buffers that the program reads, and of those it writes."""
     read: set[str] = set()
     written: set[str] = set()
     for node in block_realizes(mod[MAIN]):
@@ -161,10 +161,10 @@ def accessed_types(mod: IRModule) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def reduction_length(mod: IRModule) -> int:
-    """How many terms may be added up on the way to one element of an output; at least 1.
+    """Return an upper bound on the number of terms summed into one output element, at least 1.
 
-    The sum over all blocks of the product of their reduction extents, which are constant in a
-    workload: errors of blocks that feed each other add up at most.
+    It is the sum over all blocks of the product of their reduction extents, which are constant in a
+    workload: errors of blocks that feed each other at most add up.
     """
     total = 0
     for node in block_realizes(mod[MAIN]):

@@ -1,4 +1,4 @@
-"""TVM's run time on this machine: tensors, threads, calls, and timing loops."""
+"""TVM's run time: tensors, threads, libraries and timing loops."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _ONE_CORE_PER_THREAD = -2
 
 
 def configure_threads(cpus: Sequence[int]) -> int:
-    """Let TVM's pool of this thread use one thread on each of ``cpus``; return how many it got.
+    """Give TVM's thread pool one thread on each of ``cpus``; return the number of threads it got.
 
-    TVM takes half of the hardware threads on x86 (it assumes two per core), counts from CPU 0 and
-    binds to CPUs outside the affinity mask of the process. A pool that has run already does not
-    grow: call this before the first parallel loop. The affinity of the calling thread is kept.
+    By default TVM uses half of the hardware threads on x86 (it assumes two per core), counts from
+    CPU 0, and binds to CPUs outside the affinity mask of the process. A pool that has run does not
+    grow: call this before the first parallel loop. Each calling thread has a pool of its own; its
+    affinity is kept.
     """
     mask = _affinity()
     tvm_ffi.get_global_func("runtime.config_threadpool")(
@@ -34,7 +35,7 @@ def configure_threads(cpus: Sequence[int]) -> int:
 
 
 def thread_count() -> int:
-    """Number of threads that a parallel loop started from this thread runs on."""
+    """Return the number of threads of a parallel loop that this thread starts."""
     return int(tvm_ffi.get_global_func("runtime.NumThreads")())
 
 
@@ -65,26 +66,24 @@ def guarded_tensor(shape: Sequence[int], dtype: str, guard_bytes: int) -> tuple[
 
 
 def is_tensor(value: object) -> bool:
-    """Whether ``value`` is one of TVM's tensors."""
+    """Tell whether ``value`` is one of TVM's tensors."""
     return isinstance(value, tvm.runtime.Tensor)
 
 
 def load_library(path: Path) -> Module:
-    """The module in a shared library that ``codegen.write_library`` wrote."""
+    """Load a shared library that ``codegen.write_library`` wrote."""
     return tvm.runtime.load_module(str(path))
 
 
-def batch_timer(
-    module: Module, name: str, calls: int, device: Device | None = None
-) -> Callable[..., float]:
+def batch_timer(module: Module, name: str, calls: int, device: Device) -> Callable[..., float]:
     """Return a function that calls ``name`` ``calls`` times in a loop of machine code.
 
-    ``device`` runs the program, and the clock stops when it is done; by default it is the CPU.
+    ``device`` runs the program; the clock stops when the device is done.
 
-    It returns seconds per call, by a clock that the system may step: the caller holds it against a
+    It returns seconds per call, by a clock that the system may step: the caller compares it with a
     monotonic one. One more call comes before the loop, outside the measured time.
     """
-    evaluator = module.time_evaluator(name, device or tvm.cpu(), number=calls, repeat=1)
+    evaluator = module.time_evaluator(name, device, number=calls, repeat=1)
 
     def run(*tensors: Tensor) -> float:
         return float(evaluator(*tensors).results[0])

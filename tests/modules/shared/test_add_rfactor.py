@@ -12,7 +12,8 @@ from tvm.target import Target
 from schedlang.errors import SpaceError
 from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
 from schedlang.modules.shared.add_rfactor import add_rfactor
-from schedlang.spaces.space import Sketch, Space
+from schedlang.spaces.sketch import Sketch
+from schedlang.spaces.space import Space
 from schedlang.tvm.analysis import block_names as block_names_of
 from schedlang.workloads import NRM, SFM, from_te, matmul
 from schedlang.workloads.workload import Workload

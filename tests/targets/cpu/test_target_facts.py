@@ -26,23 +26,6 @@ def test_the_cache_of_instructions(tmp_path: Path) -> None:
     assert host.find_cache(0, 2, tmp_path, instructions=True) is None
 
 
-def test_the_kernels_names_of_features(tmp_path: Path) -> None:
-    assert host.cpu_flags(tmp_path) is None
-    (tmp_path / "proc").mkdir()
-    info = tmp_path / "proc/cpuinfo"
-    info.write_text("model name\t: A CPU\nflags\t\t: fpu avx2 avx512_vnni\nbugs\t: x\n")
-    assert host.cpu_flags(tmp_path) == {"fpu", "avx2", "avx512_vnni"}
-    info.write_text("processor\t: 0\nFeatures\t: fp asimd asimddp sve\n")
-    assert host.cpu_flags(tmp_path) == {"fp", "asimd", "asimddp", "sve"}
-
-
-def test_the_length_of_sve_registers(tmp_path: Path) -> None:
-    assert host.sve_bits(tmp_path) is None
-    (tmp_path / "proc/sys/abi").mkdir(parents=True)
-    (tmp_path / "proc/sys/abi/sve_default_vector_length").write_text("32\n")
-    assert host.sve_bits(tmp_path) == 256
-
-
 def test_the_length_of_sve_counts_only_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "sve_bits", lambda: 256)
     has = frozenset({"neon", "sve"})

@@ -1,8 +1,8 @@
 """Integer expressions over random variables and index variables, and index maps made of them.
 
-They let a trace stay symbolic where the host program computes with a sampled value
-(``sch.split(i, [None, tile * 2])``), and they are plain data, so that a stored index map can be
-read back without running code.
+With them a trace stays symbolic where the host program computes with a sampled value
+(``sch.split(i, [None, tile * 2])``). They are plain data, so a stored index map can be read back
+without running code.
 """
 
 from __future__ import annotations
@@ -192,14 +192,14 @@ def _combine(operation: str, left: Any, right: Any) -> IntExpr:
 
 
 def minimum(left: int | IntExpr, right: int | IntExpr) -> int | IntExpr:
-    """The smaller of two integers, kept symbolic when one of them is."""
+    """Return the smaller of two integers; symbolic when one of them is."""
     if isinstance(left, int) and isinstance(right, int):
         return min(left, right)
     return IntOp("min", left, right)
 
 
 def maximum(left: int | IntExpr, right: int | IntExpr) -> int | IntExpr:
-    """The larger of two integers, kept symbolic when one of them is."""
+    """Return the larger of two integers; symbolic when one of them is."""
     if isinstance(left, int) and isinstance(right, int):
         return max(left, right)
     return IntOp("max", left, right)
@@ -225,7 +225,7 @@ def transform(
 
 
 def random_variables(expr: Any) -> Iterable[IntRV]:
-    """The random variables of an expression, left to right."""
+    """Yield the random variables of an expression, left to right."""
     if isinstance(expr, IntRV):
         yield expr
     elif isinstance(expr, IntOp):
@@ -234,7 +234,7 @@ def random_variables(expr: Any) -> Iterable[IntRV]:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether an index variable of this name can be printed: it hides no handle and no module."""
+    """Return whether a printed index variable of this name hides no handle and no module."""
     return (
         name.isidentifier()
         and not keyword.iskeyword(name)
@@ -285,7 +285,7 @@ class IndexMap:
         return IndexMap(tuple(names), tuple(result))
 
     def with_plain_names(self) -> IndexMap:
-        """The same map; its variables are called i0, i1, ... where a name cannot be printed."""
+        """Return the same map, its variables called i0, i1, ... if a name cannot be printed."""
         if all(map(is_plain_name, self.inputs)) and len(set(self.inputs)) == len(self.inputs):
             return self
         names = tuple(f"i{k}" for k in range(len(self.inputs)))
@@ -297,7 +297,7 @@ class IndexMap:
         return IndexMap(names, tuple(map(rename, self.outputs)))
 
     def substitute(self, random_variable: Callable[[IntRV], Any]) -> IndexMap:
-        """The same map with its random variables replaced."""
+        """Return the same map with its random variables replaced."""
         return IndexMap(
             self.inputs,
             tuple(transform(e, random_variable, lambda v: v) for e in self.outputs),

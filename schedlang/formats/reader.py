@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.distributions import Categorical, Distribution, distribution_from_json
-from schedlang.errors import DistributionError, TraceFormatError
-from schedlang.expressions import IndexMap, IndexVar, IntOp, IntRV, is_plain_name
+from schedlang.distributions import Categorical, Distribution
+from schedlang.errors import TraceFormatError
+from schedlang.formats.content import ContentReader, read_distribution
 from schedlang.formats.document import only, parse, short, want
 from schedlang.formats.writer import SCHEMA
-from schedlang.instructions.handles import Handle, handle_name, make_handle
+from schedlang.instructions.handles import Handle, make_handle
 from schedlang.instructions.instruction import KINDS, Instruction
 from schedlang.instructions.kinds import Choice, Sampling
 
@@ -39,7 +39,7 @@ class _Reader:
     """Reads instructions in order, and remembers the handles defined so far."""
 
     def __init__(self) -> None:
-        self.handles: list[Handle] = []
+        self.content = ContentReader()
         self.sites: set[str] = set()
 
     def read(self, stored: list[Any]) -> tuple[Instruction, ...]:
@@ -84,7 +84,7 @@ class _Reader:
                     continue
                 raise TraceFormatError(f"{where}.{parameter.name}", "missing")
             place = f"{where}.{parameter.name}"
-            arg = self._decode(stored[parameter.name], place)
+            arg = self.content.read(stored[parameter.name], place)
             parameter.argument.check_stored(arg, place)
             args.append(arg)
         return tuple(args)
@@ -103,7 +103,11 @@ class _Reader:
             decision = tuple(decision)
         else:
             want(decision, int, f"{where}.decision")
-        return site, decision, _distribution(stored.get("distribution"), f"{where}.distribution")
+        return (
+            site,
+            decision,
+            read_distribution(stored.get("distribution"), f"{where}.distribution"),
+        )
 
     def _outputs(
         self, kind: Any, stored: Any, distribution: Distribution | None, where: str
@@ -116,7 +120,7 @@ class _Reader:
         for position, name in enumerate(names):
             place = where if single else f"{where}[{position}]"
             want(name, str, place)
-            expected = len(self.handles)
+            expected = len(self.content.handles)
             if name[:1] not in ("b", "l", "v") or name[1:] != str(expected):
                 raise TraceFormatError(
                     place, f"handle {short(name)!r} must be the next one, number {expected}"
@@ -125,7 +129,7 @@ class _Reader:
                 raise TraceFormatError(place, f"{kind.name} does not return {name}")
             handle = make_handle(name[0], expected)
             outputs.append(handle)
-            self.handles.append(handle)
+            self.content.handles.append(handle)
         if isinstance(kind, Sampling):
             _check_drawn(distribution, outputs, single, where)
         elif prefix is not None and (kind.single != single and (outputs or kind.single)):
@@ -133,73 +137,6 @@ class _Reader:
         if isinstance(kind, Choice) and outputs:
             raise TraceFormatError(where, "a choice defines no handles")
         return tuple(outputs), single
-
-    def _decode(self, stored: Any, where: str) -> Any:
-        if stored is None or isinstance(stored, (bool, int, float, str)):
-            return stored
-        if isinstance(stored, list):
-            return tuple(self._decode(item, f"{where}[{k}]") for k, item in enumerate(stored))
-        if len(stored) != 1:
-            raise TraceFormatError(where, "must be a value, a list, or an object with one tag")
-        tag, content = next(iter(stored.items()))
-        if tag == "rv":
-            return self._handle(content, where)
-        if tag == "float" and content in ("inf", "-inf", "nan"):
-            return float(content)
-        if tag == "expr":
-            return self._expr(content, where, 0)
-        if tag == "map":
-            return self._map(content, where)
-        if tag == "distribution":
-            return _distribution(content, where)
-        if tag == "dict" and isinstance(content, dict):
-            return {key: self._decode(content[key], f"{where}.{key}") for key in sorted(content)}
-        raise TraceFormatError(where, f"unknown tag {short(tag)!r}")
-
-    def _handle(self, name: Any, where: str) -> Handle:
-        want(name, str, where)
-        if name[1:].isascii() and name[1:].isdigit() and len(name) < 8:
-            index = int(name[1:])
-            if index < len(self.handles) and handle_name(self.handles[index]) == name:
-                return self.handles[index]
-        raise TraceFormatError(where, f"handle {short(name)!r} is not defined before")
-
-    def _expr(self, stored: Any, where: str, inputs: int) -> Any:
-        if type(stored) is int:
-            return stored
-        if isinstance(stored, str):
-            if stored[:1] == "i" and stored[1:].isascii() and stored[1:].isdigit():
-                if len(stored) < 8 and int(stored[1:]) < inputs:
-                    return IndexVar(int(stored[1:]), stored)
-                raise TraceFormatError(where, f"index variable {short(stored)} of {inputs}")
-            handle = self._handle(stored, where)
-            if isinstance(handle, IntRV):
-                return handle
-            raise TraceFormatError(where, f"{stored} is not an integer")
-        if isinstance(stored, list) and len(stored) == 3:
-            left = self._expr(stored[1], f"{where}[1]", inputs)
-            right = self._expr(stored[2], f"{where}[2]", inputs)
-            try:
-                return IntOp(stored[0], left, right)
-            except (ValueError, TypeError) as error:
-                raise TraceFormatError(f"{where}[0]", short(error)) from None
-        raise TraceFormatError(where, f"not an expression: {short(stored)}")
-
-    def _map(self, stored: Any, where: str) -> IndexMap:
-        want(stored, dict, where)
-        if set(stored) != {"in", "out"}:
-            raise TraceFormatError(where, "an index map has the fields in and out")
-        want(stored["in"], list, f"{where}.in")
-        want(stored["out"], list, f"{where}.out")
-        names = stored["in"]
-        for k, name in enumerate(names):
-            if not isinstance(name, str) or not is_plain_name(name) or name in names[:k]:
-                raise TraceFormatError(f"{where}.in[{k}]", f"no name to use: {short(repr(name))}")
-        outputs = []
-        for k, item in enumerate(stored["out"]):
-            expr = self._expr(item, f"{where}.out[{k}]", len(names))
-            outputs.append(_with_names(expr, names))
-        return IndexMap(tuple(names), tuple(outputs))
 
 
 def _check_option(
@@ -226,19 +163,3 @@ def _check_drawn(
     if single != (expected is None) or not (single or len(outputs) == expected):
         count = "one handle, not a list" if expected is None else f"a list of {expected} handles"
         raise TraceFormatError(where, f"drawing gives {count}")
-
-
-def _with_names(expr: Any, names: Sequence[str]) -> Any:
-    if isinstance(expr, IndexVar):
-        return IndexVar(expr.position, names[expr.position])
-    if isinstance(expr, IntOp):
-        return IntOp(expr.operation, _with_names(expr.left, names), _with_names(expr.right, names))
-    return expr
-
-
-def _distribution(stored: Any, where: str) -> Distribution:
-    want(stored, dict, where)
-    try:
-        return distribution_from_json(stored)
-    except DistributionError as error:
-        raise TraceFormatError(where, short(str(error), 400)) from None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.distributions import Distribution, distribution_to_json
-from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV
-from schedlang.instructions.handles import BlockRV, LoopRV, handle_name
+from schedlang.distributions import distribution_to_json
+from schedlang.formats.content import content_to_json
+from schedlang.instructions.handles import handle_name
 from schedlang.instructions.instruction import Instruction
 
 SCHEMA = 1
@@ -32,7 +31,7 @@ def _encode_instruction(instruction: Instruction) -> dict[str, Any]:
     stored: dict[str, Any] = {
         "kind": instruction.kind.name,
         "args": {
-            p.name: _encode(arg)
+            p.name: content_to_json(arg)
             for p, arg in zip(instruction.kind.parameters, instruction.args, strict=True)
         },
     }
@@ -51,32 +50,3 @@ def _encode_instruction(instruction: Instruction) -> dict[str, Any]:
 
 def _encode_decision(decision: Any) -> Any:
     return list(decision) if isinstance(decision, tuple) else decision
-
-
-def _encode(arg: Any) -> Any:
-    if arg is None or isinstance(arg, (bool, str, int)):
-        return arg
-    if isinstance(arg, float):
-        return arg if math.isfinite(arg) else {"float": repr(arg)}
-    if isinstance(arg, (BlockRV, LoopRV, IntRV)):
-        return {"rv": handle_name(arg)}
-    if isinstance(arg, (tuple, list)):
-        return [_encode(item) for item in arg]
-    if isinstance(arg, IntExpr):
-        return {"expr": _encode_expr(arg)}
-    if isinstance(arg, IndexMap):
-        return {"map": {"in": list(arg.inputs), "out": [_encode_expr(e) for e in arg.outputs]}}
-    if isinstance(arg, Distribution):
-        return {"distribution": distribution_to_json(arg)}
-    assert isinstance(arg, dict), arg
-    return {"dict": {key: _encode(item) for key, item in arg.items()}}
-
-
-def _encode_expr(expr: int | IntExpr) -> Any:
-    if isinstance(expr, IntRV):
-        return handle_name(expr)
-    if isinstance(expr, IndexVar):
-        return f"i{expr.position}"
-    if isinstance(expr, IntOp):
-        return [expr.operation, _encode_expr(expr.left), _encode_expr(expr.right)]
-    return int(expr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from schedlang.errors import SchedlangError
@@ -54,18 +54,22 @@ class ProgramState:
 
     def adopt(self, handle: Handle, value: Any) -> Any:
         """Make a handle here for ``value``, of the kind of another program's ``handle``."""
-        return self.define(handle_prefix(handle), value)
+        return self.define(handle_prefix(handle), [value])[0]
 
-    def define(self, prefix: str, value: Any) -> Any:
-        """Make the next handle, a block (b), a loop (l) or an integer (v), for ``value``."""
-        made = make_handle(prefix, len(self.values), value if prefix == "v" else 0)
-        self.values.append(value)
-        self.handles.append(made)
+    def define(self, prefixes: str, values: Sequence[Any]) -> list[Any]:
+        """Make the next handles for ``values``: a block (b), loop (l) or integer (v) for each."""
+        first = len(self.values)
+        made = [
+            make_handle(prefix, first + k, value if prefix == "v" else 0)
+            for k, (prefix, value) in enumerate(zip(prefixes, values, strict=True))
+        ]
+        self.values += values
+        self.handles += made
         return made
 
     def get_block(self, name: str) -> BlockRV:
         """Return a handle of the block called ``name``; a schedule records that it looked."""
-        block: BlockRV = self.define("b", tvm_primitives.get_block(self.raw, name, None))
+        block: BlockRV = self.define("b", [tvm_primitives.get_block(self.raw, name, None)])[0]
         return block
 
     def get(self, handle: BlockRV | LoopRV) -> Any:

@@ -168,7 +168,7 @@ class Recorder(ProgramState):
             raise SpaceError(
                 f"more than {MAX_INSTRUCTIONS} instructions: a loop that does not end?"
             )
-        handles = [self.define(*item) for item in zip(result.prefixes, result.values, strict=True)]
+        handles = self.define(result.prefixes, result.values)
         if self._recording:
             outputs, module = tuple(handles), self._module()
             self._instructions.append(
@@ -185,7 +185,7 @@ class Recorder(ProgramState):
 
     @contextmanager
     def within(self, module: str) -> Iterator[None]:
-        """Instructions recorded inside belong to ``module``."""
+        """Note ``module`` as the origin of all instructions recorded inside."""
         self._modules.append(module)
         try:
             yield
@@ -195,7 +195,7 @@ class Recorder(ProgramState):
     # -- undoing ---------------------------------------------------------------------------------
 
     def mark(self) -> Mark:
-        """The present state, for ``rollback``."""
+        """Return the present state, for ``rollback``."""
         return len(self._instructions), dict(self._sites), self._choices
 
     def rollback(self, mark: Mark) -> None:

@@ -23,15 +23,14 @@ def replay(
 
 
 def resample(trace: Trace, workload: Workload | Any = None, *, seed: int | None = None) -> Schedule:
-    """Another member of the trace's sketch: the same instructions with fresh decisions."""
+    """Draw another member of the trace's sketch: the same instructions with fresh decisions."""
     rng = random.Random(seed)
     return trace.rerun(lambda _, distribution: distribution.sample(rng), workload)
 
 
 def assess(trace: Trace, workload: Workload | Any = None) -> float:
-    """log P(tau) of a trace on a workload, with the distributions found there; -inf if it is
-    invalid.
+    """Return log P(tau) with the distributions found on the workload; -inf if it does not replay.
 
-    ``Trace.log_prob`` is the cheap twin: it uses the distributions of the recording.
+    ``Trace.log_prob`` is cheaper: it uses the recorded distributions.
     """
     return interpreter.assess(trace.instructions, trace.workload_or(workload))

@@ -1,6 +1,6 @@
-"""Instructions that rewrite what a block computes: steps that TVM has no primitive for.
+"""Instructions that rewrite what a block computes, for which TVM has no primitive.
 
-They apply to a TVM schedule as primitives do, and are written as functions: ``name(sch, ...)``.
+They apply to a TVM schedule as primitives do, and are called as functions: ``name(sch, ...)``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ put_arithmetic_for_calls = _vector_math.replace_calls
 
 
 def blocks_with_calls(sch: Schedule, functions: Sequence[str]) -> list[str]:
-    """Names of the innermost blocks that call one of the mathematical ``functions``."""
+    """Return the names of the innermost blocks that call one of the mathematical ``functions``."""
     return _vector_math.blocks_with_calls(sch.mod, functions)
 
 
 class Rewriting(Primitive):
-    """A step of ours on a TVM schedule, which TVM's traces cannot hold."""
+    """A primitive of this library, which TVM's traces cannot hold."""
 
     @property
     def is_method(self) -> bool:
@@ -52,9 +52,9 @@ def rewriting(
     [Callable[Concatenate[Schedule, P], R]],
     Callable[Concatenate[Schedule, P], R],
 ]:
-    """Make an instruction of a declaration; ``apply(tvm_schedule, *values)`` does it.
+    """Make an instruction of a declaration; ``apply(tvm_schedule, *values)`` applies it.
 
-    The declaration gives name, parameters and docstring; its body is not run.
+    The declaration has the name, the parameters and the docstring; its body is not run.
     """
 
     def decorate(

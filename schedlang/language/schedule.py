@@ -117,7 +117,7 @@ class Schedule(
         print(self.mod.script())
 
     def copy(self) -> Schedule:
-        """An independent schedule in the same state; the same handles work on it."""
+        """Return an independent schedule in the same state; the same handles work on it."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.raw = tvm_schedule.copy_schedule(self.raw)
@@ -165,11 +165,10 @@ class Trace:
         return lines.choices(self.instructions)
 
     def log_prob(self) -> float:
-        """log P(tau) of MetaSchedule's eq. 1: of all draws and choices, with the recorded
-        distributions.
+        """Return log P(tau) of all draws and choices, with the recorded distributions.
 
-        After ``with_decisions`` replay first where later draws depend on the changed ones
-        (``schedlang.assess`` does both).
+        It is eq. 1 of MetaSchedule. After ``with_decisions``, replay first if later draws depend on
+        the changed ones; ``schedlang.assess`` does both.
         """
         return log_prob(self.instructions)
 
@@ -194,7 +193,7 @@ class Trace:
     # -- editing ---------------------------------------------------------------------------------
 
     def with_decisions(self, decisions: Mapping[str, Any]) -> Trace:
-        """A trace with other decisions at the given sites; whether they fit shows at replay.
+        """Return a trace with other decisions at the given sites; replay checks whether they fit.
 
         SpaceError for an unknown site, or a choice point: another choice is another program, so run
         the space again with ``choices=``.
@@ -202,20 +201,18 @@ class Trace:
         return Trace(lines.with_decisions(self.instructions, decisions), self.workload)
 
     def simplified(self) -> Trace:
-        """Without pure instructions whose results nothing uses (dead-code elimination)."""
+        """Leave out pure instructions whose results nothing uses (dead-code elimination)."""
         return Trace(lines.simplified(self.instructions), self.workload)
 
     def without(self, *which: str | int) -> Trace:
-        """Without the instructions of these kinds, or at these positions.
+        """Leave out the instructions of these kinds, or at these positions.
 
         SpaceError when a later instruction uses what one of them defined.
         """
         return Trace(lines.without(self.instructions, which), self.workload)
 
     def diff(self, other: Trace) -> str:
-        """What differs, readable: changed decisions by site, then instructions as a unified
-        diff.
-        """
+        """Describe what differs: changed decisions by site, then a unified diff of instructions."""
         return diff_lines(self.instructions, other.instructions)
 
     # -- applying --------------------------------------------------------------------------------
@@ -251,7 +248,7 @@ class Trace:
         return Schedule.resume(rerun(self.instructions, self.workload_or(workload), decide))
 
     def workload_or(self, given: Workload | Any = None) -> Workload:
-        """The given workload, or the one that it was recorded on; SpaceError without either."""
+        """Return ``given``, or the workload it was recorded on; SpaceError without either."""
         if given is None:
             given = self.workload
         if given is None:
@@ -261,7 +258,7 @@ class Trace:
     # -- other forms -----------------------------------------------------------------------------
 
     def flattened(self, workload: Workload | Any = None) -> Trace:
-        """With every instruction written in Python replaced by the primitives it ran.
+        """Replace every instruction written in Python by the primitives that it ran.
 
         InvalidTrace when the trace does not replay on the workload.
         """
@@ -269,7 +266,7 @@ class Trace:
         return Trace(flatten(self.instructions, workload), workload)
 
     def to_json(self) -> str:
-        """One line of JSON with a schema version; ``from_json`` reads it back exactly."""
+        """Write one line of JSON with a schema version; ``from_json`` reads it back exactly."""
         return writer.dump(self.instructions)
 
     @staticmethod
@@ -278,13 +275,13 @@ class Trace:
         return Trace(reader.load(text), workload)
 
     def as_python(self, workload: Workload | Any = None) -> str:
-        """A Python program that runs by itself and rebuilds the scheduled program as ``sch``."""
+        """Write a Python program that rebuilds the scheduled program as ``sch``."""
         return as_python(self.instructions, self.workload_or(workload))
 
     def as_tvm_python(self, workload: Workload | Any = None) -> str:
-        """The same with TVM alone: ``sch`` is then a TVM schedule, ``sch.mod`` the program."""
+        """Write a program that needs TVM alone: there ``sch`` is a TVM schedule."""
         return as_tvm_python(self.instructions, self.workload_or(workload))
 
     def to_tvm_trace(self, workload: Workload | Any = None) -> Any:
-        """A TVM ``Trace`` that rebuilds the same program, with the decisions TVM can express."""
+        """Return a TVM ``Trace`` of the same program, with the decisions that TVM can express."""
         return to_tvm_trace(self.instructions, self.workload_or(workload))

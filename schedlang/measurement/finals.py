@@ -1,7 +1,7 @@
-"""The final choice: which of several programs is the fastest, and how sure that is.
+"""The finals: which of several programs is the fastest, and how certain that is.
 
-The programs are timed in turns, one sample each a round, so that whatever the machine does in the
-meantime (its clock, its temperature, other work) meets all of them alike.
+The programs are timed interleaved, one sample of each per round, so that changes of the machine
+(clock, temperature, other work) affect all of them equally.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TIE = 1.01
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval in seconds, and the probability with which it covers the truth."""
+    """A confidence interval in seconds, and the probability that it covers the true value."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ class Finalist:
     Attributes
     ----------
     id: the candidate's id.
-    samples: seconds, one a round.
+    samples: latencies in seconds, one per round.
     interval: confidence interval of the median.
     """
 
@@ -50,14 +50,14 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True)
 class Finals:
-    """What the last comparison gave.
+    """The result of timing programs against each other.
 
     Attributes
     ----------
-    ranking: the finalists, lowest median first, but a tie for the first place goes to the program
-        that was found first; at least one.
-    p_value: how likely samples this different are if winner and runner-up are equally fast; None
-        for a single finalist.
+    ranking: the finalists, lowest median first, except that a tie for the first place goes to the
+        program that was found first; at least one.
+    p_value: probability of samples that differ this much if winner and runner-up are equally fast;
+        None for a single finalist.
     """
 
     ranking: tuple[Finalist, ...]
@@ -65,12 +65,12 @@ class Finals:
 
     @property
     def winner(self) -> Finalist:
-        """The one that ``tune`` returns."""
+        """The program that ``tune`` returns."""
         return self.ranking[0]
 
     @property
     def runner_up(self) -> Finalist | None:
-        """The second; None when there was one finalist only."""
+        """The second; None for a single finalist."""
         return self.ranking[1] if len(self.ranking) > 1 else None
 
     def __str__(self) -> str:
@@ -86,17 +86,17 @@ class Finals:
 
 
 def choose(samples: Mapping[int, Sequence[float]]) -> Finals:
-    """Rank programs by the median of their samples, which are given in seconds by candidate id.
+    """Rank programs by the median of their samples, given in seconds by candidate id.
 
     Programs that tie with the fastest (medians within 1%, and a p-value that does not tell them
     apart) are equally good. The one with the lowest id wins, so that the same programs give the
     same winner again.
 
-    The p-value is that of the two-sided Mann-Whitney U test: which of the two would win was not
-    known before. It compares ranks, so the few samples that something interrupted, which would
-    widen the variance of a t-test until no difference is ever seen, count like any other slow one;
-    and latencies need not be normal, which they are not (Droplet Search, 3.3, footnote 4). The
-    samples are of one build of each program: the test says nothing about another machine.
+    The p-value is that of the two-sided Mann-Whitney U test, since either program may win. The
+    test compares ranks, so a few interrupted samples count like any other slow ones; they would
+    widen the variance of a t-test until it sees no difference. It does not assume normal latencies
+    (Droplet Search, 3.3, footnote 4). The samples are of one build of each program: the test says
+    nothing about another machine.
 
     Raises ValueError when there is no program, or one without samples.
     """
@@ -116,11 +116,11 @@ def choose(samples: Mapping[int, Sequence[float]]) -> Finals:
 
 
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """Where the true median is, by order statistics: exact for every distribution.
+    """Return a confidence interval of the median by order statistics, for any distribution.
 
-    The interval is the narrowest pair of samples, as far from the lowest as from the highest, that
-    covers the median with at least ``confidence``. Fewer than six samples cannot give 95%: then it
-    is their whole range, and ``confidence`` of the result says what that is worth.
+    The interval is the narrowest symmetric pair of order statistics that covers the median with at
+    least ``confidence``. Fewer than six samples cannot give 95%: the interval is then their whole
+    range, and ``confidence`` of the result is what that gives.
     """
     ordered = sorted(samples)
     count = len(ordered)

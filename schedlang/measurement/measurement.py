@@ -42,12 +42,12 @@ class Measurement:
     ----------
     id: the candidate's id.
     status: how it ended.
-    samples: raw latencies in seconds, one a repeat, when ``status`` is OK. When it is
-        SUSPICIOUS_TIME they are evidence, and no latency; otherwise there are none.
-    message: one line that says why, when it is not OK.
-    stderr: the tail of what the worker wrote to stderr, when it is not OK.
-    verified: the outputs were compared with the unscheduled program's and agree.
-    build_seconds, run_seconds: wall time spent on it.
+    samples: raw latencies in seconds, one per repeat, when ``status`` is OK. When it is
+        SUSPICIOUS_TIME, they are the impossible times; otherwise there are none.
+    message: one line that says why it failed; empty when it is OK.
+    stderr: the last part of what the worker wrote to standard error, when it is not OK.
+    verified: the outputs were compared with the unscheduled program's, and agree.
+    build_seconds, run_seconds: wall time spent on building and running it, in seconds.
     """
 
     id: int

@@ -1,8 +1,9 @@
-"""Tuning: space, search, measurement and database put together; and what a database is good for."""
+"""Put space, search, measurement and database together: ``tune``, ``best`` and ``apply``."""
 
 from schedlang.search import SEARCHES
 from schedlang.targets import Target
-from schedlang.tuning.lookup import Match, UntunedWarning, apply, best
+from schedlang.tuning.lookup import UntunedWarning, apply, best
+from schedlang.tuning.match import Match
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.tune import BATCH, default_space, tune
 

@@ -1,97 +1,33 @@
-"""``best()`` and ``apply()``: what a database has for a workload, and a module with it applied."""
+"""``best()`` finds the best program of a workload in a database, ``apply()`` puts it in place."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from schedlang.database import Database, Record, open_database
+from schedlang.database import Database, open_database
 from schedlang.database.programs import put_program, replayed, stored_workload
 from schedlang.errors import DatabaseError, WorkloadError
-from schedlang.language.schedule import Schedule, Trace
-from schedlang.measurement import describe_latency
 from schedlang.targets import Target, as_target, toolchain_key
-from schedlang.tuning.warm_start.transfer import Attempt, transfer
+from schedlang.tuning.match import Kind, Match
+from schedlang.tuning.warm_start import Attempt, transfer
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload, from_prim_func
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
-    from tvm.tirx.function import PrimFunc
 
-Kind = Literal["same", "exact", "family"]
-
-# Records of a workload that are looked at for one that can be used.
-_TRIED = 16
-_KIN = 8
+# Number of records of a workload, and of workloads with the same exact key, that are tried.
+_RECORDS = 16
+_WORKLOADS = 8
 
 
 class UntunedWarning(UserWarning):
-    """A function has no record, or only one of a similar program: what that means for it."""
-
-
-@dataclass(frozen=True)
-class Match:
-    """A record that fits a workload, and the program it makes of it.
-
-    Attributes
-    ----------
-    workload: what was looked up.
-    record: as it was measured; of ``workload`` itself, or of another that computes the same.
-    schedule: the record's trace, applied.
-    kind: ``"same"`` when the record is of this program, up to names; ``"exact"`` when it is of one
-        with the same exact key, which computes the same function; ``"family"`` when it is of a
-        similar program: it was verified and measured on this one then, ``record`` says how.
-    notes: what a user should know: another toolchain, a similar program.
-    """
-
-    workload: Workload
-    record: Record
-    schedule: Schedule = field(repr=False)
-    kind: Kind
-    notes: tuple[str, ...]
-    _target: Target = field(repr=False)
-    _order: tuple[int, ...] = field(repr=False)
-
-    @property
-    def latency(self) -> float:
-        """Median latency in seconds, as it was measured."""
-        return self.record.latency
-
-    @property
-    def trace(self) -> Trace:
-        """How the program is made."""
-        return self.schedule.trace
-
-    @cached_property
-    def mod(self) -> IRModule:
-        """The scheduled program, with the name, the parameters and the attributes of the
-        workload's.
-        """
-        return program.as_main(self.in_place_of(self.workload.func))
-
-    def in_place_of(self, func: PrimFunc) -> PrimFunc:
-        """The scheduled program under the name of ``func``, which is the workload's program."""
-        made = self.schedule.mod[program.MAIN]
-        return program.with_parameters(made, self._order, func)
-
-    def build(self) -> Any:
-        """The compiled program, called with numpy arrays: see ``targets.build_callable``."""
-        return self._target.build(self.mod)
-
-    def export_library(self, path: str | Path) -> Path:
-        """Write a shared library with the function, to be loaded without Python."""
-        return self._target.export_library(self.mod, path)
-
-    def __str__(self) -> str:
-        shown = describe_latency(self.latency, self.workload.flops)
-        return "; ".join((f"{self.workload.name}: {shown}", *self.notes))
+    """A function has no record and stays unscheduled, or only one of a similar program."""
 
 
 def best(
@@ -101,12 +37,13 @@ def best(
     *,
     similar: bool = True,
 ) -> Match | None:
-    """The fastest verified program that a database has for a workload; None when it has none.
+    """Return the fastest verified program that a database has for a workload, or None.
 
-    Records of the same program come first, then those of programs with the same exact key, each
-    with this toolchain if there are any. With ``similar``, programs of the same family are next:
-    their traces are applied to this workload, verified and measured on this machine, which takes
-    some seconds, and what is faster than the unscheduled program is kept as a record of it.
+    Records of the same program come first, then those of programs with the same exact key; of
+    each, records of this toolchain are preferred. With ``similar``, programs of the same family
+    are next: their traces are applied to this workload, verified and measured on this machine,
+    which takes some seconds. These records are kept; the fastest one is returned if it is faster
+    than the unscheduled program.
 
     Parameters
     ----------
@@ -130,11 +67,11 @@ def apply(
     similar: bool = False,
     strict: bool = False,
 ) -> IRModule:
-    """A module with the best programs of a database in place of its functions.
+    """Return a module with the best programs of a database in place of its functions.
 
-    Functions that cannot be scheduled (Relax functions, those with symbolic shapes, those without
-    blocks) stay as they are. A function that could be tuned and has no record stays as it is too,
-    and an ``UntunedWarning`` names it.
+    Functions that cannot be scheduled (Relax functions, functions with symbolic shapes or without
+    blocks) stay as they are. So does a function that could be tuned but has no record; an
+    ``UntunedWarning`` names it.
 
     Parameters
     ----------
@@ -198,7 +135,7 @@ def _opened(database: Database | str | os.PathLike[str] | None, stack: ExitStack
 
 
 def _exact(workload: Workload, target: Target, database: Database) -> Match | None:
-    for key, _ in database.workloads(exact_key=workload.exact_key)[:_KIN]:
+    for key, _ in database.workloads(exact_key=workload.exact_key)[:_WORKLOADS]:
         if key != workload.key:
             found = _first_usable(workload, key, "exact", target, database)
             if found is not None:
@@ -209,7 +146,7 @@ def _exact(workload: Workload, target: Target, database: Database) -> Match | No
 def _first_usable(
     workload: Workload, key: str, kind: Kind, target: Target, database: Database
 ) -> Match | None:
-    """The fastest record under a key that still applies; of this toolchain if there is one."""
+    """Return the fastest record under a key that still applies; preferably of this toolchain."""
     source = stored_workload(database, key)
     if source is None or (kind == "same" and source != workload):
         return None  # of two programs with one hash
@@ -217,7 +154,7 @@ def _first_usable(
     if order is None:
         return None
     for toolchain in (toolchain_key(), None):
-        for record in database.best(key, target.key, toolchain, n=_TRIED, verified=True):
+        for record in database.best(key, target.key, toolchain, n=_RECORDS, verified=True):
             schedule = replayed(record, source)
             if schedule is None and kind == "same":
                 # Blocks may have other names in the program that was stored first.
@@ -233,7 +170,7 @@ def _first_usable(
 
 
 def _parameter_order(source: Workload, workload: Workload) -> tuple[int, ...] | None:
-    """Where in ``source`` each parameter of ``workload`` is; None where their shapes differ."""
+    """Return the place in ``source`` of each parameter of ``workload``; None if shapes differ."""
     if source.key == workload.key:
         return tuple(range(len(workload.args)))
     theirs, ours = source.structure, workload.structure
@@ -272,7 +209,7 @@ def _kept(
     opened: Database,
     database: Database | str | os.PathLike[str] | None,
 ) -> list[Attempt]:
-    """With records as the database has them now; as they are where it cannot be written."""
+    """Store the attempts' records; return them as they are where the file cannot be written."""
     try:
         with nullcontext(opened) if opened is database else open_database(database) as writable:
             # With the blocks' names that the traces have.

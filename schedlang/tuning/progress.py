@@ -1,4 +1,4 @@
-"""Showing a tuning run as it goes: a bar with the best latency and the counts by status."""
+"""Show a tuning run as it goes: a bar with the best latency and the counts by status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedlang.measurement import Measurement, Status, describe_latency
 
 
 class ProgressBar:
-    """A live line on a terminal; writes nothing elsewhere unless ``show`` is True."""
+    """A live line on a terminal; elsewhere it writes nothing unless ``show`` is True."""
 
     def __init__(
         self, title: str, trials: int | None, flops: float, show: bool | None = None
@@ -38,8 +38,8 @@ class ProgressBar:
     def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
         """Count one measurement.
 
-        ``rejected`` is how many traces did not become candidates; ``report`` what the search says
-        of itself.
+        ``rejected`` is the number of traces that did not become candidates, ``report`` the search's
+        own.
         """
         self._counts[measurement.status] += 1
         if measurement.ok and (self._best is None or measurement.latency < self._best):

@@ -1,4 +1,4 @@
-"""What a tuning run gives back."""
+"""The result of a tuning run."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Best:
 
     Attributes
     ----------
-    record: as the search measured it.
-    trace: how it is made; ``trace.as_python()`` prints it.
-    finals: what timing the fastest candidates against each other gave; their ids are their ranks
-        in the search, from 0. None without finals.
+    record: as it was measured during the search.
+    trace: makes the program; ``trace.as_python()`` prints it.
+    finals: the result of timing the fastest candidates against each other; their ids are their
+        ranks in the search, from 0. None without finals.
     runner_up: the record of the second in the finals; None without one.
     """
 
@@ -40,17 +40,17 @@ class Best:
 
     @property
     def latency(self) -> float:
-        """Median latency in seconds, of the finals' samples where there are any."""
+        """Median latency in seconds: of the finals' samples if there are any."""
         return self.record.latency if self.finals is None else self.finals.winner.latency
 
     @property
     def confidence_interval(self) -> Interval | None:
-        """Where the true median is, in seconds; None without finals."""
+        """Confidence interval of the median, in seconds; None without finals."""
         return None if self.finals is None else self.finals.winner.interval
 
     @property
     def p_value(self) -> float | None:
-        """How likely such samples are if the runner-up is as fast; None without a runner-up."""
+        """Probability of such samples if the runner-up is as fast; None without a runner-up."""
         return None if self.finals is None else self.finals.p_value
 
     @cached_property
@@ -59,9 +59,7 @@ class Best:
         return self.trace.replay()
 
     def build(self) -> Any:
-        """Compile it: a callable on numpy arrays or TVM tensors, which writes the outputs in
-        place.
-        """
+        """Compile it: a callable on numpy arrays or TVM tensors that writes outputs in place."""
         return self._target.build(self.schedule.mod)
 
     def export_library(self, path: str | Path) -> Path:
@@ -77,17 +75,18 @@ class TuneResult:
     ----------
     workload: what was tuned.
     records: every measurement of this run, in order.
-    rejected: how many traces did not become candidates, and how many candidates failed, by reason.
-    culprits: the sites and instructions that caused most rejections, most first.
-    reference_latency: median latency of the unscheduled program, in seconds; NaN where a budget of
-        seconds was over before that could be known.
-    seconds: wall time of the run.
+    rejected: number of traces that did not become candidates and of candidates that failed, by
+        reason.
+    culprits: the sites and instructions that caused most rejections, with their numbers.
+    reference_latency: median latency of the unscheduled program, in seconds; NaN where the budget
+        was over before it was known.
+    seconds: wall time of the call.
     finished: why it ended.
-    time_split: ``seconds`` by what they went into: ``search`` (drawing and changing traces, replay,
-        features), ``model`` (training and predicting), ``start`` (waiting for workers), ``build``,
-        ``run``, ``measure`` (the rest of measuring, or all of it for a measurer that does not say
-        more), ``finals``, ``other`` (the unscheduled program, the database).
-    earlier: how many of ``records`` were in the database before this call.
+    time_split: parts of ``seconds``: ``search`` (drawing and changing traces, replay, features),
+        ``model`` (training and predicting), ``start`` (waiting for workers), ``build``, ``run``,
+        ``measure`` (the rest of measuring; all of it for a measurer that keeps no ``seconds``),
+        ``finals``, ``other`` (the unscheduled program, the database).
+    earlier: number of ``records`` that were in the database before this call.
     """
 
     workload: Workload
@@ -117,7 +116,7 @@ class TuneResult:
         return self.reference_latency / self.best.latency
 
     def describe_rejections(self) -> str:
-        """Counts by reason, the main culprits, and the last message."""
+        """Return counts by reason, the main culprit and the last message, as text."""
         measured = f"{len(self.records)} measured"
         if self.earlier:
             measured += f" ({self.earlier} of them before)"

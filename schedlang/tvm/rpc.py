@@ -54,7 +54,7 @@ class Reservation:
 
 
 def registered(tracker: Address, timeout: float) -> dict[str, list[Address]]:
-    """The servers that the tracker knows, free or not, by key; raises TrackerError."""
+    """Return the servers that the tracker knows, free or busy, by key; raises TrackerError."""
     value = _ask(tracker, [base.TrackerCode.SUMMARY], timeout)
     found: dict[str, list[Address]] = {}
     for info in value["server_info"]:
@@ -70,7 +70,7 @@ def reserve(tracker: Address, key: str, timeout: float) -> Reservation:
 
 
 def _ask(tracker: Address, message: list[Any], timeout: float) -> Any:
-    """One question to the tracker. TVM's own client waits for ever, and once a minute retries."""
+    """Ask the tracker one question. TVM's own client waits forever, and retries once a minute."""
     name = f"the tracker at {tracker[0]}:{tracker[1]}"
     try:
         with socket.create_connection(tracker, timeout) as connection:
@@ -102,7 +102,7 @@ class RemoteLibrary:
         self.entry: Callable[..., Any] = module[MAIN]
 
     def timer(self, calls: int, flush_bytes: int = 0) -> Callable[..., float]:
-        """A function that calls ``main`` ``calls`` times in a loop on the server.
+        """Return a function that calls ``main`` ``calls`` times in a loop on the server.
 
         It returns seconds per call, by a clock there that may be stepped. One more call comes
         before the loop, outside the measured time; then ``flush_bytes`` are written, so that caches
@@ -121,8 +121,8 @@ class RemoteLibrary:
 class RemoteSession:
     """One session on a server: a process of its own there, which ends with it.
 
-    The server kills it ``timeout`` seconds after it began; what is then asked of it raises an error
-    that ``is_expired`` knows. Every method blocks for as long as the server likes.
+    The server kills it ``timeout`` seconds after it began; from then on every method raises an
+    error that ``is_expired`` recognises. A method blocks until the server answers.
     """
 
     def __init__(self, reservation: Reservation, timeout: float) -> None:
@@ -133,7 +133,7 @@ class RemoteSession:
         self.round_trip = max(self._ping() for _ in range(_PINGS))
 
     def threads(self) -> int:
-        """Number of threads that a parallel loop runs on there."""
+        """Return the number of threads of a parallel loop on the server."""
         return int(self._session.get_function("runtime.NumThreads")())
 
     def alive(self) -> bool:
@@ -145,7 +145,7 @@ class RemoteSession:
         return True
 
     def empty_tensor(self, shape: Sequence[int], dtype: str) -> Tensor:
-        """An uninitialised tensor in the server's memory."""
+        """Allocate an uninitialised tensor in the server's memory."""
         return tvm.runtime.empty(tuple(shape), dtype, self._device)
 
     def load(self, library: Path) -> RemoteLibrary:
@@ -165,24 +165,24 @@ def is_expired(error: BaseException | None) -> bool:
 
 
 def library_suffix() -> str:
-    """``".so"``, or ``".tar"`` of object files where there is no C compiler to link with."""
+    """Return ``".so"``, or ``".tar"`` where there is no C compiler to link object files with."""
     return ".so" if cc.get_cc() else ".tar"
 
 
 def missing_package() -> str | None:
-    """The package that TVM's tracker needs, if it is not there."""
+    """Return the package that TVM's tracker needs, if it is not installed."""
     return _TRACKER_PACKAGE if importlib.util.find_spec(_TRACKER_PACKAGE) is None else None
 
 
 def run_tracker(host: str, port: int) -> None:
-    """Be TVM's tracker; returns only when it has failed."""
+    """Run TVM's tracker; returns only when it has failed."""
     from tvm.rpc.tracker import PopenTrackerServerState  # needs tornado
 
     _join(PopenTrackerServerState(host, port, port + 1, silent=True).thread)
 
 
 def run_server(host: str, port: int, tracker: Address, key: str) -> None:
-    """Be one of TVM's servers; returns only when it has failed.
+    """Run one of TVM's servers; returns only when it has failed.
 
     That happens after every session that crashes: TVM's server then no longer listens.
     """

@@ -182,7 +182,7 @@ class LocalCPU(Measurer):
     def _build_some(
         self, pending: deque[Work]
     ) -> tuple[list[Measurement], list[tuple[Slot, Work]]]:
-        """Build as many as one round takes; returns the failures and what now waits to run."""
+        """Build the candidates of one round; return the failures and what now waits to run."""
         pool = self._pool
         for slot in pool.slots:
             if slot.requests >= self._recycle_after:
@@ -286,7 +286,7 @@ def _share_of_memory(workers: int) -> int | None:
 
 
 def _next_for(slot: Slot, queue: deque[Work]) -> Work | None:
-    """Take the first of ``queue`` that this worker may build: suspects want one that is fresh."""
+    """Take the first of ``queue`` that this worker may build: suspects need a fresh worker."""
     for work in queue:
         if not work.suspect or not slot.used:
             queue.remove(work)

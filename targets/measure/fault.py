@@ -1,4 +1,4 @@
-"""How a request to a worker fails."""
+"""Faults: how a request to a worker fails."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LINE = 400
 
 
 class Fault(SchedlangError):
-    """A request that ends in a status.
+    """A request that failed with a status.
 
     Attributes
     ----------
-    status: how it ends.
-    corrupt: this process cannot be trusted any more.
+    status: how the measurement ends.
+    corrupt: the process cannot be trusted any more.
     samples: raw times in seconds that are evidence of the fault.
     """
 
@@ -37,9 +37,9 @@ class Fault(SchedlangError):
 
 @contextmanager
 def faults(otherwise: Status) -> Iterator[None]:
-    """Turn what generated code, or code generation, raises into faults of this status.
+    """Turn what generated code, or code generation, raises into faults with this status.
 
-    Running out of memory has its own.
+    Running out of memory has a status of its own.
     """
     try:
         yield
@@ -53,6 +53,6 @@ def faults(otherwise: Status) -> Iterator[None]:
 
 
 def describe(error: BaseException) -> str:
-    """One line that says what went wrong."""
+    """Say in one line what went wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (": ".join((type(error).__name__, lines[0])) if lines else type(error).__name__)[:_LINE]

@@ -30,11 +30,11 @@ class TensorSpec(Protocol):
 def random_inputs(
     args: Sequence[TensorSpec], seed: int, *, positive: bool = False
 ) -> list[Array | None]:
-    """Values for each argument, None for one that is only written.
+    """Draw a value for each argument; None for an argument that is only written.
 
     Floating-point values are uniform in [-1, 1), with ``positive`` in [0.1, 1). Small integers fill
-    their type's range, without the one value that has no negation. Integers of 32 bits and more may
-    be indices: they stay below every extent above one.
+    the range of their type, except for the one value that has no negation. Integers of 32 bits and
+    more may be indices: they stay below every extent above one.
     """
     rng = np.random.default_rng(seed)
     extents = [extent for arg in args for extent in arg.shape if extent > 1]
@@ -68,14 +68,14 @@ def _random(
 
 
 def poison(shape: tuple[int, ...], dtype: str) -> Array:
-    """What an output holds before the run: NaN, or an odd pattern where the type has no NaN."""
+    """Return what an output holds before a run: NaN, or an odd pattern if the type has no NaN."""
     if is_floating(dtype):
         return np.full(shape, np.nan, np.dtype(dtype))
     return _pattern(shape, dtype)
 
 
 def other_poison(shape: tuple[int, ...], dtype: str) -> Array:
-    """A second content, which differs from ``poison`` in every element."""
+    """Return a second content, which differs from ``poison`` in every element."""
     return np.full(shape, 0.5, np.dtype(dtype)) if is_floating(dtype) else _pattern(shape, dtype)
 
 

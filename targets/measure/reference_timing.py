@@ -17,11 +17,11 @@ _PART = 0.02
 
 
 def time_reference(pool: WorkerPool, deadline: float) -> float:
-    """Median latency of the unscheduled program, in seconds.
+    """Return the median latency of the unscheduled program, in seconds.
 
-    Where ``deadline`` (of ``time.monotonic``) leaves too little time, it is what one call took when
-    a worker started, beside the others that start; NaN where none is ready by then. TargetError
-    where the program cannot be timed.
+    Where ``deadline`` (of ``time.monotonic``) leaves too little time, return the time of one call
+    when a worker started, while others started too; NaN where none is ready by then. Raises
+    ``TargetError`` when the program cannot be timed.
     """
     request = Request(
         {"request": "time_reference", "policy": asdict(REFERENCE_TIMING)}, timeout=START_TIMEOUT

@@ -32,16 +32,18 @@ class TimingPolicy:
     min_repeats, max_repeats: bounds on the number of samples.
     min_seconds: samples are taken for at least this long, so that a short disturbance of the
         machine is a part of them only; a program that is given up takes less.
-    max_seconds: after this long ``min_repeats`` samples are enough, however wide their interval: on
-        a busy machine it does not get narrow.
-    budget_seconds: no new sample starts after this long.
-    relative_width: enough when half the 95% confidence interval of the median is below this part
+    max_seconds: after this time, ``min_repeats`` samples are enough, however wide their interval:
+        on a busy machine it does not get narrow.
+    budget_seconds: no sample starts after this time.
+    relative_width: stop when half the 95% confidence interval of the median is below this fraction
         of the median.
-    slow_factor: a program that is this much slower than the best is given up after its first runs.
-    margin: one with every sample this much slower is given up after ``min_repeats // 2 + 1``.
-    flush_cache: empty the caches before each call, as in a model where the data come from far away.
-        Calls are then timed one by one, which the clock can do for programs of some microseconds
-        only: shorter ones end as SUSPICIOUS_TIME.
+    slow_factor: give up a program after its first runs if it is slower than the best by this
+        factor.
+    margin: give up a program after ``min_repeats // 2 + 1`` samples if all are slower than the
+        best by this factor.
+    flush_cache: empty the caches before each call, as in a model whose data come from main memory.
+        Calls are then timed one by one, which the clock can do only if they take some microseconds:
+        shorter programs end as SUSPICIOUS_TIME.
     """
 
     min_sample_seconds: float = 5e-4
@@ -64,7 +66,7 @@ class TimingPolicy:
 
 
 REFERENCE_TIMING = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1)
-"""For the unscheduled program, whose latency is only told."""
+"""For the unscheduled program, whose latency is only reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def collect(
     best: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Timing:
-    """Time a program until the policy is content.
+    """Time a program until the policy is satisfied.
 
     ``run(n)`` calls it n times and returns seconds per call. ``best`` is the latency to beat.
     """
@@ -113,7 +115,7 @@ def collect(
 
 
 def shortest_call(clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds that a single call must last for the clock to time it well."""
+    """Return the seconds that a single call must last for the clock to time it well."""
     steps = []
     for _ in range(200):
         start = now = clock()
@@ -126,7 +128,7 @@ def shortest_call(clock: Callable[[], float] = time.perf_counter) -> float:
 def _calibrate(
     run: Callable[[int], float], estimate: float, min_sample: float
 ) -> tuple[int, float]:
-    """How many calls make one sample, and the first such sample."""
+    """Return how many calls make one sample, and the first such sample."""
     calls, seconds = 1, estimate
     for _ in range(_CALIBRATIONS):
         calls = max(calls + 1, math.ceil(min_sample / max(seconds, 1e-9)))
@@ -157,7 +159,7 @@ def _surely_slower(samples: list[float], best: float, policy: TimingPolicy) -> b
 
 
 def relative_half_width(samples: Sequence[float]) -> float:
-    """Half the 95% confidence interval of the median, relative to the median."""
+    """Return half the 95% confidence interval of the median, relative to the median."""
     median = statistics.median(samples)
     if median <= 0:
         return 0.0

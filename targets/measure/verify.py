@@ -1,4 +1,4 @@
-"""Are two sets of numbers the same result? Outputs are compared with the unscheduled program's."""
+"""Comparing the outputs of a candidate with those of the unscheduled program."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Numerics:
 
     Attributes
     ----------
-    reduction_length: the number of terms that are added up for one element.
-    stored: floating-point types that results are stored in on the way; each store rounds.
-    floating: whether a floating-point number takes part at all.
+    reduction_length: number of terms that are added up for one element.
+    stored: floating-point types of stored intermediate results; each store rounds.
+    floating: whether the program computes with floating-point numbers.
     """
 
     reduction_length: int = 1
@@ -48,7 +48,7 @@ def compare(
     dtypes: Sequence[str],
     numerics: Numerics = NO_REDUCTION,
 ) -> str | None:
-    """Why ``outputs`` are not ``expected``, in one line; None if they agree.
+    """Say in one line why ``outputs`` are not ``expected``; None if they agree.
 
     Floating-point numbers agree within a tolerance from the element type, the coarsest type that
     the program stores results in, and the reduction length. NaN never agrees, not even with NaN;
@@ -64,7 +64,7 @@ def compare(
 
 
 def instability(call: Callable[[], None], outputs: Callable[[], Sequence[Array]]) -> str:
-    """What to add to why a program is wrong; empty if one more call gives the same ``outputs``."""
+    """Return what to add to a mismatch; empty if one more call gives the same ``outputs``."""
     first = outputs()
     call()
     same = all(a.tobytes() == b.tobytes() for a, b in zip(first, outputs(), strict=True))
@@ -72,7 +72,7 @@ def instability(call: Callable[[], None], outputs: Callable[[], Sequence[Array]]
 
 
 def tolerance(dtype: str, reduction_length: int) -> float:
-    """Largest error of a floating-point element, relative to the size of the result."""
+    """Return the largest error of a floating-point element, relative to the result."""
     epsilon = float(ml_dtypes.finfo(np.dtype(dtype)).eps)  # type: ignore[no-untyped-call]
     return min(_FACTOR * epsilon * math.sqrt(max(reduction_length, 1)), _LOOSEST)
 
@@ -111,7 +111,7 @@ def _compare_one(got: Array, want: Array, dtype: str, numerics: Numerics) -> str
 
 
 def _compare_integers(got: Array, want: Array, allowed: float | None) -> str | None:
-    """``allowed`` is the relative error of the numbers they were rounded from; None if exact."""
+    """Compare; ``allowed`` is the relative error before rounding, None if there is none."""
     wrong = got != want
     if not wrong.any():
         return None

@@ -1,4 +1,4 @@
-"""A tracker and servers on this machine: for tests, and for fleets that fit in one box."""
+"""Starting a tracker and servers on this machine, for tests and for small set-ups."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Service:
 
     @property
     def log(self) -> str:
-        """The end of what it has written."""
+        """Return the end of what it has written."""
         return self._log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
 
     def stop(self) -> None:
@@ -52,7 +52,7 @@ class Service:
 
 
 def tracker_address(tracker: Tracker) -> tuple[str, int]:
-    """The address in ``(host, port)`` or ``"host:port"``; TargetError if it is neither."""
+    """Read the address ``(host, port)`` or ``"host:port"``; TargetError if it is neither."""
     try:
         if isinstance(tracker, str):
             return parse_address(tracker)
@@ -65,7 +65,7 @@ def tracker_address(tracker: Tracker) -> tuple[str, int]:
 
 
 def find_servers(tracker: tuple[str, int], key: str) -> list[rpc.Address]:
-    """Addresses of the servers of this key; TargetError if there is none, or no tracker."""
+    """Return the addresses of a key's servers; TargetError without any, or without a tracker."""
     try:
         found = rpc.registered(tracker, _ASK_SECONDS)
     except rpc.TrackerError as error:
@@ -86,7 +86,7 @@ def is_here(server: rpc.Address) -> bool:
 
 @contextmanager
 def start_tracker(port: int = 0) -> Iterator[Service]:
-    """A tracker on 127.0.0.1 for the ``with`` block; port 0 takes a free one.
+    """Run a tracker on 127.0.0.1 for the ``with`` block; port 0 takes a free one.
 
     Raises ``TargetError`` when it does not start, or without the package tornado.
     """
@@ -109,7 +109,7 @@ def start_tracker(port: int = 0) -> Iterator[Service]:
 def start_server(
     tracker: Tracker, key: str, *, port: int = 0, cpus: Sequence[int] | None = None
 ) -> Iterator[Service]:
-    """A server on 127.0.0.1 for the ``with`` block, registered with ``tracker`` as ``key``.
+    """Run a server on 127.0.0.1 for the ``with`` block, registered with ``tracker`` as ``key``.
 
     Parallel loops use one thread on each of the logical CPUs ``cpus``, by default one on every
     real core. Several servers on one machine disturb each other's measurements unless their

@@ -39,8 +39,8 @@ class RPC(Measurer):
     Every candidate gets a session of its own on one server: a process there that the server kills
     when its time is over. Several servers run at once, each one candidate at a time. A candidate
     whose server dies or hangs is tried once more, on the next server that the tracker gives.
-    Libraries are built in worker processes; where the tracker is on this machine, never while one
-    runs.
+    Libraries are built in worker processes. Where a server is on this machine, nothing is built
+    while a candidate runs.
 
     **TVM's RPC has no authentication**: use it on 127.0.0.1 or in a network that you trust.
 
@@ -50,25 +50,26 @@ class RPC(Measurer):
     target: the servers' CPU: a Target, its name, or one of TVM's of kind llvm. It must be of this
         machine's instruction set, with as many cores as the servers use threads.
     tracker: ``(host, port)`` or ``"host:port"``.
-    key: what the tracker calls the servers; all of them should be equal machines.
-    builders: number of programs that are built at once; by default this machine's cores.
-    build_timeout, run_timeout: seconds; ``run_timeout`` holds for all that happens on the server
-        with one candidate: sending it, its runs, and fetching its results.
-    slow_build: as for ``LocalCPU``: a build is given up when it takes so many times as long as half
-        of those before, and 5 seconds.
+    key: name of the servers at the tracker; all of them should be equal machines.
+    builders: maximum number of programs that are built at the same time; by default the number of
+        this machine's cores.
+    build_timeout, run_timeout: seconds; ``run_timeout`` limits everything that happens on the
+        server with one candidate: sending it, its runs, and fetching its results.
+    slow_build: a build is given up when it takes more than this multiple of the median build, and
+        more than 5 seconds; ``math.inf`` disables it.
     server_timeout: seconds without any server before ``measure`` gives up.
-    verify: True compares the results of the first few candidates and of those whose latency is at
-        most 1.2 times the best so far, ``"all"`` of every one, False of none; the unscheduled
-        program runs once on each server for it.
+    verify: compare results with the unscheduled program's, which runs once on each server for it.
+        True does so for the first few candidates and those whose latency is at most 1.2 times the
+        best so far; ``"all"`` for every candidate, False for none.
     timing: how often to run a candidate.
     seed: of the random inputs.
     overlap: build while candidates run; by default unless a server has an address of this machine.
     recycle_after: a worker is replaced after this many requests.
 
-    Raises ``TargetError`` when the
-    tracker does not answer or has no such server. ``measure`` raises ``TargetError`` when the
-    servers are gone or use another number of threads, ``WorkloadError`` when the unscheduled
-    program itself fails, and never because of a candidate.
+    Raises ``TargetError`` when the tracker does not answer or has no such server. ``measure``
+    raises ``TargetError`` when the servers are gone or use another number of threads, and
+    ``WorkloadError`` when the unscheduled program itself fails; it never raises because of a
+    candidate.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class RPC(Measurer):
 
     @property
     def runs(self) -> Counter[str]:
-        """How many candidates were run on each server."""
+        """Number of candidates that were run on each server."""
         return self._scheduler.runs
 
     def bind(self, workload: Workload) -> None:

@@ -71,7 +71,7 @@ class RemoteScheduler:
 
     Parameters
     ----------
-    pool: the workers, as many as ``limits`` needs.
+    pool: the workers; ``limits.workers`` is their number.
     key: what the tracker calls the servers.
     program: the unscheduled program as JSON; servers compute the expected results with it.
     build_timeout: how long to wait for a build.
@@ -108,7 +108,7 @@ class RemoteScheduler:
         self._reference_faults: list[str] = []
 
     def build_reference(self) -> str:
-        """The library of the unscheduled program, built once; WorkloadError if it cannot be."""
+        """Return the library of the unscheduled program, built once; WorkloadError if it fails."""
         if not self._reference:
             header = {"request": Stage.BUILD, "name": "reference"}
             request = Request(header, (self._program,), START_TIMEOUT)
@@ -150,7 +150,7 @@ class RemoteScheduler:
     # -- what to do next -------------------------------------------------------------------------
 
     def _submit(self, queue: deque[RemoteWork], built: deque[RemoteWork]) -> list[Done]:
-        """Give idle workers something to do; returns what cannot be built at all."""
+        """Give idle workers something to do; return what cannot be built at all."""
         pool, limits, refused = self.pool, self._limits, []
         for slot in idle_slots(pool.slots):
             if slot.requests >= limits.recycle_after and slot.serial not in self.jobs:
@@ -181,7 +181,7 @@ class RemoteScheduler:
     def _turn(
         self, builds: int, runs: int, queue: deque[RemoteWork], built: deque[RemoteWork]
     ) -> None:
-        """Without overlap: change from building to running, or back, when all have finished."""
+        """Without overlap, change between building and running when all have finished."""
         if self._building:
             self._building = builds > 0 or (bool(queue) and self._may_build(built))
         else:
@@ -216,7 +216,7 @@ class RemoteScheduler:
     # -- what came of it -------------------------------------------------------------------------
 
     def _advance(self, slot: Slot, reply: Reply, built: deque[RemoteWork]) -> Done | None:
-        """The next stage of what the slot works on; returns it with its last reply."""
+        """Begin the next stage of what the slot works on; return it if this was its last reply."""
         work, stage = self.jobs.pop(slot.serial)
         if stage is Stage.BUILD:
             work.build_seconds = reply.seconds

@@ -1,4 +1,4 @@
-"""A pool of workers: one job a worker, a deadline a job, and a new worker where one was lost."""
+"""A pool of workers: one request at a time for each, with a deadline; lost workers are replaced."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WorkerPool:
     size: number of workers.
     threads: threads of a parallel loop in each.
     start: the first request to every worker; its timeout includes starting Python.
-    check: called with the reply to it; raises if that will not do.
+    check: called with the reply to it; raises if the worker cannot be used.
     program, scratch: of each ``WorkerProcess``.
 
     Attributes
@@ -78,7 +78,7 @@ class WorkerPool:
         self.slots = [Slot(serial) for serial in range(self.size)]
 
     def populate(self, count: int) -> None:
-        """Start workers, all at once, until ``count`` exist; does not wait for them."""
+        """Start workers until ``count`` exist; does not wait for them."""
         if self.closed:
             raise TargetError("this measurer is closed; make a new one")
         alive = sum(slot.process is not None for slot in self.slots)
@@ -115,14 +115,14 @@ class WorkerPool:
         self._send(slot, request)
 
     def shorten(self, slot: Slot, timeout: float) -> None:
-        """Give up on the request of a busy worker after so many seconds, if that is sooner."""
+        """Lower the timeout of a busy worker's request to ``timeout`` seconds."""
         if slot.request is not None and timeout < slot.request.timeout:
             slot.request = replace(slot.request, timeout=timeout)
 
     def wait(self, until: float = math.inf) -> list[tuple[Slot, Reply]]:
-        """Wait until a request ends or a worker is ready; returns the requests that ended.
+        """Wait until a request ends or a worker is ready; return the requests that ended.
 
-        None have ended when it gives up waiting at ``until`` (of ``time.monotonic``).
+        Gives up waiting at ``until`` (of ``time.monotonic``).
 
         Raises TargetError when a worker does not start, WorkloadError when the unscheduled program
         is what fails.
@@ -156,7 +156,7 @@ class WorkerPool:
         return reply
 
     def ask_until(self, slot: Slot, request: Request, until: float) -> Reply | None:
-        """``ask``, but None when there is no reply at ``until``: the worker is still at it."""
+        """Do as ``ask``, but return None at ``until`` if the worker has not replied by then."""
         self.submit(slot, request)
         while True:
             for found, reply in self.wait(until):
@@ -166,14 +166,14 @@ class WorkerPool:
                 return None
 
     def ready(self) -> Slot:
-        """An idle worker, after waiting for one to start if need be; none may be at work."""
+        """Return an idle worker, after waiting for one to start; no worker may be busy."""
         self.populate(1)
         while not idle_slots(self.slots):
             self.wait()
         return idle_slots(self.slots)[0]
 
     def start_all(self, until: float) -> bool:
-        """Start all workers that are not there, and wait for them; whether it was done in time."""
+        """Start all missing workers and wait for them; return whether all were ready in time."""
         self.populate(self.size)
         while self.starting and time.monotonic() < until:
             self.wait(until)
@@ -205,7 +205,7 @@ class WorkerPool:
         _process(slot).send(request.header, request.blobs)
 
     def _collect(self, slot: Slot) -> Reply | None:
-        """The reply of a busy worker; None if it may still come."""
+        """Return the reply of a busy worker; None if it may still come."""
         process = _process(slot)
         message = process.take_reply()
         seconds = time.monotonic() - slot.began
@@ -243,7 +243,7 @@ class WorkerPool:
 
 
 def explain_exit(code: int | None, stderr: str) -> dict[str, Any]:
-    """A refusal that says how a worker ended; ``code`` is None if it stopped talking before."""
+    """Say how a worker ended; ``code`` is None if it left the protocol before."""
     if code is None:
         message = "the program closed the worker's pipes or wrote to them"
         return {"ok": False, "status": str(Status.CRASHED), "message": message}
@@ -275,5 +275,5 @@ def _deadline(slot: Slot) -> float:
 
 
 def idle_slots(slots: Sequence[Slot]) -> list[Slot]:
-    """Those that wait for a request."""
+    """Return the slots whose workers wait for a request."""
     return [slot for slot in slots if slot.idle]

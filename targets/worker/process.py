@@ -65,7 +65,7 @@ class WorkerProcess:
 
     @property
     def stderr(self) -> str:
-        """The last ``TAIL_BYTES`` of its standard error since the last request."""
+        """Return the last ``TAIL_BYTES`` of its standard error since the last request."""
         return self._tail.decode(errors="replace")
 
     def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
@@ -75,23 +75,23 @@ class WorkerProcess:
         self._write()
 
     def take_reply(self) -> Message | None:
-        """The reply, once it is there."""
+        """Return the reply, once it is there."""
         if self._replies:
             self._drain_stderr()
         return self._replies.pop(0) if self._replies else None
 
     def kill(self) -> int:
-        """End it and its whole process group; returns its exit status, negative for a signal."""
+        """Kill its process group; return its exit status, negative for a signal."""
         self.exited = True
         self._finalizer()
         code = self._process.returncode
         return 0 if code is None else code
 
     def ended(self) -> int | None:
-        """After ``exited``: its exit status, negative for a signal, and None if it had not ended
-        but left the protocol, which a program that writes to its pipes can bring about.
+        """Reap it after ``exited``; return its exit status, negative for a signal.
 
-        Reaps it, with everything that it may have left in its group.
+        None if it left the protocol without ending, which a program that writes to its pipes can
+        bring about. Kills everything that it left in its process group.
         """
         alone = not self._garbled and self._ends_by_itself()
         self._drain_stderr()
@@ -173,7 +173,7 @@ def wait_any(workers: Sequence[WorkerProcess], deadline: float) -> None:
 
 
 def _read_some(descriptor: int) -> bytes | None:
-    """What is there, ``b""`` at the end of the stream, None if nothing has come."""
+    """Read what is there: ``b""`` at the end of the stream, None if nothing has come."""
     try:
         return os.read(descriptor, _CHUNK)
     except BlockingIOError:
@@ -181,6 +181,7 @@ def _read_some(descriptor: int) -> bytes | None:
 
 
 def worker_environment(threads: int) -> dict[str, str]:
+    """Return the environment of a worker whose parallel loops use ``threads`` threads."""
     environment = dict(os.environ)
     environment["TVM_NUM_THREADS"] = str(threads)
     environment.setdefault("TVM_THREAD_POOL_SPIN_COUNT", _SPIN_COUNT)
@@ -220,7 +221,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to everything that the worker started and to its process group, then reap."""
+    """Kill everything that the worker started and its process group, then reap it."""
     escaped = _descendants(process.pid)
     for kill, number in ((os.killpg, process.pid), *((os.kill, child) for child in escaped)):
         try:
@@ -238,7 +239,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Processes below ``pid``: a program can put them into groups of their own."""
+    """Return the processes below ``pid``: a program can put them into groups of their own."""
     found: list[int] = []
     pending = [pid]
     while pending:

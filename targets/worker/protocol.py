@@ -31,7 +31,7 @@ class Message:
 
 
 def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
-    """The bytes of one message."""
+    """Return the bytes of one message."""
     text = json.dumps({**header, "blobs": [len(blob) for blob in blobs]}).encode()
     return b"".join((_PREFIX.pack(_MAGIC, len(text), sum(map(len, blobs))), text, *blobs))
 
@@ -43,7 +43,7 @@ class Decoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that ``data`` completes; ProtocolError if it cannot be part of one."""
+        """Return the messages that ``data`` completes; ProtocolError if it is no part of one."""
         self._buffer += data
         messages = []
         while (message := self._take()) is not None:
@@ -63,7 +63,7 @@ class Decoder:
 
 
 def read_message(stream: BinaryIO) -> Message | None:
-    """The next message of a blocking stream; None at its end."""
+    """Return the next message of a blocking stream; None at its end."""
     prefix = stream.read(_PREFIX.size)
     if len(prefix) < _PREFIX.size:
         return None

@@ -46,7 +46,7 @@ def everything(database: Database) -> object:
 
 
 def tuned(database: Database, asks: int, *, seed: int = 0, finished: bool = False) -> Run:
-    """Append what a run leaves behind after so many asks of two."""
+    """Append what a run leaves behind after a number of asks for two proposals."""
     known = max((record.id or 0 for record in database.query()), default=0)
     run = database.add_run(
         make_run(identity=f"i{seed}", seed=seed, created=1.0 + seed, known=known)

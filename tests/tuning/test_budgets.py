@@ -17,20 +17,43 @@ from schedlang.tuning.budget import Budget
 LATENCY = 1e-5
 
 
+class FakeTime:
+    """A clock that only runs while a measurer pretends to work."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """The time of runs and budgets, whatever else the machine does."""
+    fake = FakeTime()
+    for module in ("measurement.adapter", "tuning.budget", "tuning.run"):
+        monkeypatch.setattr(f"schedlang.{module}.time", fake)
+    return fake
+
+
 class Pretends:
-    """A measurer that runs nothing: every candidate takes it ``seconds``."""
+    """A measurer that runs nothing: every candidate takes it ``seconds`` of a clock."""
 
     reference_latency = 10 * LATENCY
 
-    def __init__(self, seconds: float = 0.0) -> None:
+    def __init__(self, seconds: float = 0.0, clock: FakeTime | None = None) -> None:
         self.batches: list[int] = []
         self.finals_budget: float | None = None
         self._seconds = seconds
+        self._clock = FakeTime() if clock is None else clock
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         self.batches.append(len(candidates))
         for candidate in candidates:
-            time.sleep(self._seconds)
+            self._clock.sleep(self._seconds)
             samples = (LATENCY * (1 + candidate.id % 7),) * 3
             yield Measurement(candidate.id, Status.OK, samples, verified=True)
 
@@ -59,8 +82,8 @@ def test_batches_are_as_large_as_asked_for_and_the_trials_allow() -> None:
     assert measurer.batches == [10, 10, 5]
 
 
-def test_time_ends_a_run_and_gives_the_best_so_far() -> None:
-    result = tune(Pretends(0.005), seconds=0.5)
+def test_time_ends_a_run_and_gives_the_best_so_far(clock: FakeTime) -> None:
+    result = tune(Pretends(0.005, clock), seconds=0.5)
     assert result.finished == "0.5 s are over"
     assert 0 < len(result.records) < 100
     assert result.best.latency == LATENCY
@@ -71,8 +94,8 @@ def test_trials_end_a_run_before_its_time() -> None:
     assert result.finished == "5 trials" and len(result.records) == 5
 
 
-def test_without_a_number_of_trials_time_alone_counts() -> None:
-    assert len(tune(Pretends(), seconds=2).records) > 64
+def test_without_a_number_of_trials_time_alone_counts(clock: FakeTime) -> None:
+    assert len(tune(Pretends(0.01, clock), seconds=2).records) > 64
 
 
 def test_an_exhausted_search_ends_a_run_before_its_time() -> None:
@@ -80,15 +103,15 @@ def test_an_exhausted_search_ends_a_run_before_its_time() -> None:
     assert result.finished.startswith("no new program")
 
 
-def test_batches_shrink_towards_the_end() -> None:
-    measurer = Pretends(0.02)
+def test_batches_shrink_towards_the_end(clock: FakeTime) -> None:
+    measurer = Pretends(0.02, clock)
     tune(measurer, seconds=1.0, finals=0)
     assert measurer.batches[0] == 8
     assert measurer.batches[-1] < max(measurer.batches)
 
 
-def test_finals_get_what_is_left() -> None:
-    measurer = Pretends()
+def test_finals_get_what_is_left(clock: FakeTime) -> None:
+    measurer = Pretends(0.05, clock)
     tune(measurer, seconds=4)
     assert measurer.finals_budget is None  # less than they take besides the samples
     tune(measurer, seconds=100, trials=4)
@@ -144,7 +167,7 @@ def test_the_unscheduled_program_is_not_timed_longer_than_there_is_time() -> Non
     with LocalCPU(SLOW) as measurer:
         exact = measurer.reference_latency
     with LocalCPU(SLOW) as measurer:
-        measurer.deadline = time.monotonic() + 6
+        measurer.deadline = time.monotonic() + 30
         assert measurer.reference_latency == pytest.approx(exact, rel=2)
     with LocalCPU(SLOW) as measurer:
         measurer.deadline = time.monotonic()
@@ -161,9 +184,41 @@ def test_the_time_split_adds_up() -> None:
     assert "  time        " in str(result) and "start " in str(result)
 
 
-def test_a_measurer_that_says_no_more_has_one_part() -> None:
-    split = tune(Pretends(0.01), trials=8).time_split
-    assert "build" not in split and split["measure"] > 8 * 0.01
+def test_a_measurer_that_says_no_more_has_one_part(clock: FakeTime) -> None:
+    split = tune(Pretends(0.01, clock), trials=8).time_split
+    assert "build" not in split and split["measure"] == pytest.approx(8 * 0.01)
+
+
+class Accountable(Pretends):
+    """Keeps a deadline, and says what its time went into."""
+
+    deadline = math.inf
+
+    def __init__(self, seconds: float, clock: FakeTime) -> None:
+        super().__init__(seconds, clock)
+        self.seconds = {"run": 0.0}
+        self.deadlines: list[float] = []
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        self.deadlines.append(self.deadline)
+        self.seconds["run"] += len(candidates) * self._seconds
+        return super().measure(candidates)
+
+
+def test_a_measurer_is_told_the_deadline_of_the_search(clock: FakeTime) -> None:
+    measurer = Accountable(0.02, clock)
+    end = clock.now + 1.0
+    tune(measurer, seconds=1.0, finals=0)
+    assert measurer.deadlines == [pytest.approx(end)] * len(measurer.batches)
+    assert measurer.deadline == math.inf
+
+
+def test_the_time_split_of_a_measurer_that_was_used_before(clock: FakeTime) -> None:
+    measurer = Accountable(0.01, clock)
+    for _ in range(2):
+        split = tune(measurer, trials=8).time_split
+        assert split["run"] == pytest.approx(8 * 0.01)
+        assert split["measure"] == pytest.approx(0)
 
 
 def test_the_budget_keeps_time_for_the_finals() -> None:

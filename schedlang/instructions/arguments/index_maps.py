@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from schedlang.errors import TraceFormatError
 from schedlang.expressions import IndexMap
 from schedlang.instructions.arguments.base import Argument, Earlier, described
 from schedlang.instructions.arguments.literals import own_map
@@ -62,6 +63,11 @@ class RangesArgument(Argument):
         elif len(value.outputs) % 2:
             raise BadArgument(f"takes a begin and an end for each dimension, not {value}")
         return own_map(state, value)
+
+    def check_stored(self, content: Any, where: str) -> None:
+        super().check_stored(content, where)
+        if len(content.outputs) % 2:
+            raise TraceFormatError(where, "must have a begin and an end for each dimension")
 
     def as_python(self, content: Any) -> str:
         return _pairs(content, expression)

@@ -31,9 +31,9 @@ class BufferPrimitives:
 
     @primitive("RollingBuffer")
     def rolling_buffer(self, block: Block, write_buffer_index: int) -> None:
-        """Keep a sliding window only.
+        """Keep only a sliding window of a buffer.
 
-        ``for i: B[i..i+3]  ->  for i: B[i % 4]`` reusing what overlaps.
+        ``for i: B[i..i+3]  ->  for i: B[i % 4]``, where the overlap is reused.
         """
 
     @primitive(
@@ -44,17 +44,17 @@ class BufferPrimitives:
     def hide_buffer_access(
         self, block: Block, buf_type: BufferRole, buf_index_array: Sequence[int]
     ) -> None:
-        """Leave accesses out of a block's signature.
+        """Remove accesses from a block's signature.
 
-        ``reads(A, B)  ->  reads(A)``. Unsafe, says TVM.
+        ``reads(A, B)  ->  reads(A)``. TVM calls it unsafe.
         """
 
     @primitive("AnnotateBufferAccess", tvm_primitives.annotate_buffer_access)
     def annotate_buffer_access(
         self, block: Block, buffer_index: int, buffer_type: BufferRole, ranges: Ranges
     ) -> None:
-        """State the region a block touches: ``reads(A[f(i)])  ->  reads(A[i : i + 2])``.
+        """Declare the region that a block accesses: ``reads(A[f(i)])  ->  reads(A[i : i + 2])``.
 
-        ``ranges`` is a function of the block's variables that gives for each dimension an index or
-        a (begin, end) pair.
+        ``ranges`` is a function of the block's variables that returns an index or a (begin, end)
+        pair for each dimension.
         """

@@ -1,4 +1,4 @@
-"""Caches, and reading or writing a buffer another way."""
+"""Caches, and other layouts to read or write a buffer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CachePrimitives:
     def reindex_cache_read(
         self, block: Block, read_buffer_index: ReadBuffer, storage_scope: str, index_map: Map
     ) -> BlockRV:
-        """A read cache in a layout of the block's variables.
+        """Make a read cache, indexed by a map of the block's variables.
 
         ``C reads A[i, k]  ->  A_cache[map(i, j, k)]``
         """
@@ -55,7 +55,7 @@ class CachePrimitives:
     def reindex_cache_write(
         self, block: Block, write_buffer_index: WriteBuffer, storage_scope: str, index_map: Map
     ) -> BlockRV:
-        """A write cache in a layout of the block's variables.
+        """Make a write cache, indexed by a map of the block's variables.
 
         ``C[i, j] = ...  ->  C_cache[map(i, j)] = ...``
         """
@@ -68,14 +68,15 @@ class CachePrimitives:
 
     @primitive("CacheIndex")
     def cache_index(self, block: Block, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
-        """Compute index expressions once: ``B = A[f(i)]  ->  t = f(i); B = A[t]``.
+        """Compute each index expression once: ``B = A[f(i)]  ->  t = f(i); B = A[t]``.
 
-        ``cse_thresh`` is how often a subexpression must occur to be cached (0: every index).
+        ``cse_thresh`` is the number of times that a subexpression must occur to be cached; 0
+        caches every index.
         """
 
     @primitive("ReIndex", tvm_primitives.reindex)
     def reindex(self, block: Block, buffer: AnyBuffer) -> BlockRV:
-        """A cache indexed by the block's variables.
+        """Make a cache indexed by the block's variables.
 
         ``C reads A[i + k]  ->  A_re[i, k] = A[i + k]``.
 
@@ -86,7 +87,7 @@ class CachePrimitives:
     def read_at(
         self, loop: Loop, block: Block, read_buffer_index: int, storage_scope: str
     ) -> BlockRV:
-        """Copy at a loop what is read below it.
+        """Copy, at a loop, what is read below it.
 
         ``for i: C reads A  ->  for i: {A_s = A[i..]; C reads A_s}``
         """
@@ -95,7 +96,7 @@ class CachePrimitives:
     def write_at(
         self, loop: Loop, block: Block, write_buffer_index: int, storage_scope: str
     ) -> BlockRV:
-        """Copy out at a loop what is written below it.
+        """Copy out, at a loop, what is written below it.
 
         ``for i: C = ..  ->  for i: {C_s = ..; C[i..] = C_s}``
         """

@@ -1,4 +1,4 @@
-"""What sampling instructions draw from at a point of the program, and what a decision stands for.
+"""The distributions of the sampling instructions, and what their decisions stand for.
 
 Each takes the TVM schedule and the values of the instruction's arguments.
 """

@@ -23,8 +23,8 @@ class LayoutPrimitives:
     ) -> None:
         """Store a buffer in another layout: ``B[n, k]  ->  B[n // 16, k, n % 16]``.
 
-        ``index_map`` is a function of the old indices; drawn values may stand in it. ``pad_value``
-        fills what the new layout has and the old has not.
+        ``index_map`` is a function of the old indices; it may use drawn values. ``pad_value``
+        fills the elements that only the new layout has.
         """
 
     @primitive("TransformBlockLayout", tvm_primitives.transform_block_layout, inputs=("block",))
@@ -43,4 +43,4 @@ class LayoutPrimitives:
 
     @primitive("DecomposePadding")
     def decompose_padding(self, block: Block, loop: Loop) -> BlockRV:
-        """Fill, then copy: ``P = A if inside else 0  ->  P = 0; P[inside] = A``."""
+        """Fill first, then copy: ``P = A if inside else 0  ->  P = 0; P[inside] = A``."""

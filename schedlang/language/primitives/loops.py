@@ -1,4 +1,4 @@
-"""Reshaping loops, and saying how they run."""
+"""Reshaping loops, and setting how they run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class LoopPrimitives:
         preserve_unit_iters: bool = True,
         disable_predication: bool = False,
     ) -> list[LoopRV]:
-        """Split a loop into nested ones; one factor may be None and is worked out.
+        """Split a loop into nested ones; one factor may be None and is computed.
 
         ``for i in 128  ->  for i0 in 4: for i1 in 32``. Where the factors do not divide the extent
-        the body is predicated, unless ``disable_predication`` says that it need not be.
+        the body is predicated, unless ``disable_predication`` is True.
         """
 
     @primitive("Fuse")
@@ -38,7 +38,7 @@ class LoopPrimitives:
 
         ``{for i: A; for j: B}  ->  for k: {A; B}``.
 
-        All need the same parent and the same nesting below it.
+        All need the same parent loop and the same number of loops below it.
         """
 
     @primitive("LoopPartition", guarded.loop_partition)
@@ -52,15 +52,15 @@ class LoopPrimitives:
 
     @primitive("Reorder")
     def reorder(self, *loops: Loop) -> None:
-        """Put nested loops in another order: ``reorder(j, i): for i: for j  ->  for j: for i``."""
+        """Reorder nested loops: ``reorder(j, i): for i: for j  ->  for j: for i``."""
 
     @primitive("ReorderBlockIterVar", guarded.reorder_block_iter_var, inputs=("block", "new_order"))
     def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
-        """Put a block's own variables in another order: ``C(vi, vj)  ->  C(vj, vi)`` for [1, 0]."""
+        """Reorder a block's own variables: ``C(vi, vj)  ->  C(vj, vi)`` for [1, 0]."""
 
     @primitive("AddUnitLoop")
     def add_unit_loop(self, block_or_loop: BlockOrLoop) -> LoopRV:
-        """Put a loop of extent 1 around: ``C  ->  for u in 1: C``."""
+        """Add a loop of extent 1 around a block or a loop: ``C  ->  for u in 1: C``."""
 
     @primitive("Parallel")
     def parallel(self, loop: Loop) -> None:

@@ -17,8 +17,8 @@ class PlacementPrimitives:
     ) -> None:
         """Move a producer under a loop of its consumer: ``A; for i: B  ->  for i: {A[i]; B}``.
 
-        ``index`` places it among the statements below the loop: -1 last possible, -2 first
-        possible.
+        ``index`` is its position among the statements below the loop: -1 is the last possible one,
+        -2 the first possible one.
         """
 
     @primitive(
@@ -33,11 +33,11 @@ class PlacementPrimitives:
 
     @primitive("ComputeInline")
     def compute_inline(self, block: Block) -> None:
-        """Put a block into its consumers: ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``."""
+        """Inline a block into its consumers: ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``."""
 
     @primitive("ReverseComputeInline")
     def reverse_compute_inline(self, block: Block) -> None:
-        """Put a block into its only producer.
+        """Inline a block into its only producer.
 
         ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``, from C.
         """

@@ -13,7 +13,7 @@ class ReductionPrimitives:
 
     @primitive("DecomposeReduction")
     def decompose_reduction(self, block: Block, loop: Loop) -> BlockRV:
-        """Set the initial value before a loop.
+        """Move the initialisation of a reduction before a loop.
 
         ``for k: {init if k == 0; C += ..}  ->  init; for k: C += ..``
         """
@@ -27,7 +27,7 @@ class ReductionPrimitives:
 
     @primitive("FuseReductionEpilogue", guarded.fuse_reduction_epilogue)
     def fuse_reduction_epilogue(self, reduction_block: Block, epilogue_block: Block) -> None:
-        """Start a reduction from what is added after it.
+        """Initialise a reduction with what is added after it.
 
         ``C = sum(..); D = C + B  ->  D = B + sum(..)``
         """

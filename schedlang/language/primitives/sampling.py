@@ -39,7 +39,7 @@ class SamplingPrimitives:
     def sample(
         self, distribution: DistributionValue, decision: Any = None, name: str | None = None
     ) -> Any:
-        """Draw from any distribution, your own too: an ``IntRV``, or a list for tuple decisions."""
+        """Draw from any distribution: an ``IntRV``, or a list of them for a tuple decision."""
 
     @sampling(draws.categorical, tvm=CATEGORICAL)
     def sample_categorical(
@@ -49,7 +49,7 @@ class SamplingPrimitives:
         decision: int | None = None,
         name: str | None = None,
     ) -> IntRV:
-        """One of some integers: ``[0, 16, 64]  ->  v0 = 16``; uniform without ``probs``."""
+        """Draw one of some integers: ``[0, 16, 64]  ->  v0 = 16``; uniform without ``probs``."""
 
     @sampling(draws.perfect_tile, tvm=PERFECT_TILE, tvm_lines=tile_lines)
     def sample_perfect_tile(
@@ -62,7 +62,7 @@ class SamplingPrimitives:
         weights: LevelWeights = None,
         name: str | None = None,
     ) -> list[IntRV]:
-        """``n`` factors whose product is the loop's extent: ``for i in 128, n=2  ->  [8, 16]``.
+        """Draw ``n`` factors with the extent as product: ``for i in 128, n=2  ->  [8, 16]``.
 
         ``weights`` is a prior: {level: {factor: weight}}, levels from 0 or from -1 inwards.
         """
@@ -79,7 +79,10 @@ class SamplingPrimitives:
         weights: LevelWeights = None,
         name: str | None = None,
     ) -> list[IntRV]:
-        """Factors whose product from ``partition_pos`` on is a multiple of ``innerpart_factor``."""
+        """Draw ``n`` factors of the loop's extent, of which the inner ones fill whole tiles.
+
+        The product of those from ``partition_pos`` on is a multiple of ``innerpart_factor``.
+        """
 
     @sampling(draws.imperfect_tile)
     def sample_imperfect_tile(
@@ -94,12 +97,12 @@ class SamplingPrimitives:
         waste_penalty: int = 8,
         name: str | None = None,
     ) -> list[IntRV]:
-        """``n`` factors that cover the loop: ``for i in 127, n=2  ->  [16, 8]``, for 128.
+        """Draw ``n`` factors that cover the loop: ``for i in 127, n=2  ->  [16, 8]``, for 128.
 
-        Their product is at most ``1 + max_waste`` times the extent, and the outermost no larger
-        than the others need. ``weights`` is a prior as for ``sample_perfect_tile``, and
-        ``waste_penalty`` makes a tile less probable, the more it wastes. Splitting by them
-        predicates the body.
+        Their product is at most ``1 + max_waste`` times the extent, and the outermost factor is as
+        small as the others permit. ``weights`` is a prior as for ``sample_perfect_tile``. The
+        larger ``waste_penalty``, the less probable are tiles that exceed the extent. Splitting by
+        the factors predicates the body.
         """
 
     @sampling(
@@ -113,7 +116,7 @@ class SamplingPrimitives:
         *,
         decay: float = 1.0,
     ) -> LoopRV:
-        """Where to compute a block: -2 inlined, -1 where it is, k >= 0 its consumer's k-th loop.
+        """Draw a location for a block: -2 inlined, -1 where it is, k its consumer's k-th loop.
 
         Give the result to ``compute_at``, which knows the first two. ``decay`` is a prior: the
         probability of each loop relative to the one outside it; 1 makes all equally likely.
@@ -126,7 +129,7 @@ class SamplingPrimitives:
         decision: Sequence[int] | None = None,
         name: str | None = None,
     ) -> list[LoopRV]:
-        """The loops in a random order, for ``reorder``: ``[i, j, k]  ->  [k, i, j]``."""
+        """Draw an order of the loops, for ``reorder``: ``[i, j, k]  ->  [k, i, j]``."""
 
     @sampling(draws.int_range)
     def sample_int_range(
@@ -137,7 +140,7 @@ class SamplingPrimitives:
         decision: int | None = None,
         name: str | None = None,
     ) -> IntRV:
-        """An integer of ``range(start, stop, step)``: ``1..9 by 2  ->  v0 = 5``."""
+        """Draw an integer of ``range(start, stop, step)``: ``1..9 by 2  ->  v0 = 5``."""
 
     @sampling(draws.subset)
     def sample_subset(
@@ -148,7 +151,7 @@ class SamplingPrimitives:
         decision: Sequence[int] | None = None,
         name: str | None = None,
     ) -> list[IntRV]:
-        """Some of the items, as one 0 or 1 an item: ``[3, 5, 7]  ->  [1, 0, 1]``.
+        """Draw a subset, as a 0 or a 1 for each item: ``[3, 5, 7]  ->  [1, 0, 1]``.
 
         The decision is the items themselves, here ``[3, 7]``.
         """
@@ -165,7 +168,7 @@ class ChoicePrimitives:
         probs: Probabilities = None,
         decision: int | None = None,
     ) -> T:
-        """Take one of some options; the host program forks on what is returned.
+        """Choose one of several options; the host program branches on the result.
 
-        ``Space.sketches`` finds every path; ``decision`` forces the option of that number.
+        ``Space.sketches`` finds every path; ``decision`` is the number of the option to take.
         """

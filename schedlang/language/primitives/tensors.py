@@ -13,7 +13,7 @@ class TensorPrimitives:
 
     @primitive("Blockize")
     def blockize(self, target: LoopOrBlocks, preserve_unit_iters: bool = True) -> BlockRV:
-        """Make one block of what is below a loop, or of some blocks.
+        """Make one block of all that is below a loop, or of several blocks.
 
         ``for i, j: C  ->  for i: block(for j: C)``
         """
@@ -25,15 +25,15 @@ class TensorPrimitives:
         tensor_intrin: IntrinsicName,
         preserve_unit_iters: bool = True,
     ) -> None:
-        """Replace what is below by a hardware intrinsic.
+        """Replace a block, or all that is below a loop, by a hardware intrinsic.
 
         ``for i, j, k in 16: C += ..  ->  wmma_sync(C, A, B)``
         """
 
     @primitive("Annotate")
     def annotate(self, block_or_loop: BlockOrLoop, ann_key: str, ann_val: Literal) -> None:
-        """Attach a note: ``for i  ->  for i  # {"pragma_unroll": 16}``."""
+        """Attach an annotation: ``for i  ->  for i  # {"pragma_unroll": 16}``."""
 
     @primitive("Unannotate")
     def unannotate(self, block_or_loop: BlockOrLoop, ann_key: str) -> None:
-        """Take a note off: ``for i  # {"pragma_unroll": 16}  ->  for i``."""
+        """Remove an annotation: ``for i  # {"pragma_unroll": 16}  ->  for i``."""

@@ -11,20 +11,21 @@ from schedlang.errors import DatabaseError
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended, with all that its result needs besides the records.
+    """How a run ended: what its result needs besides the records.
 
     Attributes
     ----------
     finished: why it ended.
     exhausted: the search had nothing left to propose.
-    limit: the wall-clock budget that ended it, in seconds; None if it was not the time.
-    records: ids of its records, those it took over from other runs included, in order.
+    limit: the wall-clock budget that ended it, in seconds; None if another reason did.
+    records: ids of its records in order, with those that it took over from other runs.
     reference: median latency of the unscheduled program, in seconds.
-    seconds: wall time, of all calls together.
+    seconds: wall time of all calls together.
     rejected, culprits: as in ``TuneResult``.
-    winner, runner_up: ids of the first and the second; None if there is none.
-    trace: of the winner, as JSON text: its record may be of a run whose blocks have other names.
-    finals: samples of the finals in seconds, by the rank before.
+    winner, runner_up: ids of the records of the first and the second; None where there is none.
+    trace: trace of the winner, as JSON text; its record may be of a run whose blocks have other
+        names.
+    finals: samples of the finals in seconds, by the rank before them.
     split: as ``TuneResult.time_split``.
     """
 
@@ -48,7 +49,7 @@ class Ending:
         return json.dumps(fields | {"finals": list(self.finals.items())})
 
     def covers(self, trials: int | None, seconds: float | None, *, finals: bool) -> bool:
-        """Whether a call with these budgets would have nothing to do any more."""
+        """Whether a call with these budgets has nothing left to do."""
         if finals and self.winner is not None and not self.finals and self.limit is None:
             return False
         if self.exhausted or (trials is not None and len(self.records) >= trials):
@@ -74,7 +75,7 @@ class Ending:
 
 
 def _check_types(ending: Ending) -> None:
-    """TypeError for a field that holds something else than it should."""
+    """TypeError for a field with a value of another type."""
     number, whole = (int, float), (int, type(None))
     wanted: dict[str, tuple[type, ...]] = {
         "finished": (str,),

@@ -1,4 +1,4 @@
-"""Which process works at a run: two of them would measure the same candidates."""
+"""Which process works on a run: two of them would measure the same candidates."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def this_process() -> str:
-    """A text for this process that no other one has, on this machine, not even a later one."""
+    """Return a text that names this process; no other one of this machine ever has it."""
     return f"{os.getpid()}:{_started(os.getpid())}"
 
 
 def is_alive(owner: str) -> bool:
-    """Whether the process that ``this_process`` named still runs."""
+    """Whether the process that ``this_process`` named is still running."""
     number, _, started = owner.partition(":")
     if not number.isdigit():
         return False
@@ -26,7 +26,7 @@ def is_alive(owner: str) -> bool:
 
 
 def _started(number: int) -> str:
-    """When a process started, as its system counts; ``""`` where that cannot be read."""
+    """Return when a process started, in the system's ticks; ``""`` where that is unknown."""
     try:
         # The name in parentheses may hold anything; the state is the first field after it, the
         # start time the 20th.

@@ -514,7 +514,7 @@ def test_a_server_that_cannot_start_says_why(tracker: Service) -> None:
             pass
 
 
-def test_tune_searches_through_the_fleet(workload: Workload, strict: RPC) -> None:
+def test_tune_searches_on_the_servers(workload: Workload, strict: RPC) -> None:
     result = tune(workload, ONE_CORE, trials=4, seed=0, measurer=strict, progress=False)
     assert len(result.records) == 4
     assert result.best.record.verified

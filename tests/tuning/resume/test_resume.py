@@ -26,7 +26,7 @@ WORKLOAD = sl.workloads.get("GMM", n=32, m=32, k=32)
 
 
 class Counted(Replayed):
-    """Counts what it measures, and stops like a user's Ctrl-C after so many."""
+    """Counts its measurements, and stops as a user's Ctrl-C does after ``stop_after`` of them."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         super().__init__()

@@ -1,0 +1,77 @@
+"""A record that fits a workload, and the program that it makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from schedlang.database import Record
+from schedlang.language.schedule import Schedule, Trace
+from schedlang.measurement import describe_latency
+from schedlang.targets import Target
+from schedlang.tvm import program
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.tirx.function import PrimFunc
+
+Kind = Literal["same", "exact", "family"]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A record that fits a workload, and the program it makes of it.
+
+    Attributes
+    ----------
+    workload: what was looked up.
+    record: as it was measured; of ``workload`` itself, or of another that computes the same.
+    schedule: the record's trace, applied.
+    kind: ``"same"`` if the record is of this program, up to names; ``"exact"`` if it is of a
+        program with the same exact key, which computes the same function; ``"family"`` if the
+        trace is of a similar program, and ``record`` of its measurement on this one.
+    notes: differences that matter, as text: another toolchain, another program.
+    """
+
+    workload: Workload
+    record: Record
+    schedule: Schedule = field(repr=False)
+    kind: Kind
+    notes: tuple[str, ...]
+    _target: Target = field(repr=False)
+    _order: tuple[int, ...] = field(repr=False)
+
+    @property
+    def latency(self) -> float:
+        """Median latency in seconds, as it was measured."""
+        return self.record.latency
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that makes the program."""
+        return self.schedule.trace
+
+    @cached_property
+    def mod(self) -> IRModule:
+        """The scheduled program, with the workload's name, parameters and attributes."""
+        return program.as_main(self.in_place_of(self.workload.func))
+
+    def in_place_of(self, func: PrimFunc) -> PrimFunc:
+        """Return the scheduled program under the name of ``func``, the workload's own program."""
+        made = self.schedule.mod[program.MAIN]
+        return program.with_parameters(made, self._order, func)
+
+    def build(self) -> Any:
+        """Compile it: a callable on numpy arrays, see ``targets.build_callable``."""
+        return self._target.build(self.mod)
+
+    def export_library(self, path: str | Path) -> Path:
+        """Compile it into a shared library, which can be loaded without Python."""
+        return self._target.export_library(self.mod, path)
+
+    def __str__(self) -> str:
+        shown = describe_latency(self.latency, self.workload.flops)
+        return "; ".join((f"{self.workload.name}: {shown}", *self.notes))

@@ -1,4 +1,4 @@
-"""Every error that schedlang raises, in one tree.
+"""The hierarchy of all errors that schedlang raises.
 
 ``NotApplicable`` is the only one that combinators (``Space``, ``Stochastic``) catch: it says "this
 module has nothing to do here". Everything else is a fault to be shown to the user.

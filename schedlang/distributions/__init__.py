@@ -1,4 +1,4 @@
-"""What sampling instructions draw from: the contract, ours, and how to store them."""
+"""Distributions that sampling instructions draw from, their contract, and their stored form."""
 
 from schedlang.distributions.base import JSON, Decision, Distribution, Rng
 from schedlang.distributions.categorical import Categorical

@@ -72,7 +72,7 @@ def normalised(owner: str, argument: str, values: object, length: int) -> tuple[
 
 
 def as_weight(owner: str, argument: str, value: object) -> float:
-    """``value`` as a finite float >= 0."""
+    """Return ``value`` as a finite float >= 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         refuse(owner, argument, value, "a weight must be a number")
     try:
@@ -85,7 +85,7 @@ def as_weight(owner: str, argument: str, value: object) -> float:
 
 
 def as_number(d: object) -> int | float | None:
-    """An integer of any type or a finite float; None for all else, also bools. Never raises."""
+    """Return an integer of any type or a finite float as it is, else None. Never raises."""
     if isinstance(d, bool):
         return None
     if isinstance(d, float):

@@ -1,4 +1,4 @@
-"""Random draws that need nothing of a generator but ``random()``."""
+"""Random draws that use only ``random()`` of a generator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIOR_JUMP = 8
 
 
 class Rng(Protocol):
-    """What drawing needs: ``random.Random`` and ``numpy.random.Generator`` both have it."""
+    """A source of randomness, such as ``random.Random`` or ``numpy.random.Generator``."""
 
     def random(self) -> float:
         """A float in [0, 1)."""
@@ -25,7 +25,7 @@ class Rng(Protocol):
 
 
 def pick_index(rng: Rng, n: int) -> int:
-    """An integer in [0, n), uniformly; ``n`` may be of any size."""
+    """Draw an integer in [0, n) uniformly; ``n`` may be of any size."""
     if n <= _SINGLE_DRAW_BOUND:
         return int(rng.random() * n)
     bits, drawn = 0, 0

@@ -1,4 +1,4 @@
-"""The contract of a distribution, with a correct default for everything but three methods."""
+"""The contract of a distribution; all but three methods have correct defaults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["JSON", "Decision", "Distribution", "Rng"]
 
 
 class Distribution(ABC):
-    """What a sampling instruction draws from; all knowledge of values is here.
+    """A distribution that a sampling instruction draws from.
 
     A *decision* is a plain ``int`` or a tuple of plain ints. Bools and numpy integers are never
     decisions: they compare equal to ints and would make two equal traces differ in JSON.
@@ -40,22 +40,22 @@ class Distribution(ABC):
 
     @abstractmethod
     def log_prob(self, d: object) -> float:
-        """Natural logarithm of P(d); ``-inf`` for anything outside the support. Never raises."""
+        """Return the natural logarithm of P(d); ``-inf`` outside the support. Never raises."""
 
     @abstractmethod
     def support(self) -> Iterator[Decision]:
-        """Every decision with P > 0, once each, lazily, in one fixed total order."""
+        """Yield every decision with P > 0 once, lazily, in a fixed total order."""
 
     def permits(self, d: object) -> bool:
-        """Whether ``d`` is in the support. Never raises."""
+        """Return whether ``d`` is in the support. Never raises."""
         return self.log_prob(d) > -math.inf
 
     def size(self) -> int:
-        """The exact number of decisions in the support, of any magnitude."""
+        """Return the exact number of decisions in the support, of any magnitude."""
         return sum(1 for _ in self.support())
 
     def neighbours(self, d: Decision) -> Sequence[Decision]:
-        """The decisions one minimal step from ``d`` (Droplet Search, Definition 3.2).
+        """Return the decisions one minimal step from ``d`` (Droplet Search, Definition 3.2).
 
         Symmetric, without duplicates and without ``d``. The default steps to the predecessor and
         the successor in :meth:`support`. DistributionError when ``d`` is outside the support.
@@ -71,7 +71,7 @@ class Distribution(ABC):
         raise DistributionError(f"{self}: permits {shorten(d)}, but support() does not yield it")
 
     def propose(self, d: Decision, rng: Rng) -> tuple[Decision, float]:
-        """A Metropolis-Hastings proposal: ``d2`` and log q(d|d2) - log q(d2|d).
+        """Propose ``d2`` (Metropolis-Hastings); return it and log q(d|d2) - log q(d2|d).
 
         The default draws ``d2`` from the prior. Every decision can be reached from every other; a
         support of one gives ``(d, 0.0)``. DistributionError when ``d`` is outside the support.
@@ -81,18 +81,18 @@ class Distribution(ABC):
         return drawn, self.log_prob(d) - self.log_prob(drawn)
 
     def origin(self) -> Decision:
-        """Where a descent starts (Droplet Search, Definition 2.5): the first of the support."""
+        """Return where a descent starts (Droplet Search, Definition 2.5): the support's first."""
         return next(iter(self.support()))
 
     def repair(self, d: object) -> Decision:
-        """The sensible decision nearest to any object; ``d`` itself where it is permitted.
+        """Return the permitted decision nearest to any object; ``d`` itself if it is permitted.
 
         Deterministic. The default goes back to :meth:`origin`.
         """
         return d if self.permits(d) else self.origin()  # type: ignore[return-value]
 
     def outputs(self, d: Decision) -> int | tuple[int, ...]:
-        """The integers that a sampling instruction hands to the program for ``d``."""
+        """Return the integers that a sampling instruction passes to the program for ``d``."""
         return d
 
     @property
@@ -102,7 +102,7 @@ class Distribution(ABC):
         return len(first) if isinstance(first, tuple) else None
 
     def require(self, d: object) -> None:
-        """DistributionError when ``d`` is outside the support."""
+        """Raise DistributionError if ``d`` is outside the support."""
         if not self.permits(d):
             raise DistributionError(f"{self}: {shorten(d)} is not in the support")
 

@@ -19,10 +19,10 @@ class Categorical(Distribution):
 
     Parameters
     ----------
-    candidates: 1 to 65,536 distinct ints; their order on the page does not matter to a search,
-        which sees them in numeric order.
-    probs: weights >= 0, one a candidate; kept as probabilities that sum to 1, or as None when all
-        are equal. A candidate of weight 0 is not in the support.
+    candidates: 1 to 65,536 distinct ints; a search sees them in numeric order, whatever their
+        order here.
+    probs: weights >= 0, one for each candidate; kept as probabilities that sum to 1, or as None
+        if all are equal (the default). A candidate of weight 0 is not in the support.
     """
 
     kind: ClassVar[str] = "categorical"

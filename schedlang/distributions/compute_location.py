@@ -1,4 +1,4 @@
-"""Where a block is computed: inlined, at the root, or at one of its consumer's loops."""
+"""Compute locations of a block: inlined, at the root, or at a loop of its consumer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ComputeLocation(Distribution):
     candidates: distinct ints: -2 inlines the block, -1 leaves it at the root, i >= 0 computes it at
         loop i of its consumer (0 is outermost). Their numeric order is the order of steps: inlined,
         root, then deeper and deeper.
-    probs: weights >= 0, one a candidate, as for Categorical.
+    probs: weights >= 0, one for each candidate, as for Categorical.
     """
 
     kind: ClassVar[str] = "compute_location"

@@ -27,16 +27,16 @@ _MAX_PENALTY = 64
 class ImperfectTile(Distribution):
     """n positive factors, outermost first, whose product covers the extent of a loop.
 
-    The inner factors are any that waste little; the outermost is the extent divided by their
-    product, rounded up, so that the last outer iteration is the only one that may be cut short.
-    127 gives (16, 8) and (8, 16), which PerfectTile cannot: 127 is prime. Every perfect tile with
-    the same bound is among them.
+    The inner factors are any that waste little. The outermost factor is the extent divided by their
+    product, rounded up, so that only the last outer iteration may be incomplete. An extent of 127,
+    a prime that PerfectTile cannot divide, has the tiles (16, 8) and (8, 16). The support contains
+    every perfect tile with the same bound.
 
     Parameters
     ----------
     extent: the loop's extent, 1 to 2**31 - 1.
     n: number of factors, 2 to 16.
-    max_innermost_factor: bound of the last factor; None for none.
+    max_innermost_factor: bound of the last factor; None disables it.
     max_waste: the product is at most ``1 + max_waste`` times the extent, 0 to 1. 0 gives the
         perfect tiles.
     weights: a prior over factors by level, as for PerfectTile.

@@ -33,7 +33,7 @@ class PerfectTile(Distribution):
     ----------
     extent: the loop's extent, 1 to 2**31 - 1.
     n: number of factors, 1 to 16.
-    max_innermost_factor: bound of the last factor; None for none.
+    max_innermost_factor: bound of the last factor; None disables it.
     weights: a prior: level (0 is outermost, -1 innermost) -> factor -> weight >= 0. A factor that
         is not listed weighs 1, and P(d) is proportional to the product of the weights of its
         factors. None for the uniform distribution.

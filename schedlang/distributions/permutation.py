@@ -1,4 +1,4 @@
-"""An order of a few things."""
+"""Permutations, such as loop orders."""
 
 from __future__ import annotations
 

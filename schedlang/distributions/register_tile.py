@@ -1,4 +1,4 @@
-"""Tiles of several loops at once, whose results stay in the registers of a core."""
+"""Tiles of several loops whose accumulators stay in the registers of a core."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ Tile = tuple[int, ...]
 
 _MAX_REGISTERS = 1024
 _MAX_LANES = 4096
-# Tiles of up to this many times the registers are in the support: they spill, which the prior makes
-# rare and nothing forbids.
+# Largest number of accumulators in the support, as a multiple of the registers. Tiles that spill
+# are possible; the prior makes them rare.
 _SPILLED = 2
 _SPILL_WEIGHT = 0.02
-# A multiply-add takes about four cycles and a core starts two a cycle: with fewer independent
-# accumulators it waits for itself.
+# A multiply-add takes about four cycles and a core starts two per cycle: with fewer independent
+# accumulators it stalls.
 _LATENCY_ACCUMULATORS = 8
 # A loop is poor in tiles when it has no divisor in this range.
 _FEW_ROWS, _MANY_ROWS = 4, 14
-# The weight of a tile is this power of the part of the peak that it can be expected to reach.
+# The weight of a tile is this power of its expected fraction of peak performance.
 _SHARPNESS = 4.0
 
 
 @register_distribution
 @dataclass(frozen=True, slots=True, repr=False)
 class RegisterTile(Distribution):
-    """One factor a loop; together they are a tile whose accumulators fit the vector registers.
+    """One factor for each loop: a tile whose accumulators fit into the vector registers.
 
     Parameters
     ----------
-    extents: of the tiled loops, in iterations; the last is the one that is vectorised. A factor
-        divides its extent; where no divisor from 4 to 14 is there (a prime, say), a factor of 2 to
-        14 that does not is possible too, but not for the last loop: its vectors would need masks.
-    operands: for each operand that is read, the positions of the loops that its elements depend on.
+    extents: iterations of the tiled loops; the last loop is vectorised. A factor divides its
+        extent. An extent without a divisor from 4 to 14 (a prime, say) also allows factors of 2 to
+        14 that do not divide it, except for the last loop: its vectors would need masks.
+    operands: for each operand that is read, the positions of the loops that index it.
     lanes: elements of a vector.
     registers: vector registers of a core.
     uniform: all tiles of the support are equally likely.
-    strides: for each loop, of how many iterations one has work to do at a time (a condition on the
-        index modulo 2 in a transposed convolution: 2); 1 for all is left out.
+    strides: for each loop n if only 1 of n iterations has work to do at a time (2 for a condition
+        on the index modulo 2, as in a transposed convolution); empty, the default, if all are 1.
 
-    Where a stride divides its factor, the code can know which iterations have work to do, if the
-    reduction's loops are unrolled by multiples too: a tile has that part of the work, and of the
-    accumulators in use at a time; the others wait in the cache, and are exchanged once for several
-    steps of the reduction. Of other factors all iterations are computed. The last loop, which is
-    vectorised, has stride 1.
+    If a stride divides its factor, and the reduction loops are unrolled by multiples of it, the
+    code knows which iterations have work to do: only this part of the tile's work is computed, and
+    only this part of its accumulators is in use at a time. The others stay in the cache and are
+    exchanged once for several steps of the reduction. For other factors all iterations are
+    computed. The last loop, which is vectorised, has stride 1.
 
-    The support holds the tiles of at most twice ``registers`` accumulators in use. The prior of a
-    tile is the fourth power of the part of the peak that it can be expected to reach: the lanes in
-    use, enough independent accumulators to hide the latency of a multiply-add (8), multiply-adds in
-    proportion to them and the operands' loads (a vector, or half of one for an element that is
-    spread), and the part of the last tile that is inside. What cannot stay in registers weighs a
-    fiftieth.
+    The support contains the tiles with at most twice ``registers`` accumulators in use. The prior
+    of a tile is the fourth power of the expected fraction of peak performance. This is the product
+    of the fraction of lanes in use, the fraction of the 8 independent accumulators that hide the
+    latency of a multiply-add, the ratio of multiply-adds to multiply-adds plus operand loads (one
+    for a vector, half for a broadcast element), and the fraction of the last tile inside the
+    extent. Tiles that do not fit into the registers weigh a fiftieth.
     """
 
     kind: ClassVar[str] = "register_tile"
@@ -247,19 +247,19 @@ def _table(
 
 
 def _in_use(factor: int, stride: int) -> int:
-    """How many of a factor's iterations have work to do at a time, as the code can know it."""
+    """Count the iterations of a factor that the code knows to have work to do at a time."""
     return factor if factor % stride else factor // stride
 
 
 def _beside(steps: Sequence[int], factor: int) -> list[int]:
-    """The next smaller and the next greater one, where there are any."""
+    """Return the next smaller and the next greater value, if they exist."""
     at = steps.index(factor)
     return [*steps[max(at - 1, 0) : at], *steps[at + 1 : at + 2]]
 
 
 @lru_cache(maxsize=1024)
 def _row_factors(extent: int) -> tuple[int, ...]:
-    """Tiles of a loop that is not vectorised, ascending."""
+    """Return the tiles of a loop that is not vectorised, ascending."""
     found = divisors(extent)
     few = range(_FEW_ROWS, _MANY_ROWS + 1)
     if extent < _FEW_ROWS or any(extent % factor == 0 for factor in few):
@@ -285,7 +285,7 @@ def _weight(
     loads = 0.0
     for operand in operands:
         elements = math.prod(rows[k] for k in set(operand) if k < len(rows))
-        # An element is loaded and spread over a vector in one go, at half the cost of a vector.
+        # A broadcast load of one element costs half of a vector load.
         loads += elements * (vectors if len(rows) in operand else 0.5)
     for factor, extent, stride in zip(tile, extents, strides, strict=True):
         filled *= extent / (-(-extent // factor) * factor)
@@ -293,5 +293,5 @@ def _weight(
             filled /= stride
     reached = filled * hidden * accumulators / (accumulators + loads)
     weight = math.pow(reached, _SHARPNESS)
-    # Beside the accumulators a tile needs its vectors of one operand, and one of the other.
+    # Besides the accumulators, a tile needs its vectors of one operand, and one of the other.
     return weight if accumulators + vectors + 1 <= registers else _SPILL_WEIGHT * weight

@@ -1,4 +1,4 @@
-"""Stored distributions by ``kind``: the only names that a stored trace can call up."""
+"""Distributions by ``kind``: a stored trace can only construct registered classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some of a few things, their number bounded."""
+"""Subsets of a list of ints, with bounds on their size."""
 
 from __future__ import annotations
 

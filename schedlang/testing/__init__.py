@@ -1,6 +1,6 @@
-"""Contract suites: every extension point is tested by the same tests as ours.
+"""Contract suites: tests that every implementation of an extension point must pass.
 
-Subclass a suite in your own tests and give its fixture; pytest does the rest.
+Subclass a suite in your tests and define its fixture.
 """
 
 import pkgutil

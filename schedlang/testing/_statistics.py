@@ -14,7 +14,7 @@ _MIN_EXPECTED = 8.0
 
 
 def fit_p_value(observed: Iterable[int], expected: Iterable[float]) -> float:
-    """Chi-square p-value of counts; cells with small expectations are pooled into one."""
+    """Return the chi-square p-value of counts; cells with small expectations are pooled."""
     cells: list[tuple[float, float]] = []
     pooled_observed, pooled_expected = 0.0, 0.0
     for count, mean in zip(observed, expected, strict=True):
@@ -34,7 +34,7 @@ def fit_p_value(observed: Iterable[int], expected: Iterable[float]) -> float:
 def binomial_p_value(trials: Iterable[tuple[int, int, float]]) -> float:
     """p-value of independent binomial counts ``(successes, n, p)``, by the sum of their z squared.
 
-    Those whose expectations are too small for the normal approximation are left out.
+    Counts whose expectations are too small for the normal approximation are skipped.
     """
     statistic, n_used = 0.0, 0
     for successes, n, p in trials:

@@ -1,4 +1,4 @@
-"""The contract of a database: subclass, give the fixture, and a new one is checked like ours.
+"""The contract of a database as a test suite: subclass it and define the fixture.
 
 class TestMine(DatabaseContract):
     @pytest.fixture
@@ -21,7 +21,7 @@ from schedlang.measurement import Status
 
 
 def make_record(**changes: Any) -> Record:
-    """A plausible OK record with some fields changed; an unsuccessful status drops the samples."""
+    """Make a plausible record with some fields changed; a failure has no samples."""
     fields: dict[str, Any] = {
         "workload_key": "w",
         "workload_name": "GMM",
@@ -42,12 +42,12 @@ def make_record(**changes: Any) -> Record:
 
 
 def noise(length: int) -> str:
-    """A text that cannot be compressed much; the same at every call."""
+    """Return a text that hardly compresses; the same at every call."""
     return random.Random(length).randbytes(length).hex()[:length]
 
 
 def make_run(**changes: Any) -> Run:
-    """A plausible run that has just begun, with some fields changed."""
+    """Make a plausible run that has just begun, with some fields changed."""
     fields: dict[str, Any] = {
         "identity": "i",
         "workload_key": "w",
@@ -61,7 +61,7 @@ def make_run(**changes: Any) -> Run:
 
 
 class DatabaseContract:
-    """What every database does, whatever it is made of."""
+    """Tests that every database must pass; subclass and override ``database``."""
 
     @pytest.fixture
     def database(self) -> Any:

@@ -32,7 +32,7 @@ from schedlang.testing._statistics import FALSE_FAILURE_RATE, binomial_p_value, 
 
 
 class DistributionContract:
-    """What every distribution promises; subclass it and give the fixture ``distribution``.
+    """Tests that every distribution must pass; subclass and define ``distribution``.
 
     Supports of up to ``max_listed`` decisions are checked whole, larger ones by what is cheap.
     Three tests are statistical (``samples_fit``, ``proposal_ratio``, ``proposals_reach``): each

@@ -1,4 +1,4 @@
-"""Workloads by name, and from programs of one's own."""
+"""Workloads: operators by name, and programs of the user."""
 
 from schedlang.workloads.construct import (
     as_workload,

@@ -21,7 +21,7 @@ def from_te(tensors: Sequence[te.Tensor], name: str | None = None, source: str =
     Parameters
     ----------
     tensors: every placeholder and every result, as ``te.create_prim_func`` takes them.
-    name: for people; the last tensor's name when not given.
+    name: a name to display; by default the last tensor's name.
     source: a Python expression that makes the workload again, if there is one.
 
     Raises ``WorkloadError`` when something else is listed, or a placeholder is missing.
@@ -57,9 +57,9 @@ def from_module(mod: IRModule, name: str | None = None, function: str | None = N
 
     Parameters
     ----------
-    mod: other functions in it, Relax functions too, are left behind.
-    name: for people; the function's name when not given.
-    function: which PrimFunc; not needed when there is only one.
+    mod: a module; its other functions, Relax functions too, are ignored.
+    name: a name to display; by default the function's name.
+    function: the name of the PrimFunc; may be None if there is only one.
     """
     if not program.is_module(mod):
         raise WorkloadError(f"from_module takes an IRModule, not a {type(mod).__name__}")

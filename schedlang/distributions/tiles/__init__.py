@@ -1,1 +1,1 @@
-"""What the tile distributions share: divisors, supports, moves, weights."""
+"""Shared by the tile distributions: divisors, factorizations, moves, weights."""

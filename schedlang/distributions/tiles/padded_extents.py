@@ -2,7 +2,7 @@
 
 A tile (f0, f1, ...) that covers an extent without whole idle iterations is a factorization of a
 padded extent P >= extent with f0 = ceil(extent / (f1 * f2 * ...)). So the tiles of all padded
-extents together are disjoint, and each part is counted, drawn and listed as in ``_factorizations``.
+extents together are disjoint, and each part is counted, drawn and listed as in ``factorizations``.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def neighbours(engine: PaddedFactorizations, d: Factors) -> tuple[Factors, ...]:
 def propose(engine: PaddedFactorizations, d: Factors, rng: Rng) -> tuple[Factors, float]:
     """Another tile on one of the lines through ``d``, by the prior; or a fresh draw.
 
-    The proposal density is that of ``_factor_moves.propose``, with these lines.
+    The proposal density is that of ``factor_moves.propose``, with these lines.
     """
     own = engine.weight(d)
     if own == engine.total:

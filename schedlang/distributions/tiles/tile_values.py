@@ -1,4 +1,4 @@
-"""Reading tile decisions: what is one, and what a misfit asks for."""
+"""Check tile decisions, and read the factors that a misfit wants."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Structural keys: which programs compute the same, and which are alike."""
+"""Structural keys: equal for programs that compute the same, or that may share schedules."""

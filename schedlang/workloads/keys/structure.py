@@ -1,4 +1,4 @@
-"""Structural keys: what a program computes, without what it is called or how it is written.
+"""Structural keys: identify a program by what it computes, not by names or notation.
 
 After the five rules of deplodock, part 3, "Structural Keys".
 """
@@ -38,7 +38,7 @@ _CLUSTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What two programs are compared by.
+    """The structural keys of a program.
 
     Attributes
     ----------

@@ -17,10 +17,10 @@ from schedlang.workloads.workload import Workload
 MakeStrategy = Callable[[Space, Workload, int], Strategy]
 
 AUTO_FEW = 48
-"""With so many trials or fewer, ``search="auto"`` descends at once."""
+"""Number of trials up to which ``search="auto"`` descends at once."""
 
 AUTO_EXPLORES = 32
-"""With more, or with none given, it explores so many before it descends."""
+"""Number of trials that ``search="auto"`` explores first with more trials, or with none given."""
 
 SEARCHES: Mapping[str, MakeStrategy] = {
     make.name: make
@@ -31,9 +31,10 @@ SEARCHES: Mapping[str, MakeStrategy] = {
 def make_search(
     name: str, space: Space, workload: Workload, seed: int, trials: int | None = None
 ) -> Strategy:
-    """The search called ``name``, for so many trials if that is known; ValueError for others.
+    """Make the search called ``name`` for ``trials`` trials; ``None`` if that is not known.
 
-    Names are ``"auto"``, those of ``SEARCHES``, and the ``SETTINGS`` of ``ExploreExploit``.
+    Names are ``"auto"``, those of ``SEARCHES``, and the ``SETTINGS`` of ``ExploreExploit``;
+    ValueError for others.
 
     ``"auto"`` is what measured best: coordinate descent with up to ``AUTO_FEW`` trials; with more,
     evolutionary search for ``AUTO_EXPLORES`` and then descent from the best of its sketches.

@@ -22,7 +22,7 @@ def dump_state(name: str, state: Mapping[str, Any]) -> str:
 
 
 def load_state(name: str, text: str, read: Callable[[Any], T]) -> T:
-    """What ``read`` makes of a state that ``dump_state`` wrote; SchedlangError for any other."""
+    """Apply ``read`` to a state that ``dump_state`` wrote; SchedlangError for any other text."""
     try:
         state = json.loads(text)
         found = state["search"], state["version"]
@@ -40,23 +40,23 @@ def load_state(name: str, text: str, read: Callable[[Any], T]) -> T:
 
 
 def dump_rng(rng: random.Random) -> list[Any]:
-    """The state of a generator."""
+    """Return the state of a generator as JSON values."""
     version, words, spare = rng.getstate()
     return [version, list(words), spare]
 
 
 def load_rng(rng: random.Random, state: Any) -> None:
-    """Put a generator into a state that ``dump_rng`` gave."""
+    """Put a generator into a state that ``dump_rng`` returned."""
     version, words, spare = state
     rng.setstate((version, tuple(words), spare))
 
 
 def dump_measurement(measurement: Measurement) -> dict[str, Any]:
-    """A measurement as JSON values."""
+    """Return a measurement as JSON values."""
     return {**asdict(measurement), "status": str(measurement.status)}
 
 
 def load_measurement(stored: Mapping[str, Any]) -> Measurement:
-    """The measurement that ``dump_measurement`` stored."""
+    """Read a measurement that ``dump_measurement`` wrote."""
     values = {**stored, "status": Status(stored["status"]), "samples": tuple(stored["samples"])}
     return Measurement(**values)

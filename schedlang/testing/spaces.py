@@ -1,4 +1,4 @@
-"""Small spaces that ask something of a search: an ordinary one, and awkward ones."""
+"""Small spaces to test searches on: an ordinary one, and difficult ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TINY_PROGRAMS = 4
 
 
 def small_workload() -> Workload:
-    """A product of two matrices of 32 x 32 elements."""
+    """Make a product of two matrices of 32 x 32 elements."""
     return matmul(EXTENT, EXTENT, EXTENT)
 
 

@@ -5,7 +5,7 @@ class TestMine(StrategyContract):
     def make_strategy(self):
         return MyStrategy  # called as make_strategy(space, workload, seed)
 
-Nothing is compiled or run: the outcomes are made up, and depend on the proposed trace alone.
+Nothing is compiled or run: outcomes are made up from the proposed trace.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAILURES = [status for status in Status if status is not Status.OK]
 
 
 def made_up_outcome(proposal: Proposal) -> Outcome:
-    """The outcome of a proposal, from its trace alone: about one in four fails."""
+    """Make up the outcome of a proposal from its trace alone; about one in four fails."""
     drawn = zlib.crc32(proposal.trace.to_json().encode())
     if drawn % 4 == 0:
         status = FAILURES[drawn // 4 % len(FAILURES)]
@@ -47,9 +47,10 @@ def made_up_outcome(proposal: Proposal) -> Outcome:
 
 
 def drive(strategy: Strategy, rounds: int, n: int) -> list[Proposal]:
-    """Ask and tell for some rounds; outcomes come a round late, last first, one of them at the end.
+    """Ask and tell for some rounds; return all proposals.
 
-    Fails when the strategy has nothing pending, proposes nothing, and does not say why.
+    Outcomes come a round late and in reverse, one of them even later. Fails if the strategy has
+    nothing pending, proposes nothing, and is not finished.
     """
     proposals: list[Proposal] = []
     pending: list[Proposal] = []
@@ -82,7 +83,7 @@ def finish(strategy: Strategy, n: int = 8, most: int = 1000) -> list[Proposal]:
 
 
 def described(proposals: Sequence[Proposal]) -> list[list[Any]]:
-    """What two runs must agree on."""
+    """Describe proposals by what two runs must agree on."""
     return [[proposal.id, proposal.trace.to_json()] for proposal in proposals]
 
 
@@ -90,20 +91,20 @@ class StrategyContract:
     """What every search promises, on spaces and outcomes that it has never seen."""
 
     seeded: ClassVar[bool] = True
-    """Whether another seed gives other proposals; False for a search that draws nothing."""
+    """Whether another seed gives other proposals; ``False`` for a search that draws nothing."""
     saves: ClassVar[bool] = True
-    """Whether it saves its state; False for a search that leaves ``save`` and ``load`` out."""
+    """Whether it saves its state; ``False`` for a search without ``save`` and ``load``."""
     rounds: ClassVar[int] = 4
-    """Of five proposals, in a fresh process; more for a search that learns from many outcomes."""
+    """Rounds of five proposals in a fresh process; more for a search that learns late."""
 
     @pytest.fixture
     def make_strategy(self) -> MakeStrategy:
-        """Makes a fresh strategy of a space, a workload and a seed."""
+        """Make a fresh strategy of a space, a workload and a seed."""
         pytest.fail(f"{type(self).__name__} must define the fixture `make_strategy`")
 
     @pytest.fixture
     def workload(self) -> Workload:
-        """What the suite's spaces work on."""
+        """Make the workload of the suite's spaces."""
         return small_workload()
 
     # -- asking ----------------------------------------------------------------------------------
@@ -143,6 +144,7 @@ class StrategyContract:
         proposals = drive(make_strategy(space, workload, 0), rounds=6, n=8)
         keys = [structural_key(proposal.schedule.mod) for proposal in proposals]
         assert len(keys) == len(set(keys)) > 0
+        assert [proposal.program_key for proposal in proposals] == keys
 
     # -- telling ---------------------------------------------------------------------------------
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from schedlang.language.schedule import Trace
 from schedlang.search.base import StrategyBase
-from schedlang.search.evolutionary.crossover import Child, cross
-from schedlang.search.evolutionary.metropolis import Chains
+from schedlang.search.evolutionary.annealing import Annealing, temperatures
 from schedlang.search.evolutionary.program_builder import ProgramBuilder
 from schedlang.search.evolutionary.ranking import describe_ranking
 from schedlang.search.models.cost_model import CostModel
@@ -21,7 +20,6 @@ from schedlang.search.models.decision_model import DecisionModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.prior import GIVE_UP_AFTER
 from schedlang.search.program import Program
-from schedlang.search.proposal_kernel import ProposalKernel
 from schedlang.search.proposals import Told
 from schedlang.search.settings import check_setting
 from schedlang.search.strategy import Proposal
@@ -30,10 +28,6 @@ from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
 _THREADS = min(os.cpu_count() or 1, 8)
-# Programs that chains visited and that were not proposed yet: how many are kept between rounds.
-_RESERVE = 256
-# Steps that a sweep draws for a chain while the model on decisions refuses them.
-_ATTEMPTS = 8
 
 
 class Evolutionary(StrategyBase):
@@ -92,12 +86,17 @@ class Evolutionary(StrategyBase):
             workload.key,
             decision_model=DecisionModel(seed) if screening else None,
         )
-        self._kernel = ProposalKernel(jump)
+        self._annealing = Annealing(
+            self.proposals,
+            self._builder,
+            self._surrogate,
+            self.rng,
+            jump=jump,
+            temperatures=temperatures(hot, cold, sweeps),
+        )
         self._warm_up = warm_up
-        self._temperatures = _temperatures(hot, cold, sweeps)
         self._random_share = random_share
         self._proposed: dict[int, Program] = {}
-        self._reserve: dict[str, Program] = {}
         self._learned = 0
         self._report = ""
         self._suggested: list[Trace] = []
@@ -157,12 +156,14 @@ class Evolutionary(StrategyBase):
 
     def _propose_best(self, n: int) -> list[Proposal]:
         """Propose the best programs that the chains of this round and of earlier ones visited."""
-        self._anneal(max(n, 8))
-        reserve = list(self._reserve.values())
-        scores = self._surrogate.scores(reserve)
-        order = sorted(range(len(reserve)), key=lambda k: (-scores[k], k))
-        self._reserve = {reserve[k].key: reserve[k] for k in order[: _RESERVE + n]}
-        return self._propose([reserve[k] for k in order[:n]])
+        self._annealing.run(self._fastest(), max(n, 8))
+        return self._propose(self._annealing.best(n))
+
+    def _fastest(self) -> list[Program]:
+        """List the programs that work, fastest first."""
+        told = [one for one in self.proposals.told if one.measurement.ok]
+        told.sort(key=lambda one: (one.measurement.latency, one.id))
+        return [self._proposed[one.id] for one in told]
 
     def _propose(self, programs: Sequence[Program | None]) -> list[Proposal]:
         """Propose those that are new; ``None`` stands for what could not become a program."""
@@ -174,58 +175,9 @@ class Evolutionary(StrategyBase):
     def _admit(self, program: Program) -> Proposal | None:
         proposal = self.proposals.admit(program.schedule, program.key)
         if proposal is not None:
-            self._reserve.pop(program.key, None)
+            self._annealing.reserve.pop(program.key, None)
             self._proposed[proposal.id] = program
         return proposal
-
-    # -- chains ----------------------------------------------------------------------------------
-
-    def _anneal(self, count: int) -> None:
-        states = self._starts(count)
-        chains: Chains[Program] = Chains(
-            self._kernel,
-            lambda transitions: self._keep(self._builder.mutate(transitions)),
-            self._surrogate.energies,
-            self.rng,
-            screen=self._surrogate.screen if self._surrogate.screens else None,
-            attempts=_ATTEMPTS,
-        )
-        for temperature in self._temperatures:
-            states = chains.sweep(states, temperature)
-
-    def _starts(self, count: int) -> list[Program]:
-        """Choose where chains start.
-
-        Half of them at the best that were measured, some at their children, some at the best that
-        were not measured, a quarter and what is missing at fresh draws.
-        """
-        best = self._best(count // 2)
-        children = self._keep(self._builder.cross(self._children(best, count // 8)))
-        starts = best + [child for child in children if child is not None]
-        waiting = [one for one in self._reserve.values() if one not in starts]
-        starts += waiting[: max(0, count - count // 4 - len(starts))]
-        seeds = [self.rng.getrandbits(63) for _ in range(count - len(starts))]
-        drawn = self._keep(self._builder.draw(seeds))
-        return starts + [found for found in drawn if found is not None]
-
-    def _best(self, count: int) -> list[Program]:
-        told = [one for one in self.proposals.told if one.measurement.ok]
-        told.sort(key=lambda one: (one.measurement.latency, one.id))
-        return [self._proposed[one.id] for one in told[:count]]
-
-    def _children(self, parents: Sequence[Program], count: int) -> list[Child]:
-        if len(parents) < 2:
-            return []
-        pairs = [self.rng.sample(range(len(parents)), 2) for _ in range(count)]
-        found = [cross(parents[a].trace, parents[b].trace, self.rng) for a, b in pairs]
-        return [child for child in found if child is not None]
-
-    def _keep(self, programs: list[Program | None]) -> list[Program | None]:
-        """Hold programs that were never proposed in reserve."""
-        for program in programs:
-            if program is not None and self.proposals.id_of(program.key) is None:
-                self._reserve.setdefault(program.key, program)
-        return programs
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -244,7 +196,7 @@ class Evolutionary(StrategyBase):
 
     def state(self) -> Mapping[str, Any]:
         return {
-            "reserve": [one.trace.to_json() for one in self._reserve.values()],
+            "reserve": [one.trace.to_json() for one in self._annealing.reserve.values()],
             "suggested": [trace.to_json() for trace in self._suggested],
             "learned": self._learned,
             "model": self._surrogate.save(),
@@ -259,13 +211,6 @@ class Evolutionary(StrategyBase):
         self._proposed = {number: one for number, one in zip(traces, programs, strict=True) if one}
         self._suggested = [Trace.from_json(text, self.workload) for text in stored["suggested"]]
         reserve = [Trace.from_json(text, self.workload) for text in stored["reserve"]]
-        self._reserve = {one.key: one for one in self._builder.replay(reserve) if one}
+        self._annealing.reserve = {one.key: one for one in self._builder.replay(reserve) if one}
         learned = self._seen(self.proposals.told[: self._learned])
         self._surrogate.load(stored["model"], *learned)
-
-
-def _temperatures(hot: float, cold: float, sweeps: int) -> list[float]:
-    """A geometric sequence from hot to cold."""
-    if sweeps == 1:
-        return [cold]
-    return [hot * (cold / hot) ** (k / (sweeps - 1)) for k in range(sweeps)]

@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 TIE = 0.01
-"""Latencies that differ by less than this part of the lower one count as equal."""
+"""Latencies whose relative difference is below this count as equal."""
 
 
 def pairwise_accuracy(predicted: ArrayLike, latencies: Sequence[float | None]) -> float | None:
-    """Part of all pairs of programs that the scores put in the right order.
+    """Compute the share of pairs of programs that the scores put in the right order.
 
     Parameters
     ----------
-    predicted: a score a program, higher is faster.
-    latencies: in seconds; None for a program that failed, which is slower than all that work.
+    predicted: a score for each program, higher is faster.
+    latencies: in seconds; ``None`` for a program that failed, which is slower than all that work.
 
     Pairs whose latencies are within 1% of each other, or that both failed, do not count; equal
-    scores are half right. None when no pair counts.
+    scores are half right. ``None`` when no pair counts.
     """
     scores, times = _checked(predicted, latencies)
     first, second = np.triu_indices(len(times), k=1)
@@ -36,10 +36,10 @@ def pairwise_accuracy(predicted: ArrayLike, latencies: Sequence[float | None]) -
 
 
 def recall_at(k: int, predicted: ArrayLike, latencies: Sequence[float | None]) -> float | None:
-    """Part of the ``k`` fastest programs that are among the ``k`` with the highest scores.
+    """Compute the share of the ``k`` highest scores that belong to the ``k`` fastest programs.
 
-    Programs that are within 1% of the k-th fastest are as good as it. None when fewer than ``k``
-    programs work; ValueError when ``k`` is below 1.
+    Programs within 1% of the k-th fastest count among them. ``None`` when fewer than ``k`` programs
+    work; ValueError when ``k`` is below 1.
     """
     scores, times = _checked(predicted, latencies)
     if k < 1:
@@ -64,7 +64,7 @@ def describe_ranking(predicted: Sequence[float], latencies: Sequence[float | Non
 def _checked(
     predicted: ArrayLike, latencies: Sequence[float | None]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores and latencies as arrays, infinite for what failed; ValueError if they do not match."""
+    """Return scores and latencies as arrays, failures as infinite; ValueError on a mismatch."""
     scores = np.asarray(predicted, dtype=np.float64)
     times = np.array([np.inf if t is None else t for t in latencies], dtype=np.float64)
     if scores.shape != times.shape:

@@ -19,14 +19,14 @@ class Selection:
 
     Attributes
     ----------
-    exploration: the weight c of the bonus of ways that were visited little.
+    exploration: weight c of the bonus of ways that were visited little.
     widening: (k, a): a node that was visited n times has at most k * n**a children, as long as one
         of them is not used up (Coulom 2007; Chaslot et al. 2008).
     prior: with ``"none"`` the bonus is c * sqrt(ln N / n), for n of N visits (UCB1), and with the
         others c * P * sqrt(N) / (1 + n), as in AlphaZero's PUCT, but with P the weight of the way
         over the average of all ways that are left: 1 where all are alike, so that c means the same
         for a few options and for hundreds. The weight is the probability of the way's value in the
-        space with ``"distribution"``, and with ``"model"`` what the cost model expects below
+        space with ``"distribution"``, and with ``"model"`` what the cost model predicts below
         (``Node.expected``).
     """
 

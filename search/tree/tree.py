@@ -1,4 +1,4 @@
-"""The tree of a tree search: what is known of each prefix of decisions."""
+"""The tree of a tree search: what is known about each prefix of decisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.distributions.base import Decision, Distribution
 
 # More values than any search tries: the true number can have thousands of digits.
 _MANY = 1 << 48
-# Weight of the newest expectation in the mean.
+# Weight of the newest prediction in the mean.
 _NEWEST = 0.2
 
 
@@ -18,16 +18,17 @@ class Node:
 
     Attributes
     ----------
-    value: the last decision of the prefix, and ``prior`` its probability; None at the root.
-    children: the values of the next site that were tried.
-    rejoined: what follows when the choices made from here on were rolled back: whatever they were,
-        the program goes on alike. ``detour`` holds decisions that lead there.
-    visits: programs below, pending and refused ones included.
-    best: the highest reward of a program below (max-Q), 0 before the first.
-    expected: a mean of what a cost model expected of the programs below, those that were not
-        proposed included, in which later ones count more; None before the first.
-    untried: how many values of the next site have no child; None before the site was met.
-    live: how many of the nodes one step below are not used up.
+    value: the last decision of the prefix; ``None`` at the root.
+    prior: the probability of ``value`` in the space.
+    children: nodes by the values of the next site that were tried.
+    rejoined: the node after the choices from here on were rolled back; the program goes on alike,
+        whatever they were. ``detour`` holds decisions that lead there.
+    visits: number of programs below, pending and refused ones included.
+    best: highest reward of a program below (max-Q), 0 before the first.
+    expected: mean score that a cost model predicted for the programs below, proposed or not; later
+        predictions weigh more. ``None`` before the first.
+    untried: number of values of the next site without a child; ``None`` before the site was met.
+    live: number of nodes one step below that are not used up.
     """
 
     __slots__ = (
@@ -65,14 +66,14 @@ class Node:
         return self.untried == 0 and self.live == 0
 
     def ways(self) -> list[Node]:
-        """The nodes one step below that are not used up, oldest first."""
+        """List the nodes one step below that are not used up, oldest first."""
         below = list(self.children.values())
         if self.rejoined is not None:
             below.append(self.rejoined)
         return [node for node in below if not node.used_up]
 
     def path(self) -> Iterator[Node]:
-        """This node and those above it, up to the root."""
+        """Yield this node and those above it, up to the root."""
         node: Node | None = self
         while node is not None:
             yield node
@@ -81,12 +82,12 @@ class Node:
     # -- growing ---------------------------------------------------------------------------------
 
     def meet(self, distribution: Distribution) -> None:
-        """The next site draws from ``distribution``."""
+        """Note that the next site draws from ``distribution``."""
         if self.untried is None:
             self.untried = min(distribution.size(), _MANY)
 
     def child(self, value: Decision, prior: float) -> Node:
-        """The node of a value of the next site, made when it is tried first."""
+        """Return the node of a value of the next site, and make it at the first visit."""
         found = self.children.get(value)
         if found is None:
             assert self.untried
@@ -96,7 +97,7 @@ class Node:
         return found
 
     def rejoin(self, detour: Sequence[Decision]) -> Node:
-        """Where the program goes on after the decisions of ``detour`` were rolled back."""
+        """Return the node after the decisions of ``detour`` were rolled back."""
         if self.rejoined is None:
             self.live += 1
             self.detour = tuple(detour)
@@ -104,7 +105,7 @@ class Node:
         return self.rejoined
 
     def close(self) -> None:
-        """Nothing follows here; what is above is used up too where this was the last way on."""
+        """Mark this node as used up, and those above for which it was the last way on."""
         if self.used_up:
             return
         self.untried = 0
@@ -124,18 +125,18 @@ class Node:
             node.visits += 1
 
     def expect(self, score: float) -> None:
-        """Take in what a cost model, better trained each time, expects of a program below."""
+        """Take in the score that a cost model, better trained each time, predicts below."""
         before = score if self.expected is None else self.expected
         self.expected = before + _NEWEST * (score - before)
 
     def reward(self, reward: float) -> None:
-        """Tell all nodes above what a program that ends here has earned."""
+        """Give the reward of a program that ends here to all nodes above."""
         for node in self.path():
             node.best = max(node.best, reward)
 
 
 def dump_tree(root: Node) -> tuple[list[Any], dict[Node, int]]:
-    """The tree as JSON values, a row for each node, and the number of each node's row."""
+    """Return the tree as JSON values, a row for each node, and each node's row number."""
     rows: list[Any] = []
     numbers: dict[Node, int] = {}
     waiting = [root]
@@ -152,7 +153,7 @@ def dump_tree(root: Node) -> tuple[list[Any], dict[Node, int]]:
 
 
 def load_tree(rows: Sequence[Any]) -> list[Node]:
-    """The nodes of a tree that ``dump_tree`` stored, by number; the root comes first."""
+    """Return the nodes of a tree that ``dump_tree`` wrote, by row number; the root comes first."""
     nodes: list[Node] = []
     for above, value, prior, visits, best, expected, untried, live, detour in rows:
         parent = nodes[above] if above >= 0 else None

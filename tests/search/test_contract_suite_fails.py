@@ -55,6 +55,11 @@ class Forgetful(Random):
         return super().ask(n)
 
 
+class OtherKeys(Random):
+    def ask(self, n: int) -> list[Proposal]:
+        return [dataclasses.replace(p, program_key=f"{p.id}") for p in super().ask(n)]
+
+
 class WantsAllOutcomes(Random):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         super().tell(outcomes)
@@ -187,6 +192,7 @@ BROKEN: list[tuple[type[Random], str, tuple[Any, ...]]] = [
     (TooMany, "test_ids_grow_and_ask_gives_at_most_n", ()),
     (OtherProgram, "test_proposals_replay", (ORDINARY,)),
     (Forgetful, "test_no_program_is_proposed_twice", (TINY,)),
+    (OtherKeys, "test_no_program_is_proposed_twice", (TINY,)),
     (WantsAllOutcomes, "test_outcomes_come_in_parts_late_and_in_any_order", ()),
     (TakesAnything, "test_an_outcome_of_nothing_pending_is_refused", ()),
     (LearnsHalf, "test_an_outcome_of_nothing_pending_is_refused", ()),

@@ -1,4 +1,4 @@
-"""Compare spaces: the best of equally many random draws, measured alternately by one measurer."""
+"""Compare spaces by the best of a number of random draws; one measurer times them alternately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import schedlang as sl
 from schedlang.search import Random
 from schedlang.targets import LocalCPU
 
-# MetaSchedule's appendix A.2, and CAP of TVM's test-suite; matmul is GMM without a batch.
+# MetaSchedule's appendix A.2, and CAP of TVM's test suite; matmul is GMM without a batch.
 WORKLOADS = tuple(name for name in sl.workloads.names() if name != "matmul")
 BATCH = 16
 FINALISTS = 3
@@ -31,7 +31,7 @@ def draw_from(space: sl.Space, workload: sl.Workload, seed: int) -> Draw:
 
 @dataclass(eq=False)
 class Contestant:
-    """One space in a contest: where its programs come from, and what measuring them gave.
+    """One space in a comparison: where its programs come from, and their measurements.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Contestant:
     measure_seconds: float = 0.0
 
     def take_turn(self, measurer: LocalCPU, count: int, ids: Iterator[int]) -> None:
-        """Draw and measure ``count`` programs; only its own best makes the measurer give up."""
+        """Draw and measure ``count`` programs; its own best latency decides which are too slow."""
         start = time.perf_counter()
         modules = self.draw(count)
         drawn = time.perf_counter()
@@ -82,21 +82,21 @@ class Winner:
 def compete(
     measurer: LocalCPU, contestants: Mapping[str, Contestant], trials: int
 ) -> dict[str, Winner]:
-    """Measure ``trials`` programs of each in turns by batch, and hold the finals.
+    """Measure ``trials`` programs of each, alternating by batch, and run the finals.
 
-    A contestant none of whose programs works has no winner.
+    A contestant has no winner if all its programs fail.
     """
     ids = itertools.count()
     for turn, first in enumerate(range(0, trials, BATCH)):
         order = list(contestants.values())
-        # There and back, so that none always follows the same one.
+        # In forward and reverse order, so that none always runs after the same other.
         for contestant in order if turn % 2 == 0 else reversed(order):
             contestant.take_turn(measurer, min(BATCH, trials - first), ids)
     return hold_finals(measurer, contestants)
 
 
 def hold_finals(measurer: LocalCPU, contestants: Mapping[str, Contestant]) -> dict[str, Winner]:
-    """Time the fastest of all contestants again, one sample of each in turn: noise won none."""
+    """Time the fastest of all contestants alternately, so that noise decides less."""
     entries = [(name, module) for name, one in contestants.items() for module in one.fastest()]
     candidates = [sl.Candidate(number, module) for number, (_, module) in enumerate(entries)]
     winners: dict[str, Winner] = {}

@@ -1,4 +1,4 @@
-"""How much of the machine our programs use: GEMM, softmax, and shapes with poor divisors."""
+"""Measure the efficiency of our programs: GEMM, softmax, and shapes with few divisors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GEMM_EXTENTS = (512, 1024, 2048)
 GEMM_TRIALS = 256
 
 _C2D_REST = (512, 512, 3, 1, 1)
-# Each odd shape with the nearest friendly one.
+# Each odd shape with the nearest shape that has many divisors.
 ODD_PAIRS = (
     (sl.workloads.GMM(127, 127, 127), sl.workloads.GMM(128, 128, 128)),
     (sl.workloads.GMM(1000, 1000, 1000), sl.workloads.GMM(1024, 1024, 1024)),
@@ -64,7 +64,7 @@ def _gemm(extent: int, trials: int, seed: int) -> dict[str, Any]:
     workload = sl.workloads.matmul(extent, extent, extent)
     with LocalCPU(workload, "cpu") as measurer:
         cores = measurer.target.cores
-        # Before and after; the faster counts, so that a disturbance of numpy's runs is not our win.
+        # Before and after; the faster counts, so that noise in numpy's runs does not favour us.
         before = _openblas.gemm_seconds(extent, cores)
         latency = best_of(measurer, trials, seed).latency
         numpy_latency = min(before, _openblas.gemm_seconds(extent, cores))
@@ -95,7 +95,7 @@ def _softmax(trials: int, seed: int) -> dict[str, Any]:
 def report_odd(
     pairs: Sequence[tuple[sl.Workload, sl.Workload]], trials: int, seeds: Sequence[int]
 ) -> dict[str, Any]:
-    """Print and return the efficiency of odd shapes over that of their friendly neighbours."""
+    """Print and return the efficiency of odd shapes over that of their neighbours."""
     print(f"best of {trials} random trials, median of {len(seeds)}; GFLOPS")
     print("odd shape                            GFLOPS  neighbour's  ratio")
     rows = []
@@ -123,7 +123,7 @@ def report_odd(
 
 
 def _efficiencies(pair: tuple[sl.Workload, sl.Workload], trials: int, seed: int) -> list[float]:
-    """Operations a second of both, whose winners are timed in turns."""
+    """Return the operations per second of both winners, timed alternately."""
     samples: list[list[float]] = [[], []]
     with LocalCPU(pair[0], "cpu") as odd, LocalCPU(pair[1], "cpu") as friendly:
         measurers = (odd, friendly)

@@ -1,9 +1,9 @@
-"""The peak of multiply-adds whose operands come from the fastest cache, as in any matrix product.
+"""Measure the peak of multiply-adds that read operands from the L1 cache, as matrix products do.
 
 ``peak.py`` measures multiply-adds that touch no memory. Here a tile of accumulators is updated with
-packed panels of both operands, one vector row and one column of elements a step: what the inner
-loop of a matrix product does at best. The panels together take less than 20 KB. Of several tile
-shapes the fastest counts.
+packed panels of both operands, one vector row and one column of elements per step, like the inner
+loop of a good matrix product. The panels together take less than 20 KB. The result is the fastest
+of several tile shapes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(
 
 
 def fed_peak(threads: int | None = None) -> float:
-    """Most float32 operations a second that ``threads`` threads reach so; all cores by default.
+    """Return the peak float32 operations per second of ``threads`` threads; all cores by default.
 
     ValueError for more threads than cores.
     """

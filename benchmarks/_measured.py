@@ -13,7 +13,7 @@ from schedlang.targets import LocalCPU
 from schedlang.targets.measure.timing import TimingPolicy
 
 _BATCH = 16
-# Many short samples, and no giving up: of a machine that others use too, some find it free.
+# Many short samples and no early stop: on a shared machine, some run undisturbed.
 _TIMING = TimingPolicy(
     min_sample_seconds=1e-4,
     max_repeats=3000,
@@ -25,7 +25,7 @@ _TIMING = TimingPolicy(
 
 @dataclass(frozen=True)
 class Measured:
-    """A trace, and the shortest of its samples in seconds; None if it failed."""
+    """A trace, and its shortest sample in seconds; ``None`` if it failed."""
 
     trace: sl.Trace
     latency: float | None

@@ -17,10 +17,10 @@ _MOST_TRIALS = 2**31 - 1
 
 
 def draw_from_metaschedule(workload: sl.Workload, target: sl.Target, seed: int) -> Draw:
-    """Different programs of MetaSchedule's space for the target, with its default rules.
+    """Draw different programs of MetaSchedule's space for the target, with its default rules.
 
-    What its replay-trace strategy gives: a sketch picked uniformly, its trace replayed with fresh
-    random decisions, and the target's post-processors applied.
+    This is its replay-trace strategy: pick a sketch uniformly, replay its trace with new random
+    decisions, and apply the target's post-processors.
     """
     from tvm.s_tir import meta_schedule as ms
 
@@ -32,7 +32,7 @@ def draw_from_metaschedule(workload: sl.Workload, target: sl.Target, seed: int) 
         task_name=workload.name,
         # Neighbouring states of its generator give similar first draws.
         rand_state=random.Random(seed).randrange(1, 2**31 - 1),
-        # With more, which thread draws which candidate is a matter of luck.
+        # With more threads, which thread draws which candidate is not deterministic.
         num_threads=1,
     )
     programs = _distinct_programs(context)
@@ -40,7 +40,7 @@ def draw_from_metaschedule(workload: sl.Workload, target: sl.Target, seed: int) 
 
 
 def _distinct_programs(context: Any) -> Iterator[Any]:
-    """Yield new programs until ``GIVE_UP_AFTER`` draws in a row gave none, as ``Random`` does."""
+    """Yield new programs until ``GIVE_UP_AFTER`` draws in a row give none, as ``Random`` does."""
     context.pre_tuning(max_trials=_MOST_TRIALS, num_trials_per_iter=BATCH)
     seen: set[str] = set()
     barren = 0

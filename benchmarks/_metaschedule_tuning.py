@@ -17,17 +17,17 @@ _LOGGER = "tvm.s_tir.meta_schedule"
 
 
 def tune_metaschedule(workload: sl.Workload, target: sl.Target, trials: int, seed: int) -> Run:
-    """``tune_tir`` with its defaults, 64 trials a round.
+    """Run ``tune_tir`` with its defaults, 64 trials per round.
 
-    An exception of its search or of a candidate ends the run; it then has what was measured before.
+    An exception in its search or a candidate ends the run; earlier measurements are kept.
     The process should have TVM_NUM_THREADS set to the number of cores: its runner inherits that.
-    Wall time begins when the builder is there and this process has parsed the tensor intrinsics,
-    which takes seconds; that the builder's processes do the same in each round is part of it.
+    Wall time starts once the builder exists and this process has parsed the tensor intrinsics,
+    which takes seconds. It includes parsing them in the builder's processes in each round.
     """
     import tvm.s_tir.tensor_intrin  # noqa: F401
     from tvm.s_tir import meta_schedule as ms
 
-    # It warns about every level but its chattiest two.
+    # It warns about every log level except the two most verbose.
     logging.getLogger(_LOGGER).setLevel(logging.ERROR)
     measured: list[Trial] = []
     error = ""
@@ -59,10 +59,10 @@ def tune_metaschedule(workload: sl.Workload, target: sl.Target, trials: int, see
 
 
 def _builder() -> Any:
-    """The local builder as ``tune_tasks`` makes it, but for where its time-out begins.
+    """Return the local builder of ``tune_tasks``, with a time-out that starts later.
 
-    It starts new processes in each round. By default each parses the tensor intrinsics in the time
-    of its first candidate, which fails on a busy machine; here it does so before.
+    It starts new processes in each round. By default, the time-out of a process's first candidate
+    includes parsing the tensor intrinsics, and expires on a busy machine; here they parse before.
     """
     from tvm.s_tir.meta_schedule.builder import LocalBuilder
     from tvm.s_tir.meta_schedule.utils import cpu_count
@@ -74,9 +74,9 @@ def _builder() -> Any:
 
 
 def _observers(measured: list[Trial], started: float) -> tuple[Any, Any]:
-    """A callback that appends what each round measured, and a runner that notes when.
+    """Return a callback that collects each round's measurements, and a runner that times them.
 
-    The runner is MetaSchedule's local one, which runs one candidate after the other in any case.
+    The runner is MetaSchedule's local one, which always runs one candidate after the other.
     """
     from tvm.ir.utils import derived_object
     from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
@@ -135,7 +135,7 @@ def _failure(step: str, message: Any) -> str:
 
 
 def _split(profile: Mapping[str, Any], seconds: float) -> dict[str, float]:
-    """Wall seconds by part; ``other`` is what its profiler does not name, mostly start-up."""
+    """Return wall seconds by part; ``other`` is outside its profiler's parts, mostly start-up."""
     parts = dict.fromkeys(("search", "build", "run", "model"), 0.0)
     for name, spent in profile.items():
         if part := _part(name):
@@ -153,7 +153,7 @@ def _part(name: str) -> str | None:
 
 
 def _close_logs() -> None:
-    """Its log files lie in a directory that goes."""
+    """Keep its log files in a temporary directory."""
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if name.startswith(_LOGGER) and isinstance(logger, logging.Logger):
             for handler in list(logger.handlers):

@@ -1,4 +1,4 @@
-"""Runs of searches, and what compares them: curves, finals between all of them, figures."""
+"""Run searches and compare them: curves, and finals between all runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from schedlang.targets import LocalCPU
 from schedlang.tuning.tune import BATCH
 from schedlang.tvm.program import structural_key
 
-# Building and verifying some dozens of finalists takes most of it.
+# Building and verifying dozens of finalists takes most of this time.
 FINALS_SECONDS = 60.0
 
 Point = tuple[int, float, float]
@@ -28,15 +28,15 @@ Point = tuple[int, float, float]
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate that a search had measured.
+    """One measured candidate of a search.
 
     Attributes
     ----------
     seconds: wall time from the start of the run until it was measured.
-    latency: in seconds, as the search's own measurer found it; None if it does not work.
+    latency: in seconds, from the search's own measurer; ``None`` if the candidate failed.
     status: how its measurement ended.
-    program: makes its module.
-    wrong: why its results are wrong, and its trace as JSON text, if they are.
+    program: returns its module.
+    wrong: for wrong results, what differs and the trace as JSON text; otherwise ``None``.
     """
 
     seconds: float
@@ -54,9 +54,9 @@ class Run:
     ----------
     trials: what was measured, in order.
     seconds: wall time of all of it, start-up and finals too.
-    winner: number of the trial that it gives back; None takes the fastest.
-    split: wall seconds by part, as it tells them.
-    error: what ended it before its time; empty if nothing did.
+    winner: number of the trial that it returns; ``None`` takes the fastest.
+    split: wall seconds by part, as the tuner reports them.
+    error: the exception that ended it early; empty if it ran to its end.
     """
 
     trials: Sequence[Trial]
@@ -66,7 +66,7 @@ class Run:
     error: str = ""
 
     def curve(self) -> list[Point]:
-        """(trial, seconds, best latency) at each that is faster than all before, and at the end."""
+        """Return (trial, seconds, best latency) at each improvement, and at the end."""
         points: list[Point] = []
         best = math.inf
         for number, trial in enumerate(self.trials, 1):
@@ -82,13 +82,13 @@ class Run:
         return self.seconds if count >= len(self.trials) else self.trials[count - 1].seconds
 
     def fastest(self, count: int) -> list[Any]:
-        """Programs of the best of its first ``count`` trials, by its own word."""
+        """Return the programs of the best of its first ``count`` trials, by its own latencies."""
         numbers = [n for n, one in enumerate(self.trials[:count]) if one.latency is not None]
         numbers.sort(key=lambda n: (n != self.winner, self.trials[n].latency))
         return [self.trials[number].program() for number in numbers[:FINALISTS]]
 
     def failures(self) -> Counter[str]:
-        """Candidates that do not work, by status."""
+        """Return the number of failed candidates by status."""
         return Counter(trial.status for trial in self.trials if trial.latency is None)
 
 
@@ -99,9 +99,9 @@ def tune_schedlang(
     seed: int,
     batch: int | None = None,
 ) -> Run:
-    """What ``tune`` does for a user of that search, with all its defaults but for ``batch``.
+    """Run ``tune`` with that search, and all its defaults except ``batch``.
 
-    An exception of the search is the run's result: it has found nothing.
+    An exception of the search is recorded as the run's ``error``; the run then has no trials.
     """
     started = time.time()
     try:
@@ -137,12 +137,12 @@ def _trial(workload: sl.Workload, record: sl.Record, started: float) -> Trial:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the finals of one workload and seed put every entry.
+    """Results of the finals of one workload and seed, by entry.
 
     Attributes
     ----------
     latencies: in seconds, by entry; entries without a program that works are left out.
-    failures: finalists that turned out not to work, by entry and status.
+    failures: number of finalists that failed, by entry and status.
     """
 
     latencies: dict[Any, float]
@@ -152,9 +152,9 @@ class Standing:
 def hold_finals(
     workload: sl.Workload, target: sl.Target, entries: Mapping[Any, Sequence[Any]]
 ) -> Standing:
-    """Time the programs of all entries against each other, one sample in turn, all verified.
+    """Verify the programs of all entries, and time them alternately.
 
-    A program of several entries is timed once: they share its latency.
+    A program that several entries share is timed once.
     """
     numbers: dict[str, int] = {}
     modules: list[Any] = []

@@ -17,11 +17,11 @@ Rows = Sequence[Mapping[str, Any]]
 def figures(
     searches: Sequence[str], trials: tuple[int, int], rows: Rows, finals: Rows
 ) -> dict[str, Any]:
-    """The main figures, and both qualities of every search; None where nothing is known.
+    """Return the main figures and both qualities of every search; ``None`` where unknown.
 
-    A workload is missing from a mean when one of the two sides has no program that works; ``notes``
-    name these, as none of them may go unseen. A search that was not run on all has means over its
-    own ``workloads`` only: ``default_there`` is the default's ``quality_256_vs_256`` on the same.
+    A mean omits the workloads for which one of the two sides has no working program; ``notes``
+    lists them. A search that ran on some workloads only has means over those, its ``workloads``;
+    ``default_there`` is the default's ``quality_256_vs_256`` over the same workloads.
     """
     small, large = trials
     by_search = {}
@@ -79,7 +79,7 @@ def seconds_after(search: str, count: str, rows: Rows) -> dict[tuple[str, int], 
 
 
 def search_share(search: str, trials: int, rows: Rows) -> float | None:
-    """The part of a run's wall time that the search itself and its models take; the median."""
+    """Return the median fraction of a run's wall time that the search and its models take."""
     return median(
         own_share(row["split"], row["seconds"])
         for row in rows
@@ -88,12 +88,12 @@ def search_share(search: str, trials: int, rows: Rows) -> float | None:
 
 
 def own_share(split: Mapping[str, float], seconds: float) -> float | None:
-    """The part of one run's wall time that the search and its models take; None if not known."""
+    """Return the fraction of a run's wall time that search and models take; ``None`` if unknown."""
     return (split["search"] + split["model"]) / seconds if split else None
 
 
 def notes(rows: Rows, finals: Rows) -> list[str]:
-    """Runs that ended before their time or have nothing that works, in words."""
+    """Describe the runs that ended early or have no working program."""
     found = [
         f"{row['workload']} {row['search']} seed {row['seed']}: {row['measured']} of "
         f"{row['trials']} trials, {row['error']}"

@@ -1,4 +1,4 @@
-"""Curves of a race: the best latency so far over wall time and over trials, a panel a workload."""
+"""Plot the best latency so far over wall time and over trials, with one panel per workload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from _contest import median
 from _race import Point
 from _race_figures import DEFAULT, PEER
 
-# Okabe and Ito: told apart without red or green cones.
+# Okabe and Ito's palette: distinguishable with colour vision deficiencies.
 _COLOURS = {
     DEFAULT: "#D55E00",
     PEER: "#000000",
@@ -28,7 +28,7 @@ _LABELS = {DEFAULT: "auto (the default)", PEER: "MetaSchedule"}
 _FINALS = "timed against each other at the end"
 _COLUMNS = 4
 _STEPS = 400
-# What is slower is above the panel: curves begin orders of magnitude higher.
+# The panel cuts off slower programs: curves begin orders of magnitude higher.
 _HEADROOM = 3.0
 
 
@@ -40,7 +40,7 @@ def draw(
 ) -> list[Path]:
     """Write the figure over wall time to ``path`` and the one over trials beside it.
 
-    Each line is the median over the seeds; a dot at its end is what the finals found.
+    Each line is the median over the seeds; the dot at its end is the latency in the finals.
     """
     paths = [path, path.with_stem(f"{path.stem}_trials")]
     for over_time, one in zip((True, False), paths, strict=True):
@@ -142,7 +142,7 @@ def _draw_panel(
 
 
 def _label_axes(panel: Any) -> None:
-    """Plain numbers at the ticks, and no more of them than fit."""
+    """Label ticks with plain numbers, as many as fit."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     plain = FuncFormatter(lambda value, _: f"{value:g}")

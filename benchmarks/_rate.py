@@ -26,7 +26,7 @@ def use_threads(target: sl.Target, threads: int | None) -> int:
 
 
 def compile_text(text: str, target: sl.Target) -> Any:
-    """A program in TVMScript as an executable for ``target``."""
+    """Compile a program in TVMScript for ``target``."""
     module = program.as_main(program.parse_script(text))
     return codegen.compile_program(module, target.tvm_target(), check_arguments=False)
 
@@ -37,10 +37,10 @@ def best_rate(
     operations: int,
     policy: TimingPolicy,
 ) -> float:
-    """Operations a second of the fastest sample: whatever disturbs one only makes it slower.
+    """Return operations per second of the fastest sample, because noise only slows it down.
 
-    ``arguments`` are the shapes of float32 tensors and what fills them, ``operations`` those of one
-    call.
+    ``arguments`` are the shapes and fill values of float32 tensors, ``operations`` the number of
+    operations per call.
     """
     entry = codegen.load_code(executable)
     tensors = [runtime.empty_tensor(shape, "float32") for shape, _ in arguments]

@@ -17,22 +17,21 @@ from _torch_operators import Eager, TorchOperator
 
 import schedlang as sl
 
-# What the operators call the tensors that a model keeps.
+# The operators' names for the tensors that a model holds.
 _WEIGHTS = ("weight", "w", "kernel", "bias", "scale", "offset")
 _LIBRARY_CALL = re.compile(r"(?:extern_kernels|torch\.ops\.(?:aten|mkldnn|mkl))\.\w+(?=[.(])")
 _GENERATED = re.compile(r"\bcpp_\w*(?=\()")
 
 
 class CompiledOperator(TorchOperator):
-    """As ``TorchOperator``, compiled on as many threads. ImportError or the compiler's own
-    exception where that does not work.
+    """A compiled ``TorchOperator``. Raises ImportError, or the compiler's own exceptions.
 
     Attributes
     ----------
     library_calls: the functions of a library that the compiled code calls, such as
-        ``extern_kernels.bmm``: where there are some, max-autotune has found nothing faster, or has
-        no code of its own.
-    kernels: how many kernels it has generated.
+        ``extern_kernels.bmm``. max-autotune calls them where it cannot generate code, or none
+        that is faster.
+    kernels: number of generated kernels.
     """
 
     def __init__(self, workload: sl.Workload, threads: int) -> None:
@@ -43,9 +42,9 @@ class CompiledOperator(TorchOperator):
         super().__init__(workload, threads)
         module, data = _as_model(self._eager.call)
         compiled = torch.compile(module, mode="max-autotune")
-        # Nothing of an earlier run is used: what it measured may have been disturbed.
+        # Ignore caches of earlier runs: noise may have disturbed their measurements.
         settings = config.patch(freezing=True, force_disable_caches=True)
-        # It prints what it tries.
+        # It prints every attempt.
         with settings, torch.inference_mode(), contextlib.redirect_stderr(io.StringIO()):
             _, sources = run_and_get_code(compiled, *data)
         code = "\n".join(sources)
@@ -55,7 +54,7 @@ class CompiledOperator(TorchOperator):
 
 
 def _as_model(call: Callable[[], Any]) -> tuple[Any, list[Any]]:
-    """A module that keeps the weights that ``call`` closes over, and what it has to be given."""
+    """Return a module that holds the weights which ``call`` captures, and its other inputs."""
     import torch
 
     names = call.__code__.co_freevars

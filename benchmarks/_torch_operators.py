@@ -1,8 +1,8 @@
 """The standard workloads in torch, eager: one call of each, on the workload's own tensors.
 
-Tensors are as torch runs them best where that costs nothing at run time: channels last for
-convolutions of two and three dimensions, which is the workloads' own layout, and weights in
-torch's order, prepared before. What eager mode has to do in every call is part of the call.
+Layouts suit torch where this costs nothing at run time: channels last for convolutions of two and
+three dimensions, as in the workloads, and weights reordered for torch in advance. Work that eager
+mode repeats in every call is part of the timed call.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def available() -> bool:
 
 
 class TorchOperator:
-    """The first standard shape of a workload in torch, on random inputs, on ``threads`` threads."""
+    """Build the first standard shape of a workload in torch, with random inputs."""
 
     def __init__(self, workload: sl.Workload, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -71,7 +71,7 @@ class TorchOperator:
         return float(np.median(samples))
 
     def mismatch(self, program: Callable[..., None]) -> str | None:
-        """How a verified program of the workload differs, in one line; None if it agrees."""
+        """Describe how a verified program's results differ, in one line; ``None`` if they agree."""
         with torch.inference_mode():
             ours = self._eager.layout(self._eager.call()).contiguous().numpy()
         args = self._workload.args
@@ -110,7 +110,7 @@ def _channels_last(result: Any) -> Any:
 
 def _depthwise(tensors: Sequence[Any], p: Mapping[str, Any]) -> Eager:
     inputs, weight = tensors
-    # (1, kh, kw, c) is (kh, kw, 1, c) for as many groups as channels.
+    # With one group per channel, (1, kh, kw, c) becomes (kh, kw, 1, c).
     operands = [inputs, weight.movedim(0, 2)]
     return _convolution(operands, {**p, "groups": p["channels"]})
 

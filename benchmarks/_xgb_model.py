@@ -18,10 +18,10 @@ def available() -> bool:
 
 
 class TvmModel:
-    """MetaSchedule's ``XGBModel`` with its defaults, but that it never answers at random.
+    """MetaSchedule's ``XGBModel`` with its defaults, except that it never predicts at random.
 
-    It counts a failure as 10^10 seconds. Each workload is told in one update, as it skips to train
-    when there is less than a fifth of new data.
+    It counts a failure as 10^10 seconds. Each workload is given in one update, because it skips
+    training when less than a fifth of the data is new.
     """
 
     name = "XGBModel"
@@ -46,7 +46,7 @@ class TvmModel:
         self._schedule = tvm.s_tir.Schedule(workload.mod)
 
     def update(self, examples: Sequence[Example]) -> None:
-        """Learn from these alone."""
+        """Train on these programs only."""
         results = [
             self._ms.runner.RunnerResult([1e10 if e.latency is None else e.latency], None)
             for e in examples
@@ -55,11 +55,11 @@ class TvmModel:
         self._model.update(self._context, candidates, results)
 
     def predict(self, features: Sequence[Features]) -> Scores:
-        """One score a program, higher is faster."""
+        """Return one score per program; higher is faster."""
         return np.asarray(self._model.predict(self._context, self._candidates(features)))
 
     def _candidates(self, features: Sequence[Features]) -> list[Any]:
-        """Stand-ins that say in a shape which table is theirs."""
+        """Return placeholder candidates whose shape holds the index of their feature table."""
         self._tables[:] = features
         info = self._ms.arg_info.TensorInfo
         return [

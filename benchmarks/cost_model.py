@@ -1,14 +1,17 @@
 """Measure how well the cost models rank unseen programs.
 
-Random programs of the CPU space are measured once. Then, for a few random orders of them, each
-model is trained on the first 32, 64 and 128, and ranks the last 64: the part of all pairs that it
-puts in the right order, and how many of the 8 fastest are among its 8 best. Means over workloads
-and orders. ``afresh`` trains on all examples at every round of 16 (``GradientBoosting``),
-``incremental`` adds trees to those of the rounds before; ``decisions`` is ``DecisionModel``, which
-needs no program; ``both`` adds its scores to those of ``afresh``. ``XGBModel`` is TVM's, if it and
-what it needs are installed (the ``bench`` extra).
+Random programs of the CPU space are measured once and put in several random orders. For each
+order, every model is trained on the first 32, 64 and 128 programs and ranks the last 64. Reported,
+as means over workloads and orders: the fraction of pairs ranked correctly, and how many of the 8
+fastest programs are among the 8 with the highest scores. The models:
 
-Measuring takes minutes a workload: ``--data FILE`` keeps what was measured, and uses it again.
+* ``afresh``: ``GradientBoosting``, which trains on all examples after every round of 16;
+* ``incremental``: keeps the trees of earlier rounds and adds new ones;
+* ``decisions``: ``DecisionModel``, which needs no program;
+* ``both``: the sum of the scores of ``afresh`` and ``decisions``;
+* ``XGBModel``: TVM's model, if its dependencies are installed (the ``bench`` extra).
+
+Measuring takes minutes per workload; ``--data FILE`` stores the measurements for later runs.
 ``--cores 1`` runs the programs on one core, which gives clean latencies on a busy machine.
 """
 
@@ -50,14 +53,14 @@ class Program:
 
 
 class Ranker(Protocol):
-    """A model with all that it may look at."""
+    """A cost model that may use features, decisions or both."""
 
     def learn(self, programs: Sequence[Program]) -> None: ...
     def score(self, programs: Sequence[Program]) -> Scores: ...
 
 
 class OfFeatures:
-    """A cost model, told everything at once."""
+    """A cost model that is trained in one update."""
 
     def __init__(self, model: CostModel | _xgb_model.TvmModel) -> None:
         self._model = model
@@ -98,9 +101,9 @@ class Both:
 
 
 class Incremental:
-    """Gradient boosting that goes on with the trees it has, in rounds of 16 programs.
+    """Gradient boosting that keeps its trees and adds new ones in rounds of 16 programs.
 
-    Every round adds as many trees as ``GradientBoosting`` has; with fewer it ranks worse.
+    Every round adds the number of trees of ``GradientBoosting``; with fewer it ranks worse.
     """
 
     _SETTINGS = {"num_leaves": 6, "learning_rate": 0.08, "feature_fraction": 0.3}
@@ -138,7 +141,7 @@ class Incremental:
 
 
 def rankers() -> dict[str, Callable[[int], Ranker]]:
-    """What is compared, made from a seed."""
+    """Return the compared models by name."""
     made: dict[str, Callable[[int], Ranker]] = {
         "afresh": lambda seed: OfFeatures(GradientBoosting(seed)),
         "incremental": Incremental,
@@ -228,8 +231,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", nargs="+", metavar="NAME", default=WORKLOADS)
     parser.add_argument("--orders", type=int, default=8, help="random orders of the programs")
-    parser.add_argument("--cores", type=int, help="to run on; all of the machine by default")
-    parser.add_argument("--data", type=Path, help="what was measured, by workload")
+    parser.add_argument("--cores", type=int, help="cores to run on; all by default")
+    parser.add_argument("--data", type=Path, help="store measurements in this file, and reuse them")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     by_workload: dict[str, dict[str, Any]] = {}

@@ -3,8 +3,8 @@
 Fills a file with 100,000 records, each with a real trace of a random CPU schedule, of about 50
 workloads. Target: the best of a workload in under 5 ms.
 
-Durable means that a record survives a power cut: each transaction waits for the disk (fsync), so
-these figures are the disk's more than ours; the rate of plain fsyncs stands beside them.
+Durable means that a record survives a power cut: each transaction waits for the disk (fsync). The
+disk dominates these figures, so the rate of plain fsyncs is reported too.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def spread(calls: list[Callable[[], object]]) -> dict[str, float]:
 
 
 def sync_rate(folder: Path, count: int) -> float:
-    """How often a second a page can be written through to this disk."""
+    """Return how many pages per second can be written and synced to this disk."""
     with (folder / "probe").open("wb") as file:
 
         def write() -> None:
@@ -191,8 +191,8 @@ def show(row: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="2,000 records")
-    parser.add_argument("--records", type=int, help="so many records; 100,000 by default")
-    parser.add_argument("--folder", type=Path, help="where to put the file: which disk is measured")
+    parser.add_argument("--records", type=int, help="number of records; 100,000 by default")
+    parser.add_argument("--folder", type=Path, help="folder, and so disk, of the file")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     count = arguments.records or (2_000 if arguments.quick else 100_000)

@@ -1,7 +1,7 @@
-"""Figures of the code base: lines, files a folder, import cycles, and files one ``tune`` passes.
+"""Measure the code base: lines, files per folder, import cycles, and files run by one ``tune``.
 
-``--root`` names another checkout, so that two states can be compared; imports inside functions and
-for typing only count as imports.
+``--root`` names other checkouts to compare. Imports inside functions and under ``TYPE_CHECKING``
+count as imports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 PARTS = ("modules", "search", "targets")
 ROOT = Path(__file__).resolve().parents[1]
 
-# Runs one short tune and prints the library's files of which a function or module body ran.
+# Runs one short tune and prints the number of library files that executed any code.
 TUNE = """
 import os, sys
 import schedlang as sl
@@ -128,7 +128,7 @@ def figures(root: Path) -> dict[str, object]:
     known = {module_name(path) for path in files}
     graph: dict[str, set[str]] = {name: set() for name in known}
     for path, text in texts.items():
-        # A package's __init__ names what is below it, which is no dependency of a concept.
+        # A package's __init__ re-exports its own modules; that is not a dependency.
         if path.name != "__init__.py":
             own = module_name(path)
             graph[own] = set(imports_of(text, known)) - {own}
@@ -156,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, nargs="+", default=[ROOT], help="checkouts")
     parser.add_argument("--json", type=Path, help="write the figures there")
-    parser.add_argument("--quick", action="store_true", help="the same: it takes some seconds")
+    parser.add_argument("--quick", action="store_true", help="no effect: a run takes seconds")
     options = parser.parse_args()
     found = [figures(root.resolve()) for root in options.root]
     for name in found[0]:

@@ -1,11 +1,11 @@
 """Measure the gain of 8 and 16 bits: a GEMM in uint8 x int8 and in bfloat16 against float32.
 
-Each is tuned with the same number of trials in its own space: the CPU's default one, with UseVNNI
-or UseBF16Dot in front of its tiling. Then the best of each is timed again, in turns, so that all
-see the same state of the machine; every result is compared with the unscheduled program's.
+Each type is tuned with the same number of trials in the CPU's default space, with UseVNNI or
+UseBF16Dot before tiling. The best programs are then timed alternately, so that changes in the
+machine's state affect all equally. Every result is verified against the unscheduled program.
 
 Targets: int8 at least 2.5 times as fast as float32, bfloat16 at least 1.6 times. A CPU that lacks
-an instruction gets no figure for it.
+an instruction reports no figure for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
 from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.targets import LocalCPU
 
-TURNS = 5
+ROUNDS = 5
 # Name, types of A, B and C, the module, the CPU's feature, and how much faster it should be.
 KERNELS = (
     ("float32", ("float32", "float32", "float32"), None, "", 1.0),
@@ -52,15 +52,15 @@ def space_with(module: sl.Module | None) -> sl.Space:
     return space if module is None else space.after("auto_inline", module)
 
 
-def time_in_turns(results: dict[str, sl.TuneResult]) -> dict[str, list[float]]:
-    """Median latencies in seconds of the best of each, one a turn."""
+def time_alternately(results: dict[str, sl.TuneResult]) -> dict[str, list[float]]:
+    """Return median latencies in seconds of the best of each, one per round."""
     latencies: dict[str, list[float]] = {name: [] for name in results}
     with ExitStack() as stack:
         measurers = {
             name: stack.enter_context(LocalCPU(result.workload, "cpu", verify="all"))
             for name, result in results.items()
         }
-        for _ in range(TURNS):
+        for _ in range(ROUNDS):
             for name, result in results.items():
                 candidate = sl.Candidate(0, result.best.schedule.mod)
                 [measurement] = measurers[name].remeasure([candidate])
@@ -89,7 +89,7 @@ def main() -> None:
         results[name] = sl.tune(
             workload, space=space_with(module), trials=trials, seed=arguments.seed
         )
-    latencies = time_in_turns(results)
+    latencies = time_alternately(results)
     print(f"\nGEMM {size}x{size}x{size}, best of {trials} trials on {sl.Target('cpu').cores} cores")
     print("types      latency      GOP/s   against float32  target")
     rows: list[dict[str, Any]] = []

@@ -2,16 +2,16 @@
 
 The candidates are drawn uniformly from schedlang's CPU space and given to both in the same order:
 schedlang's ``LocalCPU`` with its defaults, and TVM's ``LocalBuilder`` and ``LocalRunner`` with
-theirs (which start processes, write archives and link them). Both use as many threads as the target
-has cores, start their processes before the clock does, and take turns by batch, so that both see
-the same state of the machine.
+theirs (which start processes, write archives and link them). Both use one thread per core of the
+target. Starting their processes is not timed. They alternate batch by batch, so that changes in the
+machine's state affect both equally.
 
-Reported for each workload: wall time a candidate of both, their ratio, and rank correlations
+Reported for each workload: wall time per candidate of both, their ratio, and rank correlations
 (Spearman) over the faster half, from several passes over the same candidates:
 
 * between the two measurers, one pass of each, and between their medians over all passes;
-* of each measurer with itself in its next pass: two measurers cannot agree with each other more
-  than each does with itself, and candidates that tie are ranked by noise.
+* between consecutive passes of one measurer: an upper bound for the agreement of two measurers,
+  because noise ranks the candidates that tie.
 
 Targets: ratio at least 4 (geometric mean), rank correlation at least 0.98. Needs the ``bench``
 extra.
@@ -56,7 +56,7 @@ class MetaSchedule:
         self.arguments = [TensorInfo(arg.dtype, arg.shape) for arg in workload.args]
 
     def measure(self, modules: list[Any]) -> list[float | None]:
-        """Median latencies in seconds; None for a failure."""
+        """Return median latencies in seconds; ``None`` where measuring failed."""
         from tvm.s_tir.meta_schedule.builder import BuilderInput
         from tvm.s_tir.meta_schedule.runner import RunnerInput
 
@@ -88,7 +88,7 @@ def compare(name: str, candidates: int, seed: int, passes: int) -> dict[str, Any
     wall = {"schedlang": 0.0, "metaschedule": 0.0}
     peer = MetaSchedule(target, workload)
     with LocalCPU(workload, target) as measurer:
-        # Both start their processes before the clock does: a run pays that once.
+        # Start the processes of both before timing: a run pays that once.
         peer.measure(modules[:2])
         list(measurer.measure([sl.Candidate(-1, modules[0]), sl.Candidate(-2, modules[1])]))
         for _ in range(passes):
@@ -155,7 +155,7 @@ def with_itself(passes: Any) -> float | None:
 def distinct_programs(workload: sl.Workload, count: int, seed: int) -> list[Any]:
     """Different programs drawn from the CPU space; fewer where it holds fewer.
 
-    Drawn without the prior: with it most are near the machine's peak, and nothing could be ranked.
+    They are drawn without the prior: with it, most latencies are too close together to rank.
     """
     from schedlang.search import Random
 

@@ -1,9 +1,9 @@
 """Measure the noise of reported latencies: the same candidates measured repeatedly, interleaved.
 
-Some candidates of a workload are measured in turns, ``--times`` times each, through the measurer
-that ``tune`` uses. Reported for each: the spread of its latency (90th over 10th percentile).
-Target: at most 1.05 on an idle machine. Then the final choice is held several times over the same
-candidates: it should name the same winner each time.
+Some candidates of a workload are measured alternately, ``--times`` times each, by the measurer that
+``tune`` uses. Reported for each: the spread of its latency (90th over 10th percentile). Target: at
+most 1.05 on an idle machine. The finals are then repeated with the same candidates: the winner
+should be the same each time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def spread(latencies: list[float]) -> float:
 def fast_candidates(
     measurer: LocalCPU, workload: sl.Workload, drawn: int, kept: int
 ) -> list[sl.Candidate]:
-    """The fastest of some drawn candidates: what a final choice has to tell apart."""
+    """Return the fastest of some random candidates, as the finals of a run compare them."""
     proposals = Random(sl.default_space(), workload, seed=0).ask(drawn)
     candidates = [sl.Candidate(p.id, p.schedule.mod) for p in proposals]
     measured = [m for m in measurer.measure(candidates) if m.ok]
@@ -53,7 +53,7 @@ def study(workload: sl.Workload, times: int, finals: int, drawn: int) -> dict[st
         candidates = fast_candidates(measurer, workload, drawn, kept=5)
         latencies: dict[int, list[float]] = {c.id: [] for c in candidates}
         for turn in range(times):
-            # Another order each turn, so that none always follows the same one.
+            # Reorder each time, so that no candidate always runs after the same other.
             order = candidates[turn % len(candidates) :] + candidates[: turn % len(candidates)]
             measurer.best_so_far = None
             for measurement in measurer.measure(order):

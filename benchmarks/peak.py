@@ -1,10 +1,10 @@
-"""The measured arithmetic peak of this machine in float32: multiply-adds that stay in registers.
+"""Measure this machine's float32 arithmetic peak: multiply-adds that stay in registers.
 
-A loop built through TVM updates independent vector accumulators, ``sum = sum * factor + term``: as
-many as hide the latency of a multiply-add and fit every register file. Its machine code is read
-before it is timed: the loop must hold one multiply-add for each accumulator, on full vectors, and
-nothing that touches memory. Beside it stands what multiply-adds reach whose operands come from the
-fastest cache (``_fed_peak.py``), as those of any matrix product do.
+A loop built through TVM updates independent vector accumulators, ``sum = sum * factor + term``.
+There are enough of them to hide the latency of a multiply-add, and few enough to fit the registers.
+The machine code is checked before timing: the loop must hold one multiply-add for each accumulator,
+on full vectors, and no memory access. For comparison, ``_fed_peak.py`` measures multiply-adds that
+read their operands from the L1 cache, as a matrix product does.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from schedlang.targets.measure.timing import TimingPolicy
 ACCUMULATORS = 12
 # A call lasts milliseconds; launching its threads, microseconds.
 STEPS = 1 << 20
-# Many short samples: some of them are spared by whatever else runs.
+# Many short samples: other processes disturb only some of them.
 POLICY = TimingPolicy(min_sample_seconds=0.01, min_repeats=100, max_repeats=100, budget_seconds=3.0)
 
-# The accumulators start apart, or they would be one.
+# Different initial values keep the compiler from merging the accumulators.
 _PROGRAM = """
 @T.prim_func(s_tir=True)
 def main(
@@ -58,9 +58,9 @@ _REGISTERS = {512: "zmm", 256: "ymm", 128: "xmm"}
 
 
 def measured_peak(threads: int | None = None) -> float:
-    """Most float32 operations a second that ``threads`` threads reach; all cores by default.
+    """Return the peak float32 operations per second of ``threads`` threads; all cores by default.
 
-    The fastest of several samples: whatever disturbs one only makes it slower. Raises ValueError
+    It is the fastest of several samples, because noise only slows them down. Raises ValueError
     for more threads than cores, and RuntimeError when the machine code is not what it should be.
     """
     target = sl.Target("cpu")
@@ -87,9 +87,9 @@ def compile_loop(target: sl.Target, threads: int) -> Any:
 
 
 def check_machine_code(assembly: str, vector_bits: int) -> None:
-    """RuntimeError unless a loop multiplies and adds in registers only, on vectors of that width.
+    """Raise RuntimeError unless a loop only multiplies and adds registers of that width.
 
-    Unrolled once more by LLVM it holds a multiple of ``ACCUMULATORS`` multiply-adds.
+    LLVM may unroll it further: it then holds a multiple of ``ACCUMULATORS`` multiply-adds.
     """
     loop = innermost_loop(assembly)
     steps = [line for line in loop if _MULTIPLY_ADD.match(line)]
@@ -125,7 +125,7 @@ def innermost_loop(assembly: str) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="as without; it takes seconds")
+    parser.add_argument("--quick", action="store_true", help="no effect: a run takes seconds")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     target = sl.Target("cpu")

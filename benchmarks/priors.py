@@ -1,9 +1,9 @@
 """Measure the gain of the CPU space's priors: the best of 32 random draws with and without them.
 
-The same space twice: with the weights that it takes from the target (vector lanes, registers,
-caches, cores), and with every value equally likely. Both are measured by one measurer, in turns by
-batch, and the winners of both are timed again against each other. The ratio is the latency without
-over the latency with priors: above 1 they help. Each figure is the median over the seeds.
+The same space is sampled twice: with priors derived from the target (vector lanes, registers,
+caches, cores), and uniformly. One measurer times both, alternating batch by batch, and then times
+the two winners alternately. The ratio is the latency without priors over the latency with them:
+above 1 they help. Each figure is the median over the seeds.
 """
 
 from __future__ import annotations

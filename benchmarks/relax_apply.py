@@ -1,8 +1,8 @@
-"""A Relax model compiled by TVM's own pass from a schedlang database: tuned against untuned.
+"""Measure a Relax model that TVM's own pass compiles from a schedlang database, against untuned.
 
-Each function of a model of three matmuls is tuned into an SQLite file. The model is then compiled
-twice, by the same passes: with an empty database, and with that file. Reported for the model and
-for each function alone: latency without and with the records, and their ratio.
+Each function of a model of three matmuls is tuned, with records in an SQLite file. The same passes
+then compile the model with an empty database and with that file. Reported for the model and for
+each function: latency without and with the records, and their ratio.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def lowered(rows: int, widths: list[int], target: Any) -> Any:
 
 
 def shapes_of(rows: int, widths: list[int]) -> list[tuple[int, int]]:
-    """Of the model's input and of its weights."""
+    """Return random values for the model's input and weights."""
     return [(rows, widths[0]), *itertools.pairwise(widths)]
 
 
 def tuned_names(mod: Any) -> list[str]:
-    """The functions that take time: those that multiply."""
+    """Return the functions to tune: the matrix products, which take most of the time."""
     return sorted(
         var.name_hint
         for var, func in mod.functions.items()
@@ -67,7 +67,7 @@ def tuned_names(mod: Any) -> list[str]:
 def compile_from(
     database: Database | Path, mod: Any, target: sl.Target
 ) -> tuple[Any, dict[str, Any], dict[str, str]]:
-    """The model through TVM's pass; what was found and what was missed."""
+    """Compile the model with TVM's pass; also return the functions found and those not found."""
     view = as_tvm_database(database)
     with target.tvm_target(), view:
         applied = relax.transform.MetaScheduleApplyDatabase()(mod)
@@ -95,7 +95,7 @@ def latency(call: Callable[[], Any]) -> float:
 
 
 def function_latency(mod: Any, target: sl.Target, workload: sl.Workload) -> float:
-    """Of one function alone."""
+    """Return the latency of one function, in seconds."""
     kernel = build_callable(mod, target)
     rng = np.random.default_rng(0)
     arguments = [
@@ -108,7 +108,7 @@ def function_latency(mod: Any, target: sl.Target, workload: sl.Workload) -> floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="4 trials for each function")
-    parser.add_argument("--trials", type=int, default=32, help="for each function")
+    parser.add_argument("--trials", type=int, default=32, help="trials per function")
     parser.add_argument("--rows", type=int, default=128)
     parser.add_argument("--widths", type=int, nargs="+", default=[512, 512, 256, 128])
     parser.add_argument("--database", type=Path, help="keep the records in this file")

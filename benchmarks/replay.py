@@ -1,12 +1,12 @@
 """Measure the cost of recording: replay through schedlang against TVM's own ``Trace``.
 
-Both apply the same instructions with the same decisions to the same program, in one process, turn
-by turn; the ratio of a pair of neighbouring turns is what counts on a noisy machine. Targets: at
-most 1.15 on C2D and 1.35 on GMM.
+Both apply the same instructions with the same decisions to the same program, alternately in one
+process. Each ratio is of two consecutive samples, because a noisy machine drifts. Targets: at most
+1.15 on C2D and 1.35 on GMM.
 
-Two forms of each trace are timed: ``primitives`` (flattened, the very instructions that TVM
-replays) and ``as recorded`` (with instructions written in Python, which look at the program again
-at every replay: what a search pays).
+Two forms of each trace are timed: ``primitives`` (flattened: exactly the instructions that TVM
+replays) and ``as recorded`` (with instructions written in Python, which analyse the program at
+every replay, as in a search).
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def compare(workload: sl.Workload, trace: sl.Trace, repeats: int) -> dict[str, f
     def by_tvm() -> None:
         tvm_trace.apply_to_schedule(TVMSchedule(workload.mod), remove_postproc=False)
 
-    turns: dict[str, list[float]] = {"tvm": [], "primitives": [], "as recorded": []}
+    samples: dict[str, list[float]] = {"tvm": [], "primitives": [], "as recorded": []}
     calls = max(1, int(0.02 / seconds(by_tvm, 3)))
     for _ in range(repeats):
-        turns["tvm"].append(seconds(by_tvm, calls))
-        turns["primitives"].append(seconds(flat.replay, calls))
-        turns["as recorded"].append(seconds(trace.replay, calls))
-    row = {f"{name} seconds": statistics.median(times) for name, times in turns.items()}
+        samples["tvm"].append(seconds(by_tvm, calls))
+        samples["primitives"].append(seconds(flat.replay, calls))
+        samples["as recorded"].append(seconds(trace.replay, calls))
+    row = {f"{name} seconds": statistics.median(times) for name, times in samples.items()}
     for name in ("primitives", "as recorded"):
-        pairs = zip(turns[name], turns["tvm"], strict=True)
+        pairs = zip(samples[name], samples["tvm"], strict=True)
         row[f"{name} ratio"] = statistics.median(ours / theirs for ours, theirs in pairs)
     return row
 

@@ -1,12 +1,12 @@
 """Measure the cost of the evolutionary search at 64 trials a round, with and without screening.
 
-``Evolutionary`` asks a second model, of the decisions alone, before it builds the program of a step
-of its chains (``screening``). It is run with and without it, for 256 trials in rounds of 64. The
-best three programs of both are then timed against each other, one sample in turn. The share is that
-of the search and its models in the wall time of the run.
+With ``screening``, ``Evolutionary`` scores the decisions of a mutation with a second, cheap model
+before it builds the program. It runs with and without screening, for 256 trials in rounds of 64.
+The best three programs of both are then timed alternately. The share is the fraction of wall time
+that the search and its models take.
 
 Target: a share of at most 0.25 (median over the runs with screening). Ratios are the figure without
-screening over the one with it: above 1 speaks for screening.
+screening over the figure with it: above 1, screening helps.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Compare how fast searches find fast kernels: schedlang's searches and MetaSchedule's own.
 
-Every search of schedlang is run as a user runs it, ``tune(workload, search=..., trials=...)``, on
-the default space, with equal trials. MetaSchedule tunes the same workload with its defaults: its
-space, evolutionary search, cost model, builder and runner. Wall time is all that a run takes: start
-of the workers, verification and finals too. For schedlang's default search, ``auto``, and for
-``explore_exploit``, which explores longer when it has more trials, the smaller number of trials is
-a run of its own; for the others it is read off the larger run.
+Every search of schedlang runs ``tune(workload, search=..., trials=...)`` on the default space, all
+with the same number of trials. MetaSchedule tunes the same workload with its defaults: its space,
+evolutionary search, cost model, builder and runner. Wall time includes the start of the workers,
+verification and finals. The default search, ``auto``, and ``explore_exploit`` depend on the total
+number of trials, so the smaller number is a separate run; for the other searches it is a prefix of
+the larger run.
 
-The best three programs of every run, by its own word, are then timed against each other in one
-worker, one sample in turn, and verified; these latencies are compared. Curves show what each run
-measured itself while it searched.
+Each run nominates its best three programs. One worker verifies them and times them alternately;
+these latencies are compared. Curves show the latencies that each run measured while it searched.
 
 Figures (geometric means over workloads of the median over seeds; above 1 is better):
 
@@ -17,9 +16,9 @@ Figures (geometric means over workloads of the median over seeds; above 1 is bet
   (target 1.0), and ``time_ratio``, the wall times of these two runs (target 8);
 * ``quality_256_vs_256``: both after 256 (target 1.3), and ``worst_256``, the lowest (target 0.95).
 
-With ``--subset``, six workloads and one seed, the whole takes at most an hour: searches other than
-the two of these figures are left out where the time does not allow them, and named. ``--json``
-writes after each run, and ``--resume`` continues there. Needs the ``bench`` extra.
+``--subset`` runs six workloads with one seed in at most an hour: when time runs out, it skips the
+searches that these figures do not need, and lists them. ``--json`` writes after each run, and
+``--resume`` continues from that file. Needs the ``bench`` extra.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from schedlang.search import SEARCHES
 from schedlang.search.registry import AUTO_EXPLORES, AUTO_FEW
 
 SUBSET = ("GMM", "C2D", "DEP", "T2D", "SFM", "TBG")
-# Runs that are not cut, and come last, take some ten minutes more.
+# The last runs are not interrupted, and may take ten minutes more.
 SUBSET_SECONDS = 50 * 60.0
 RACERS = (
     DEFAULT,
@@ -54,7 +53,7 @@ RACERS = (
     "explore_exploit",
     "tree_search",
 )
-# Their first trials depend on how many there will be: each number needs a run of its own.
+# Their first trials depend on the total number: each total needs a separate run.
 _PLANNERS = (DEFAULT, "explore_exploit")
 _AUTO = f"coordinate_descent up to {AUTO_FEW} trials, then explore_exploit after {AUTO_EXPLORES}"
 # Finals of a workload take about this long.
@@ -69,9 +68,9 @@ class Race:
     ----------
     trials: the smaller and the larger number.
     rows: one for each run; finals: one for each workload and seed.
-    batch: candidates a round, for schedlang's searches; None for the usual number.
+    batch: candidates per round of schedlang's searches; ``None`` takes their default.
     left_out: runs that did not fit in ``limit`` seconds.
-    path: JSON file that is written after each run; None for none.
+    path: JSON file that is written after each run; ``None`` writes no file.
     """
 
     names: Sequence[str]
@@ -131,7 +130,7 @@ class Race:
             "seconds": run.seconds,
             "seconds_after": {str(n): run.seconds_after(n) for n in self._counts(search, trials)},
             "failures": dict(run.failures()),
-            # A module that makes wrong programs is a mistake of ours: what it takes to find it.
+            # A wrong result is a bug in a module: print what it takes to reproduce it.
             "wrong": [trial.wrong for trial in run.trials if trial.wrong],
             "split": dict(run.split),
             "error": run.error,
@@ -147,7 +146,7 @@ class Race:
         return row
 
     def _counts(self, search: str, trials: int) -> tuple[int, ...]:
-        """Numbers of trials that a run tells about."""
+        """Return the numbers of trials that a run gives figures for."""
         return (trials,) if search in _PLANNERS else self.trials
 
     def _hold_finals(
@@ -189,9 +188,9 @@ class Race:
             partial.replace(self.path)
 
     def resume(self) -> None:
-        """Take over from the file the workloads and seeds whose finals it holds.
+        """Restore the workloads and seeds whose finals the file holds.
 
-        SystemExit for a file of other settings, or without some of the searches.
+        SystemExit if the file has other settings, or lacks a search.
         """
         if self.path is None or not self.path.exists():
             return
@@ -218,9 +217,9 @@ class Race:
 
 
 def plan(searches: Sequence[str], trials: tuple[int, int], number: int) -> list[tuple[str, int]]:
-    """Runs of the ``number``-th workload: those of the main figures first, then the others.
+    """Return the runs of the ``number``-th workload: the main figures' first, then the others.
 
-    The others change places from one workload to the next, so that a lack of time hits all.
+    The others rotate from one workload to the next, so that no search is always skipped.
     """
     first = [(DEFAULT, trials[0]), (DEFAULT, trials[1]), (PEER, trials[1])]
     others = [search for search in searches if search not in (DEFAULT, PEER)]
@@ -233,7 +232,7 @@ def plan(searches: Sequence[str], trials: tuple[int, int], number: int) -> list[
 
 
 def as_racers(searches: Sequence[str]) -> list[str]:
-    """Each search once; SystemExit for one that there is not."""
+    """Return each search once; SystemExit for an unknown name."""
     known = [DEFAULT, *SEARCHES, PEER]
     if unknown := [search for search in searches if search not in known]:
         raise SystemExit(f"no search {', '.join(unknown)}; known: {', '.join(known)}")
@@ -252,7 +251,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, nargs=2, metavar=("SMALL", "LARGE"))
     parser.add_argument("--batch", type=int, help="candidates a round; 16 by default")
     parser.add_argument("--json", type=Path, help="write the figures to this file, after each run")
-    parser.add_argument("--resume", action="store_true", help="keep what the JSON file holds")
+    parser.add_argument("--resume", action="store_true", help="continue from the JSON file")
     parser.add_argument("--plot", type=Path, help="draw the curves to this PNG file")
     arguments = parser.parse_args()
     searches = as_racers(arguments.searches)

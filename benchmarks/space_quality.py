@@ -2,17 +2,17 @@
 
 Both spaces are drawn from at random: schedlang's by its ``Random`` search, MetaSchedule's (the
 default rules and post-processors of the llvm target) by its replay-trace strategy, both without
-duplicates. One measurer times the candidates of both, in turns by batch, so that both see the same
-machine; then the fastest three of each are timed again against each other, one sample in turn, and
-these latencies are reported. torch eager, on as many threads and checked against the winner, stands
-beside them. Each figure is the median over the seeds; the ratio is MetaSchedule's latency over
+duplicates. One measurer times both, alternating batch by batch, so that changes in the machine's
+state affect both equally. The fastest three of each are then timed alternately; these latencies are
+reported, beside torch eager on the same number of threads, whose results are compared with the
+winner's. Each figure is the median over the seeds; the ratio is MetaSchedule's latency over
 schedlang's.
 
 Targets: ratio at least 1.25 (geometric mean), none below 0.95.
 
-``--gemm`` and ``--odd`` show how much of the machine is used instead: GEMM against the measured
-peak (``peak.py``) and OpenBLAS, softmax against torch, and odd shapes against their friendly
-neighbours. Needs the ``bench`` extra.
+``--gemm`` and ``--odd`` measure efficiency instead: GEMM against the measured peak (``peak.py``)
+and OpenBLAS, softmax against torch, and odd shapes against similar shapes with many divisors. Needs
+the ``bench`` extra.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def compare(name: str, trials: int, seeds: Sequence[int]) -> dict[str, Any]:
     if _torch_operators.available():
         eager = _torch_operators.TorchOperator(workload, target.cores)
     with LocalCPU(workload, target) as measurer:
-        # The workers start before the clock does: a run pays that once.
+        # Start the workers before timing: a run pays that once.
         first = draw_from(sl.default_space(target), workload, _WARM_UP_SEED)(target.cores)
         list(measurer.measure([sl.Candidate(-n, module) for n, module in enumerate(first, 1)]))
         for seed in seeds:
@@ -90,7 +90,7 @@ def _check(
     winners: dict[str, Winner],
     target: sl.Target,
 ) -> None:
-    """SystemExit unless torch computes what a program does that the measurer has verified."""
+    """Raise SystemExit unless torch's results agree with those of a verified program."""
     winner = winners.get(OURS) or winners.get(THEIRS)
     module = workload.mod if winner is None else winner.module
     if (reason := eager.mismatch(build_callable(module, target))) is not None:
@@ -98,7 +98,7 @@ def _check(
 
 
 def _totals(contestants: Sequence[Contestant]) -> dict[str, Any]:
-    """Seconds a trial and failures of all runs of one side together."""
+    """Return seconds per trial and failures over all runs of one side."""
     trials = sum(one.trials for one in contestants)
     failures: Counter[str] = sum((one.failures for one in contestants), Counter())
     return {
@@ -145,8 +145,8 @@ def report_quality(names: Sequence[str], trials: int, seeds: Sequence[int]) -> d
 
 
 def print_wall_times(rows: Sequence[dict[str, Any]]) -> None:
-    """Seconds a trial for drawing and measuring, and what failed, of both."""
-    print("          seconds a trial, drawing + measuring")
+    """Print, for both, seconds per trial for drawing and measuring, and the failures."""
+    print("          seconds per trial, drawing + measuring")
     print("workload       schedlang    MetaSchedule   failures (trials)")
     for row in rows:
         times, failed = [], []

@@ -1,17 +1,17 @@
 """Compare kernels that the default search finds with torch: eager and ``torch.compile``.
 
-Each workload is tuned once, with the defaults of ``tune`` and 256 trials. Then its winner, torch
-eager and torch compiled with ``mode="max-autotune"`` (weights frozen, as a served model has them)
-are timed in turns on the same number of threads, there and back. Each turn gives a median, and the
-best turn of each counts, so that a disturbance of torch's runs is not our win. All three compute
-the same: eager and compiled torch are compared with the verified winner.
+Each workload is tuned once, with the defaults of ``tune`` and 256 trials. Its winner, torch eager
+and torch compiled with ``mode="max-autotune"`` (weights frozen, as in a served model) are then
+timed alternately on the same number of threads, in forward and reverse order. Each round gives a
+median per contestant, and its fastest round counts, so that noise does not favour either side.
+The outputs of eager and compiled torch are compared with those of the verified winner.
 
-On a CPU, max-autotune has code of its own for few operators; the table names the library functions
-that the compiled code calls instead. A call of compiled code starts with its guards, some ten
-microseconds.
+On a CPU, max-autotune generates its own code for few operators; the table names the library
+functions that the compiled code calls instead. Each call of compiled code includes its guards,
+about ten microseconds.
 
-Then GEMM: the part of the measured multiply-add peak (``peak.py``, before and after) that the best
-of 128 trials reaches.
+For GEMM, the benchmark reports the fraction of the measured multiply-add peak (``peak.py``, before
+and after) that the best of 128 trials reaches.
 
 Targets: 1.8 times eager (geometric mean), none below 0.9; GEMM 0.9 of the peak. Needs the ``bench``
 extra, and a C++ compiler for ``torch.compile``.
@@ -39,9 +39,9 @@ from schedlang.targets import LocalCPU
 
 TRIALS = 256
 GEMM_TRIALS = 128
-TURNS = 6
-# Turns that differ more say that the machine had other work: torch suffers from that far more than
-# TVM's threads do.
+ROUNDS = 6
+# A larger ratio between rounds means that the machine had other work, which slows torch down far
+# more than TVM.
 _CALM = 1.5
 _COMPILER_LINES = 3
 
@@ -50,14 +50,14 @@ Keep = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: the best turn, and all of them."""
+    """Seconds per call: of the fastest round, and of every round."""
 
     latency: float
-    turns: list[float]
+    rounds: list[float]
 
 
 def compare(name: str, trials: int, seed: int) -> dict[str, Any]:
-    """One row: a workload's winner and torch, in turns."""
+    """Return one row: a workload's winner and torch, timed alternately."""
     target = sl.Target("cpu")
     workload = sl.workloads.get(name)
     result = sl.tune(workload, target, trials=trials, seed=seed, progress=False)
@@ -73,7 +73,7 @@ def compare(name: str, trials: int, seed: int) -> dict[str, Any]:
     for kind, operator in operators.items():
         if (reason := operator.mismatch(program)) is not None:
             raise SystemExit(f"{name}: torch {kind} computes something else: {reason}")
-    timings = time_in_turns(workload, target, result.best.schedule.mod, operators)
+    timings = time_alternately(workload, target, result.best.schedule.mod, operators)
     eager, own = timings["eager"].latency, timings["schedlang"].latency
     torch_compiled = timings["compiled"].latency if "compiled" in timings else None
     return {
@@ -85,32 +85,32 @@ def compare(name: str, trials: int, seed: int) -> dict[str, Any]:
         "compile error": failure,
         "search": result.records[0].search,
         "tuning seconds": result.seconds,
-        "turns": {side: timing.turns for side, timing in timings.items()},
-        "spread": max(max(timing.turns) / min(timing.turns) for timing in timings.values()),
+        "turns": {side: timing.rounds for side, timing in timings.items()},
+        "spread": max(max(timing.rounds) / min(timing.rounds) for timing in timings.values()),
     }
 
 
-def time_in_turns(
+def time_alternately(
     workload: sl.Workload, target: sl.Target, module: Any, operators: dict[str, TorchOperator]
 ) -> dict[str, Timing]:
-    """Our program and torch's operators, one after the other, there and back.
+    """Time our program and torch's operators alternately, in forward and reverse order.
 
-    Ours runs in the measurer's process; torch's threads, which wait awake for a moment after each
-    call, are asleep by the time it has built the program again.
+    Ours runs in the measurer's process. Torch's threads spin for a moment after each call; they are
+    asleep once the measurer has built the program again.
     """
-    turns: dict[str, list[float]] = {"schedlang": [], **{kind: [] for kind in operators}}
+    rounds: dict[str, list[float]] = {"schedlang": [], **{kind: [] for kind in operators}}
     with LocalCPU(workload, target) as measurer:
-        for turn in range(TURNS):
-            order = list(turns)
-            for side in order if turn % 2 == 0 else reversed(order):
+        for number in range(ROUNDS):
+            order = list(rounds)
+            for side in order if number % 2 == 0 else reversed(order):
                 if side == "schedlang":
                     (measurement,) = measurer.remeasure([sl.Candidate(0, module)])
                     if not measurement.ok:
                         raise SystemExit(f"{workload.name}: the winner fails: {measurement}")
-                    turns[side].append(measurement.latency)
+                    rounds[side].append(measurement.latency)
                 else:
-                    turns[side].append(operators[side].latency())
-    return {side: Timing(min(times), times) for side, times in turns.items()}
+                    rounds[side].append(operators[side].latency())
+    return {side: Timing(min(times), times) for side, times in rounds.items()}
 
 
 def report_torch(names: Sequence[str], trials: int, seed: int, keep: Keep) -> None:
@@ -124,7 +124,7 @@ def report_torch(names: Sequence[str], trials: int, seed: int, keep: Keep) -> No
         rows.append(row)
         times = row["latency"]
         calls = row["compile error"] or ", ".join(row["library calls"]) or "its own code only"
-        noise = "" if row["spread"] <= _CALM else f"; turns differ {row['spread']:.1f} times"
+        noise = "" if row["spread"] <= _CALM else f"; rounds differ {row['spread']:.1f} times"
         print(
             f"{name:8} {show(times['schedlang'], 11, 1, 1e6)} {show(times['eager'], 10, 1, 1e6)} "
             f"{show(times.get('compiled'), 10, 1, 1e6)} {show(row['over eager'], 8)} "
@@ -181,7 +181,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="8 trials of GMM and GEMM 512")
     parser.add_argument("--workloads", nargs="+", metavar="NAME", help="all by default")
-    parser.add_argument("--extents", type=int, nargs="*", help="of GEMM; none for no GEMM")
+    parser.add_argument("--extents", type=int, nargs="*", help="GEMM extents; no value skips GEMM")
     parser.add_argument("--trials", type=int, help=f"{TRIALS} by default, {GEMM_TRIALS} for GEMM")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write the figures to this file")

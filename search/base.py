@@ -96,7 +96,7 @@ class StrategyBase(Strategy):
 
     @property
     def exhausted(self) -> str:
-        """Why the search ends after so many failed draws, in one line."""
+        """Why the search ends after ``give_up_after`` failed draws, in one line."""
         if self.proposals.count:
             return (
                 f"no new program in {self.failed_draws} draws; "
@@ -130,7 +130,7 @@ class StrategyBase(Strategy):
 
 
 class ProposingStrategy(StrategyBase):
-    """A search that makes one schedule at a time: a subclass says which.
+    """A search that proposes one schedule at a time; a subclass implements ``propose``.
 
     Each program is proposed once. The search is finished after ``give_up_after`` calls of
     ``propose`` in a row that gave no new program.

@@ -1,1 +1,1 @@
-"""Instructions and what they are made of: handles, arguments, kinds, choices, sites."""
+"""Instructions and their parts: handles, arguments, kinds, choices, sites."""

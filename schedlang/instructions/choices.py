@@ -135,13 +135,13 @@ class Refuse:
 
     def decide(self, site: str, distribution: Distribution) -> Any:
         raise SpaceError(
-            f"{site}: an instruction cannot draw, its inside is not recorded; "
+            f"{site}: an instruction cannot draw: its body is not recorded; "
             "draw in the module and pass the value as an argument"
         )
 
     def choose(self, site: str, distribution: Categorical, labels: Sequence[str]) -> int:
         raise SpaceError(
-            f"{site}: an instruction cannot choose, its inside is not recorded; "
+            f"{site}: an instruction cannot choose: its body is not recorded; "
             "choose in the module and pass the option as an argument"
         )
 

@@ -86,7 +86,7 @@ def without(line: Line, which: Collection[str | int]) -> Line:
             continue
         for handle in instruction.inputs():
             if handle.index in gone:
-                raise SpaceError(f"{instruction} uses {gone[handle.index]}, which would be gone")
+                raise SpaceError(f"{instruction} uses {gone[handle.index]}, which would be removed")
         kept.append(instruction)
     return renumbered(kept)
 

@@ -1,19 +1,19 @@
-"""Rolled back choices: which of the choices that a run met still stand."""
+"""Track which choices of a run remain after rollbacks."""
 
 from __future__ import annotations
 
 
 class StandingChoices:
-    """Where a run met its choices, without those that were rolled back.
+    """The positions of a run's choices, except the choices that were rolled back.
 
-    A module that does not apply is undone, with the choices it had made: the program goes on as if
-    it had never met them. A decider that must not forget what was tried there needs to know where
-    the undone part began.
+    A module that does not apply is undone together with its choices, and the run continues as if it
+    had never met them. A decider that records what was tried needs the position of the first
+    undone choice.
 
     Attributes
     ----------
-    positions: where each choice that stands was met, in order; what a position counts is the
-        decider's own.
+    positions: the position of each remaining choice, in order; the decider defines what a
+        position counts.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class StandingChoices:
         self.positions.append(position)
 
     def roll_back(self, count: int) -> int | None:
-        """Forget the last ``count`` choices; return where the first of them was met, if any."""
+        """Remove the last ``count`` choices; return the position of the first of them, if any."""
         if not count:
             return None
         first = self.positions[-count]

@@ -77,7 +77,7 @@ class Recorder(ProgramState):
         return self._record(kind, content, Result(values, kind.prefix * len(values), kind.single))
 
     def _run_macro(self, kind: Macro, content: tuple[Any, ...]) -> Any:
-        if self._workload is None:  # inside another one: it is simply part of that one's body
+        if self._workload is None:  # called by another macro: part of that macro's body
             return kind.call(self, content)
         try:
             expansion = kind.expand(self, content)
@@ -129,7 +129,7 @@ class Recorder(ProgramState):
         if self._choices > MAX_CHOICES:
             raise SpaceError(
                 f"more than {MAX_CHOICES} choices in one trace, the last {name!r} in module "
-                f"{self._module() or '(none)'}: a loop of choices that does not end?"
+                f"{self._module() or '(none)'}: is there an endless loop of choices?"
             )
         site = free_site(self._sites, name)
         if decision is None or self._workload is None:
@@ -166,7 +166,7 @@ class Recorder(ProgramState):
     ) -> Any:
         if len(self._instructions) >= MAX_INSTRUCTIONS:
             raise SpaceError(
-                f"more than {MAX_INSTRUCTIONS} instructions: a loop that does not end?"
+                f"more than {MAX_INSTRUCTIONS} instructions: is there an endless loop?"
             )
         handles = self.define(result.prefixes, result.values)
         if self._recording:

@@ -140,7 +140,7 @@ class Trace:
     Attributes
     ----------
     instructions: the steps; handles are numbered in the order in which they are defined.
-    workload: what it was recorded on; not part of the content, may be None for a stored trace.
+    workload: what it was recorded on, not part of the content; a stored trace may have ``None``.
     """
 
     instructions: Line
@@ -252,7 +252,7 @@ class Trace:
         if given is None:
             given = self.workload
         if given is None:
-            raise SpaceError("this trace knows no workload: give one")
+            raise SpaceError("this trace has no workload: give one")
         return as_workload(given)
 
     # -- other forms -----------------------------------------------------------------------------

@@ -26,8 +26,8 @@ class Leaderboard:
 
     Parameters
     ----------
-    size: how many to keep, 1 or more.
-    verified: keep only those whose results were compared.
+    size: number of programs to keep, 1 or more.
+    verified: keep only programs whose results were compared.
     """
 
     def __init__(self, size: int, *, verified: bool) -> None:
@@ -36,7 +36,7 @@ class Leaderboard:
         self._leaders: list[Leader] = []
 
     def emptied(self) -> Leaderboard:
-        """Return one without programs that keeps the same."""
+        """Return an empty leaderboard with the same settings."""
         return Leaderboard(self._size, verified=self._verified)
 
     def add(self, record: Record, schedule: Schedule) -> None:

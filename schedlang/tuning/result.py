@@ -29,7 +29,7 @@ class Best:
     trace: makes the program; ``trace.as_python()`` prints it.
     finals: the result of timing the fastest candidates against each other; their ids are their
         ranks in the search, from 0. None without finals.
-    runner_up: the record of the second in the finals; None without one.
+    runner_up: the record of the second in the finals; ``None`` if there was no second.
     """
 
     record: Record

@@ -76,12 +76,12 @@ def tune(
     search: a name of ``schedlang.search.SEARCHES``, ``"auto"`` for what measured best (see
         docs/search.md), a function ``(space, workload, seed) -> Strategy`` such as a strategy's
         class, or a strategy made for this space and workload.
-    batch: maximum number of candidates to ask the search for at a time. A search that learns does
-        better with small batches, a farm of machines with large ones.
+    batch: maximum number of candidates per ``ask``. A search that learns does better with small
+        batches, a farm of machines with large ones.
     database: where records go: a path, a ``Database``, or None for memory only. The same call with
         the same database continues an interrupted run, and returns at once when the run had ended;
         a program that was measured there on this kind of machine is not measured again.
-    remeasure: begin again, whatever the database holds.
+    remeasure: start again, and ignore what the database holds.
     transfer: start the search from the fastest programs that the database has for this workload
         and its family, if the search supports it.
     verify: compare results with the unscheduled program's: True for candidates that could win,
@@ -89,7 +89,7 @@ def tune(
     finals: number of the fastest verified candidates to time again at the end, against each other;
         the winner is the best. 0 takes the fastest as it was measured.
     measurer: measures the candidates, for example ``schedlang.targets.RPC``. It is bound to the
-        workload, stays open, and its own settings hold, those of ``verify`` too. By default the
+        workload, stays open, and keeps its own settings, including ``verify``. By default the
         target's own, on this machine.
     progress: show a progress bar; None shows it on a terminal.
 

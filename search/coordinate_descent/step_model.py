@@ -39,7 +39,7 @@ class StepModel:
 
     Parameters
     ----------
-    proposals: whose outcomes are learned.
+    proposals: the model learns their outcomes.
     seed: of the model.
 
     Attributes
@@ -61,7 +61,7 @@ class StepModel:
         """Train the model if that is due; return whether it has learned enough to predict."""
         told = self._proposals.told
         learned = self._learned
-        # What it learns depends on how many outcomes were told, not on how many at a time.
+        # The model depends on the number of outcomes, not on the sizes of the batches.
         while len(told) >= self._due:
             learned = self._due
             self._due += max(1, self._due // _MORE)

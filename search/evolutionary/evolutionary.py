@@ -166,7 +166,7 @@ class Evolutionary(StrategyBase):
         return [self._proposed[one.id] for one in told]
 
     def _propose(self, programs: Sequence[Program | None]) -> list[Proposal]:
-        """Propose those that are new; ``None`` stands for what could not become a program."""
+        """Propose the new programs; ``None`` stands for a trace that gave no program."""
         made: list[Proposal] = []
         for program in programs:
             self.note(None if program is None else self._admit(program), made)

@@ -88,7 +88,7 @@ class DecisionModel:
     def _give_columns(self, site: str, decision: Decision) -> None:
         length = len(decision) if isinstance(decision, tuple) else 1
         if length > self._columns.get(site, (0, 0))[1]:
-            # A site whose tuples get longer leaves its old columns: they have no values any more.
+            # A site with longer tuples moves to new columns; its old ones stay empty.
             self._columns[site] = (self._width, length)
             self._width += max(2 * length - 1, 1)
 

@@ -94,7 +94,7 @@ class Descent:
         return number
 
     def undone(self, count: int) -> None:
-        """Go on at the node that all runs share whose choices were rolled back here."""
+        """Continue at the node shared by all runs that rolled back the same choices."""
         first = self._standing.roll_back(count)
         if first is not None:
             self._rollbacks.append((first, len(self._taken)))

@@ -28,7 +28,7 @@ def check_present(target: CPUMachine) -> None:
     if target.architecture != host.architecture():
         raise TargetError(
             f"target {target.key!r} is for {target.architecture}, and this machine is "
-            f"{host.architecture()}: it can be compiled for here, and measured on such a machine"
+            f"{host.architecture()}: compile for it here, and measure on such a machine"
         )
     missing = ", ".join(missing_features(target))
     if _is_one_cpu(target) and target.mcpu != here:

@@ -39,9 +39,9 @@ def limits_here(cpus: tuple[int, ...], assumed: Facts) -> Facts:
 
 @cache
 def limits_elsewhere(architecture: str, features: frozenset[str]) -> Facts:
-    """Return cores and caches to assume for a machine that is not here.
+    """Return cores and caches to assume for another machine.
 
-    They are those of the last named target whose features the machine has.
+    They come from the last named target whose features the machine has.
     """
     fitting = [
         entry

@@ -51,11 +51,11 @@ class LocalCPU(Measurer):
     memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
         the memory that is free now, but at least 2 GiB; None disables the limit.
     verify: compare results with the unscheduled program's. True does so for the first few
-        candidates and those whose latency is at most 1.2 times the best so far; ``"all"`` for every
-        candidate, False for none.
+        candidates and those whose latency is at most 1.2 times the best so far; ``"all"`` verifies
+        every candidate, False disables it.
     timing: how often to run a candidate.
     seed: of the random inputs.
-    recycle_after: a worker is replaced after this many requests, whatever code generation leaks.
+    recycle_after: replace a worker after this many requests, which bounds memory leaks.
 
     Attributes
     ----------
@@ -151,10 +151,10 @@ class LocalCPU(Measurer):
     ) -> list[Measurement]:
         """Time a few candidates against each other, with one sample of each per round.
 
-        Returns one measurement per candidate, in the same order. Those that are OK have equally
-        many samples: ``rounds``, up to four times as many while the medians of the two fastest are
-        not known well enough, or what was done in ``budget_seconds``. They were verified once more,
-        unless ``verify`` is False. Raises ValueError when ``rounds`` is below 1.
+        Returns one measurement per candidate, in the same order. Successful ones all have the same
+        number of samples: ``rounds``, up to four times that while the medians of the two fastest
+        are too uncertain, or the rounds done in ``budget_seconds``. Their results are verified
+        again unless ``verify`` is False. Raises ValueError when ``rounds`` is below 1.
         """
         timing = InterleavedTiming(self._pool, self._requests, verify=self._verify.enabled)
         works = [Work(candidate, next(self._serials)) for candidate in candidates]

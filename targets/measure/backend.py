@@ -26,13 +26,13 @@ class Memory(Protocol):
         ...
 
     def read(self) -> Array:
-        """Copy what it holds."""
+        """Return a copy of its values."""
         ...
 
     def overrun(self) -> str | None:
-        """Say where a program wrote outside the tensor since the last question.
+        """Return where a program has written outside the tensor since the previous call.
 
-        ``"before"`` or ``"after"``; None where it did not, or where nobody watches.
+        ``"before"`` or ``"after"``; ``None`` if it did not, or if the backend does not detect it.
         """
         ...
 

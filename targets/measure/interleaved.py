@@ -46,8 +46,8 @@ class InterleavedTiming:
     ) -> list[Measurement]:
         """Return one measurement per candidate, in the same order.
 
-        Stops after ``rounds``, or up to four times as many while the medians of the two fastest
-        are not known well enough; in any case after the first round that ends later than
+        Stops after ``rounds`` rounds, or after up to four times that while the medians of the two
+        fastest are too uncertain; in any case after the first round that ends later than
         ``budget_seconds``.
         """
         left = list(works)

@@ -61,8 +61,8 @@ class CandidateRunner:
         """Time a program.
 
         Its results are verified when its median latency is at most ``verify_factor * best``, or
-        when ``best`` is None; never when ``verify_factor`` is None. Raises ``Fault``; a program
-        that is wrong is said to be wrong even when its time is impossible.
+        when ``best`` is None; never when ``verify_factor`` is None. Raises ``Fault``; wrong
+        results are reported even when the time is impossible as well.
         """
         if not self._clean:
             # The last program was not verified: it may have changed what this one would read.

@@ -12,10 +12,11 @@ import numpy as np
 
 # A schedule may add up terms in any order. The rounding errors of n additions behave like a random
 # walk: relative to the root mean square of the result their standard deviation is about
-# epsilon * sqrt(n) / 2, and never above epsilon * sqrt(n). A sound program stays 16 of those away.
+# epsilon * sqrt(n) / 2, and never above epsilon * sqrt(n). A correct program stays within 16 times
+# that.
 _FACTOR = 16.0
 _LOOSEST = 0.25
-# Part of the integers that rounding may move by one step, whatever the types.
+# Fraction of the integers that rounding may change by one, for all types.
 _FEW = 1e-3
 
 _UNSTABLE = "; run again it gives other results: its threads race, or it reads what it never wrote"

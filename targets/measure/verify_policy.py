@@ -26,7 +26,7 @@ class VerifyPolicy:
     Parameters
     ----------
     verify: True verifies the first few candidates, and those whose latency is at most 1.2 times the
-        best; ``"all"`` verifies every one, False none.
+        best; ``"all"`` verifies every one, False disables it.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ _FLUSH_BYTES = 128 << 20
 
 
 class RPCMemory:
-    """A tensor in a server's memory; nobody watches what is around it."""
+    """A tensor in a server's memory; writes outside it are not detected."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -89,7 +89,7 @@ class RPCProgram:
         restore: Callable[[], None],
         flush_cache: bool,
     ) -> float:
-        """Time ``calls`` calls in a row by the server's clock; one more comes before.
+        """Time ``calls`` consecutive calls by the server's clock, after one warm-up call.
 
         Raises ``Fault`` when our clock contradicts it.
         """
@@ -114,8 +114,8 @@ class RPCProgram:
                 return seconds
         raise Fault(
             Status.SUSPICIOUS_TIME,
-            f"{calls} calls took {seconds * calls:.3g} s by the server's clock, and with the way "
-            f"there {wall:.3g} s by ours",
+            f"{calls} calls took {seconds * calls:.3g} s by the server's clock, but "
+            f"{wall:.3g} s by ours, communication included",
             samples=(seconds,),
         )
 

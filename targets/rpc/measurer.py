@@ -60,7 +60,7 @@ class RPC(Measurer):
     server_timeout: seconds without any server before ``measure`` gives up.
     verify: compare results with the unscheduled program's, which runs once on each server for it.
         True does so for the first few candidates and those whose latency is at most 1.2 times the
-        best so far; ``"all"`` for every candidate, False for none.
+        best so far; ``"all"`` verifies every candidate, False disables it.
     timing: how often to run a candidate.
     seed: of the random inputs.
     overlap: build while candidates run; by default unless a server has an address of this machine.

@@ -49,11 +49,11 @@ def supervise(run: Callable[[], None], *, watch_input: bool) -> int:
                 time.sleep(_POLL_SECONDS)
             elif select.select([0], [], [], _POLL_SECONDS)[0] and not os.read(0, 1):
                 os.killpg(0, signal.SIGKILL)
-        # A crash while it served, however soon, is a candidate's doing.
+        # A crash while it served, however early, is a candidate's fault.
         started = os.waitstatus_to_exitcode(ended[1]) != _CANNOT_START
         failures = 0 if started else failures + 1
         time.sleep(0 if started else _POLL_SECONDS)
-    print(f"it cannot start: {failures} tries", file=sys.stderr)
+    print(f"cannot start after {failures} attempts", file=sys.stderr)
     return 1
 
 

@@ -115,7 +115,7 @@ class RPCWorker(Dispatcher):
         return reply
 
     def _explain(self, error: Exception, seconds: float) -> dict[str, Any]:
-        """Say whose fault it was: the candidate's, or the server's."""
+        """Return a reply that blames the candidate or the server."""
         assert self._session is not None
         cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
         if rpc.is_expired(cause):

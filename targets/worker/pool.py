@@ -243,7 +243,7 @@ class WorkerPool:
 
 
 def explain_exit(code: int | None, stderr: str) -> dict[str, Any]:
-    """Say how a worker ended; ``code`` is None if it left the protocol before."""
+    """Describe how a worker ended; ``code`` is ``None`` if it broke the protocol first."""
     if code is None:
         message = "the program closed the worker's pipes or wrote to them"
         return {"ok": False, "status": str(Status.CRASHED), "message": message}

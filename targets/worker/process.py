@@ -90,8 +90,8 @@ class WorkerProcess:
     def ended(self) -> int | None:
         """Reap it after ``exited``; return its exit status, negative for a signal.
 
-        None if it left the protocol without ending, which a program that writes to its pipes can
-        bring about. Kills everything that it left in its process group.
+        ``None`` if it broke the protocol without ending, for example because a program wrote to its
+        pipes. Kills the rest of its process group.
         """
         alone = not self._garbled and self._ends_by_itself()
         self._drain_stderr()

@@ -141,7 +141,7 @@ def test_another_program_is_invalid() -> None:
 def test_a_trace_without_a_workload_asks_for_one() -> None:
     trace = Trace.from_json(everything(0).trace.to_json())
     for interpret in (replay, resample, assess, Trace.flattened, Trace.as_python):
-        with pytest.raises(SpaceError, match="knows no workload: give one"):
+        with pytest.raises(SpaceError, match="has no workload: give one"):
             interpret(trace)
     assert assess(trace, product()) == pytest.approx(trace.log_prob())
 

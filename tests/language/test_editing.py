@@ -121,9 +121,9 @@ def test_leaving_out_by_kind_and_by_position() -> None:
 
 def test_what_is_used_later_cannot_be_left_out() -> None:
     trace = everything(0).trace
-    with pytest.raises(SpaceError, match=r"split\(.*\) uses v5, which would be gone"):
+    with pytest.raises(SpaceError, match=r"split\(.*\) uses v5, which would be removed"):
         trace.without("sample_categorical")
-    with pytest.raises(SpaceError, match="uses b0, which would be gone"):
+    with pytest.raises(SpaceError, match="uses b0, which would be removed"):
         trace.without(0)
     with pytest.raises(SpaceError, match="no instruction 'fuse' in this trace"):
         trace.without("fuse")

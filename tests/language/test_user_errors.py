@@ -27,7 +27,7 @@ def test_nothing_is_drawn_or_chosen_inside() -> None:
 
     for function in (draws, draws_what_is_given, chooses):
         sch = Schedule(product())
-        with pytest.raises(SpaceError, match="its inside is not recorded; .* in the module"):
+        with pytest.raises(SpaceError, match="its body is not recorded; .* in the module"):
             sl.instruction(function)(sch)
         assert len(sch.trace) == 0
 

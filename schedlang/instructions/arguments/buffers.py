@@ -15,7 +15,7 @@ Role = Literal["read", "write"]
 
 
 class BufferNumberArgument(Argument):
-    """The number of a buffer among those that the block reads, or writes; or its name."""
+    """The index of a buffer among the block's reads or writes, or its name."""
 
     stored = (int,)
     tvm_part = "attributes"

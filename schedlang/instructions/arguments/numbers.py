@@ -33,7 +33,7 @@ class IntegerArgument(Argument):
 
 
 class FactorArgument(IntegerArgument):
-    """An integer as above, or None for a factor that is worked out."""
+    """An integer, or ``None`` for a factor that is inferred from the others."""
 
     name = "factor"
     stored = (int, IntExpr, type(None))
@@ -73,7 +73,7 @@ class NumberArgument(Argument):
 
 
 class BoundArgument(LiteralArgument):
-    """A largest value, or None for no bound."""
+    """An upper bound; ``None`` disables it."""
 
     name = "bound"
     takes = "an `int`; `None` for no bound"

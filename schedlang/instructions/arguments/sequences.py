@@ -16,7 +16,7 @@ class SequenceArgument(Argument):
     Parameters
     ----------
     item: the type of the items.
-    items: what they are, in messages; by default the plural of the type's name.
+    items: how messages name the items; by default the plural of the type's name.
     takes: what a user may pass, for the reference.
     """
 

@@ -52,10 +52,10 @@ def primitive(
     tvm_name: name of TVM's instruction, such as ``"Split"``.
     apply: ``apply(tvm_schedule, *values)`` does it; by default TVM's ``Schedule<tvm_name>``.
     method: the method of TVM's ``Schedule``; by default it has the name of ours.
-    pure: it only looks; when nothing uses its results, it can be left out.
-    inputs: the parameters that TVM's traces store among the inputs; by default those whose type
-        says so.
-    tvm_lines: writes it as Python that needs TVM alone, where that is not a call of ``method``.
+    pure: it does not change the program; it can be removed when its results are unused.
+    inputs: the parameters that TVM's traces store among the inputs; by default the argument types
+        decide.
+    tvm_lines: prints it as Python that needs only TVM; by default a call of ``method``.
     """
 
     def decorate(function: F) -> F:

@@ -17,14 +17,14 @@ class Ending:
     ----------
     finished: why it ended.
     exhausted: the search had nothing left to propose.
-    limit: the wall-clock budget that ended it, in seconds; None if another reason did.
-    records: ids of its records in order, with those that it took over from other runs.
+    limit: the wall-clock budget that ended it, in seconds; ``None`` if something else did.
+    records: ids of its records in order, including records reused from other runs.
     reference: median latency of the unscheduled program, in seconds.
     seconds: wall time of all calls together.
     rejected, culprits: as in ``TuneResult``.
-    winner, runner_up: ids of the records of the first and the second; None where there is none.
-    trace: trace of the winner, as JSON text; its record may be of a run whose blocks have other
-        names.
+    winner, runner_up: ids of the fastest and second fastest records; ``None`` if missing.
+    trace: trace of the winner, as JSON text. It can differ from that of its record, which may use
+        other block names.
     finals: samples of the finals in seconds, by the rank before them.
     split: as ``TuneResult.time_split``.
     """
@@ -69,7 +69,7 @@ class Ending:
             return ending
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise DatabaseError(
-                f"the database holds a run whose end cannot be read ({error!r}); "
+                f"the database holds a run whose result cannot be read ({error!r}); "
                 "tune with remeasure=True to begin it again"
             ) from error
 

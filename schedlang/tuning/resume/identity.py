@@ -1,4 +1,4 @@
-"""Which calls of ``tune`` are the same: a digest of what they are made of."""
+"""Identify equal calls of ``tune`` by a digest of their arguments."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a tuning run writes down, so that the same call goes on with it after a crash.
+"""The journal of a tuning run, from which the same call continues it after a crash.
 
-A search is a function of its seed and of what it is told. So the records of a run and the sizes of
-the batches that it asked for are enough to bring its search to where it was; a saved state, written
-now and then, only makes that faster.
+A search is a function of its seed and of the outcomes it is told. So the records of a run and the
+sizes of its batches are enough to restore the search. A saved state, written from time to time,
+makes this faster.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.resume.owner import is_alive, this_process
 
-# Saving the search's state takes at most about this part of a run's time.
+# Fraction of a run's time that saving the search's state may take, approximately.
 _SAVING_PART = 0.05
 
 
 class Diverged(SchedlangError):
-    """The search proposes other programs than those that its run measured."""
+    """The search does not propose the programs that its run measured."""
 
 
 def new_run(blank: Record, call: str, known: int) -> Run:
@@ -122,13 +122,13 @@ class Journal:
         return self._measured.keys()
 
     def find_measured(self, proposal: Proposal) -> Record | None:
-        """Return the run's own record of a proposal; None where it was not measured.
+        """Return the run's own record of a proposal; ``None`` if it was not measured.
 
         ``Diverged`` when it is of another program.
         """
         record = self._measured.get(proposal.id)
         if record is not None and record.program_key != proposal.program_key:
-            raise Diverged(f"proposal {proposal.id} is another program than it was")
+            raise Diverged(f"proposal {proposal.id} is not the program that the run measured")
         return record
 
     def records(self, ids: Sequence[int]) -> list[Record]:
@@ -154,8 +154,8 @@ class Journal:
         """Bring a search that was asked nothing yet to its saved state.
 
         Returns the records that it was told of by then, in order, and the traces of the fastest of
-        them as JSON text, by the record's id. None when the state cannot be loaded: the search is
-        of no use then, and another one has to be asked from the start.
+        them as JSON text, by the record's id. ``None`` if the state cannot be loaded: discard the
+        search then, and repeat the run with a new one.
         """
         if not self.run.state:
             return [], {}
@@ -221,7 +221,7 @@ def _claimed(database: Database, fresh: Run, *, anew: bool) -> Run:
         assert found.id is not None
         if found.owner and is_alive(found.owner):
             raise DatabaseError(
-                f"process {found.owner.partition(':')[0]} is at this very run in this "
+                f"process {found.owner.partition(':')[0]} already executes this run in this "
                 "database; wait for it, or give another seed or database"
             )
         database.claim_run(found.id, found.owner, owner)

@@ -45,7 +45,7 @@ def _another(state: RunState, make_strategy: Callable[[], Strategy]) -> RunState
     made = make_strategy()
     if made is state.strategy:
         raise SchedlangError(
-            f"this {made.name!r} cannot go on with the run that the database has of it; give "
+            f"this {made.name!r} cannot continue its run in the database; give "
             "tune its class or a function that makes it, instead of the strategy itself"
         )
     return RunState(
@@ -68,27 +68,27 @@ def _restore(state: RunState) -> bool:
                 trace = Trace.from_json(leaders[record.id], state.workload)
                 state.leaderboard.add(record, trace.replay())
             except (InvalidTrace, TraceFormatError) as error:
-                raise Diverged("what was fastest cannot be made again") from error
+                raise Diverged("one of the fastest programs no longer replays") from error
     return True
 
 
 def _ask_again(state: RunState) -> None:
-    """Ask the search what it was asked after its saved state, and tell it what came of that."""
+    """Repeat the asks after the search's saved state, and tell it their outcomes."""
     assert state.journal is not None
     asked = {r.proposal for r in state.records if r.run_id == state.journal.id}
     for ask in state.journal.asks():
         asked |= _repeat(state, ask)
     if not state.journal.measured <= asked:
-        raise Diverged("the run measured what the search does not propose any more")
+        raise Diverged("the search no longer proposes a program that the run measured")
 
 
 def _repeat(state: RunState, ask: Ask) -> set[int | None]:
     """Repeat one batch; return the ids of its proposals."""
     if state.unfinished:
-        raise Diverged("a batch in the middle of the run was not measured")
+        raise Diverged("a batch before the last one is not fully measured")
     proposals = state.strategy.ask(ask.size)
     if not proposals:
-        raise Diverged("the search proposes less than it did")
+        raise Diverged("the search proposes fewer programs than before")
     found = state.find_measured(proposals)
     if len(found) < len(proposals):
         state.unfinished = proposals

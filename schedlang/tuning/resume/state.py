@@ -1,4 +1,4 @@
-"""Where a run stands: what it is made from, and what it brings up to date."""
+"""The state of a run: its parts, and the records that the search was told."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from schedlang.workloads.workload import Workload
 
 @dataclass
 class RunState:
-    """A search and all that it was told; made with a search that was asked nothing yet.
+    """A search and the records that it was told; starts with a search that was asked nothing.
 
     Attributes
     ----------
-    workload: what is tuned.
+    workload: the tuned workload.
     strategy: the search.
     leaderboard: the fastest of its programs.
-    journal: where the run is written down; None where it is not.
-    warm_start: what earlier runs give; None where there are none.
-    records: in the order in which the search was told of them, those of earlier calls first.
+    journal: stores the run in the database; ``None`` stores nothing.
+    warm_start: what earlier runs give; ``None`` ignores them.
+    records: in the order in which the search was told them, starting with earlier calls'.
     earlier: number of them that were not measured in this call.
-    unfinished: proposals of a batch of which not all were measured when an earlier call ended.
+    unfinished: proposals of the batch that an earlier call left partly unmeasured.
     """
 
     workload: Workload
@@ -42,7 +42,7 @@ class RunState:
 
     @property
     def run_id(self) -> int | None:
-        """Id of the run in the database; None where it is not written down."""
+        """Id of the run in the database; ``None`` if it is not stored."""
         return None if self.journal is None else self.journal.id
 
     def add(self, record: Record, schedule: Schedule) -> None:
@@ -59,7 +59,7 @@ class RunState:
     def find_measured(self, proposals: Sequence[Proposal]) -> dict[int, Record]:
         """Return the records of proposals that need no measuring, by the proposal's id.
 
-        ``Diverged`` when a proposal is another program than the one that the run measured as it.
+        ``Diverged`` when a proposal is not the program that the run measured under its id.
         """
         found: dict[int, Record] = {}
         if self.journal is None:

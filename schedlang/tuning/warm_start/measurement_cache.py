@@ -15,8 +15,8 @@ class MeasurementCache:
     Parameters
     ----------
     blank: has the keys of workload, machine and toolchain.
-    verified: if True, a record whose results were not compared will do only where it is too slow to
-        win; with ``"all"`` it will not do; with False it always does.
+    verified: which unverified records to reuse: with True, the ones too slow to win; with
+        ``"all"``, none; with False, every one.
     """
 
     def __init__(self, database: Database, blank: Record, *, verified: Verify) -> None:
@@ -25,7 +25,7 @@ class MeasurementCache:
         self._verified = verified
 
     def find(self, program_key: str, leaderboard: Leaderboard, run_id: int) -> Record | None:
-        """Return the first record of a program that will do, leaving out those of a run."""
+        """Return the first usable record of a program, except the records of one run."""
         for record in self._database.query(*self._keys, program_key=program_key):
             if record.run_id == run_id:
                 continue
@@ -34,5 +34,5 @@ class MeasurementCache:
             if self._verified == "all":
                 continue
             if not leaderboard.admits(dataclasses.replace(record, verified=True)):
-                return record  # it could not win, so nobody compared its results
+                return record  # it could not win, so its results were not compared
         return None

@@ -17,7 +17,7 @@ _LOOKED_AT = 16
 
 
 def related(database: Database, workload: Workload) -> list[str]:
-    """Return the keys of the workload, of those that compute the same, and of its family."""
+    """Return the keys of the workload, of equivalent workloads, and of its family."""
     found = [workload.key]
     for keys in (
         database.workloads(exact_key=workload.exact_key),
@@ -57,7 +57,7 @@ def _different(fastest_first: Iterable[Record]) -> Iterator[Record]:
 
 
 def applied(records: Sequence[Record], workload: Workload) -> list[Trace]:
-    """Return the traces of records on ``workload``, those that apply: block names may differ."""
+    """Return the traces of the records that replay on ``workload``; block names may differ."""
     schedules = [replayed(record, workload) for record in records]
     return [schedule.trace for schedule in schedules if schedule is not None]
 

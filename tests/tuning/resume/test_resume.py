@@ -247,7 +247,7 @@ def test_two_processes_do_not_work_at_one_run(tmp_path: Path) -> None:
             tune(database, Counted(3))
         (record, *_) = database.query()
         assert database.claim_run(record.run_id or 0, "", owner)
-        with pytest.raises(DatabaseError, match=rf"process {other.pid} is at this very run"):
+        with pytest.raises(DatabaseError, match=rf"process {other.pid} already executes this run"):
             tune(database, Counted())
         other.communicate("\n")
         assert not is_alive(owner)

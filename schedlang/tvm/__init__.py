@@ -1,4 +1,4 @@
-"""The one door to TVM: every scheduling and codegen API of TVM is used from this package only.
+"""The interface to TVM: only this package uses its scheduling and code generation APIs.
 
-TVM renames its Python API in every release; an upgrade touches this folder and nothing else.
+TVM renames its Python API in every release; an upgrade changes this folder only.
 """

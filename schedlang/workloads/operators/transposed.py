@@ -31,10 +31,15 @@ def T2D(
     """
     border = kernel_size - 1 - padding
     outs = [(extent - 1) * stride - 2 * padding + kernel_size for extent in (height, width)]
-    if border < 0 or min(outs) < 1:
+    if border < 0:
         raise WorkloadError(
-            f"T2D: padding={padding} is too wide for kernel_size={kernel_size}, stride={stride}; "
-            "it must be less than kernel_size and leave a non-empty output"
+            f"T2D: padding={padding} is too wide for kernel_size={kernel_size}; "
+            "it must be less than kernel_size"
+        )
+    if min(outs) < 1:
+        raise WorkloadError(
+            f"T2D: padding={padding} leaves an empty output for an input of {height} x {width} "
+            f"with kernel_size={kernel_size} and stride={stride}"
         )
     out_dtype = accumulator(dtype, out_dtype)
     inputs = te.placeholder((batch, height, width, in_channels), dtype, "inputs")

@@ -1,7 +1,7 @@
 """The hierarchy of all errors that schedlang raises.
 
-``NotApplicable`` is the only one that combinators (``Space``, ``Stochastic``) catch: it says "this
-module has nothing to do here". Everything else is a fault to be shown to the user.
+``NotApplicable`` means that a module has nothing to do at a location. It is the only error that
+combinators (``Space``, ``Stochastic``) catch; all others reach the user.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ class SchedlangError(Exception):
 
 
 class NotApplicable(SchedlangError):
-    """A module does not apply at this location; raise it before or after transforming, it is
-    undone.
+    """A module does not apply at this location.
+
+    It may be raised at any time: transformations that the module has already made are undone.
     """
 
 
 class InstructionError(SchedlangError):
-    """An instruction was applied wrongly.
+    """An instruction cannot be applied with these arguments.
 
     Attributes
     ----------
     instruction: name of the instruction.
     arguments: the arguments as text, by name.
-    reason: one line that says what is wrong (TVM's own reason where TVM refused).
-    location: ``file:line`` of the user's code, empty when replaying a stored trace.
-    program: the part of the program that the error concerns, as TVMScript; may be empty.
-    module: the transformation module that it happened in; empty outside modules.
+    reason: the cause in one line (TVM's own reason if TVM rejected the call).
+    location: ``file:line`` in the user's code; empty when a stored trace is replayed.
+    program: the affected part of the program, as TVMScript; may be empty.
+    module: the transformation module that applied the instruction; empty outside modules.
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class InvalidTrace(SchedlangError):
 
     Attributes
     ----------
-    reason: short stable word for counting (``"decision"`` or ``"instruction"``).
-    site: the sampling site; for an instruction that does not apply, the name of the instruction.
-    value: the decision that did not fit (None for an instruction).
-    support: the distribution it should have come from, as text.
+    reason: ``"decision"`` or ``"instruction"``; stable, for counting.
+    site: the sampling site, or the name of the instruction that does not apply.
+    value: the rejected decision; None for an instruction.
+    support: the distribution of the site, as text.
     """
 
     def __init__(
@@ -83,8 +84,9 @@ class InvalidTrace(SchedlangError):
 
 
 class TraceFormatError(SchedlangError):
-    """A stored trace cannot be read; ``where`` is the place, such as
-    ``instructions[3].args.loop``.
+    """A stored trace cannot be read.
+
+    ``where`` is the path of the invalid value, such as ``instructions[3].args.loop``.
     """
 
     def __init__(self, where: str, problem: str) -> None:
@@ -94,11 +96,11 @@ class TraceFormatError(SchedlangError):
 
 
 class SpaceError(SchedlangError):
-    """A space or module is wrong: unknown name, endless choices, an option outside a choice."""
+    """A space or module is invalid: unknown name, endless choices, an option outside a choice."""
 
 
 class DistributionError(SchedlangError, ValueError):
-    """A distribution was given parameters that leave it without a sensible support."""
+    """The parameters of a distribution are invalid or leave it without a support."""
 
 
 class WorkloadError(SchedlangError, ValueError):

@@ -1,8 +1,8 @@
 """Integer expressions over random variables and index variables, and index maps made of them.
 
-With them a trace stays symbolic where the host program computes with a sampled value
-(``sch.split(i, [None, tile * 2])``). They are plain data, so a stored index map can be read back
-without running code.
+They keep a trace symbolic where the host program computes with a sampled value
+(``sch.split(i, [None, tile * 2])``). They are plain data, so reading a stored index map
+runs no code.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class IntExpr:
-    """An integer that is computed again at every replay; in the host program it acts as its value.
+    """An integer that every replay recomputes; in the host program it behaves as its value.
 
-    Comparing, ``int()``, ``bool()`` and using it as an index read the value of this one run:
-    control flow on it is not recorded (MetaSchedule, Figure 6).
+    Comparisons, ``int()``, ``bool()`` and indexing use the value of the current run: control flow
+    on it is not recorded (MetaSchedule, Figure 6).
     """
 
     __slots__ = ()
 
     @property
     def value(self) -> int:
-        """The value in the run that made this expression."""
-        raise TypeError(f"{self} has no value here: it is an index variable of an index map")
+        """Value in the run that created this expression."""
+        raise TypeError(f"{self} has no value here: index variables of an index map have none")
 
     def __add__(self, other: int | IntExpr) -> IntExpr:
         return _combine("+", self, other)
@@ -113,9 +113,9 @@ def _number(value: float | IntExpr) -> float:
 
 
 class IntRV(IntExpr):
-    """A random integer of a trace: what a sampling instruction returns.
+    """A random integer of a trace, returned by a sampling instruction.
 
-    ``index`` numbers it among the trace's handles; ``value`` is what was drawn in this run.
+    ``index`` is its number among the trace's handles; ``value`` is the value drawn in this run.
     """
 
     __slots__ = ("_value", "index")
@@ -154,7 +154,7 @@ class IndexVar(IntExpr):
 
 
 class IntOp(IntExpr):
-    """``left operation right``; operations are + - * // % min max, with Python's meaning."""
+    """``left operation right`` with Python's semantics; operations: + - * // % min max."""
 
     __slots__ = ("left", "operation", "right")
 
@@ -234,7 +234,7 @@ def random_variables(expr: Any) -> Iterable[IntRV]:
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether a printed index variable of this name hides no handle and no module."""
+    """Return whether an index variable of this name shadows no handle and no module in print."""
     return (
         name.isidentifier()
         and not keyword.iskeyword(name)
@@ -247,7 +247,7 @@ class IndexMap:
     """A map from ``inputs`` index variables to ``outputs`` expressions over them.
 
     ``IndexMap.from_function(lambda i, j: (i // 16, j, i % 16))``; random variables of the schedule
-    may stand in the expressions and are read again at replay.
+    may occur in the expressions and are re-evaluated at replay.
     """
 
     inputs: tuple[str, ...]
@@ -257,7 +257,8 @@ class IndexMap:
     def from_function(function: Callable[..., Any], ndim: int | None = None) -> IndexMap:
         """Call a Python function once with index variables.
 
-        ``ndim`` is needed by functions with ``*args``. TypeError for a function that is no map.
+        ``ndim`` is required for functions with ``*args``. TypeError if the function is not an index
+        map.
         """
         names: list[str] = []
         for parameter in inspect.signature(function).parameters.values():
@@ -285,7 +286,7 @@ class IndexMap:
         return IndexMap(tuple(names), tuple(result))
 
     def with_plain_names(self) -> IndexMap:
-        """Return the same map, its variables called i0, i1, ... if a name cannot be printed."""
+        """Return the map with variables i0, i1, ... if one of the names cannot be printed."""
         if all(map(is_plain_name, self.inputs)) and len(set(self.inputs)) == len(self.inputs):
             return self
         names = tuple(f"i{k}" for k in range(len(self.inputs)))
@@ -304,7 +305,7 @@ class IndexMap:
         )
 
     def __call__(self, *indices: int) -> tuple[int, ...]:
-        """Evaluate on integers."""
+        """Evaluate the map at integer indices."""
         bound: Mapping[int, int] = dict(enumerate(indices))
         return tuple(
             int(transform(e, lambda v: v.value, lambda v: bound[v.position])) for e in self.outputs

@@ -1,4 +1,4 @@
-"""Distributions that sampling instructions draw from, their contract, and their stored form."""
+"""Distributions of sampling instructions, their contract and their stored form."""
 
 from schedlang.distributions.base import JSON, Decision, Distribution, Rng
 from schedlang.distributions.categorical import Categorical

@@ -1,4 +1,4 @@
-"""Checks of constructor arguments; each failure names the distribution, the argument, the value."""
+"""Checks of constructor arguments; errors name the distribution, the argument and the value."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ MAX_VALUE = 2**63 - 1
 
 
 def refuse(owner: str, argument: str, value: object, problem: str) -> NoReturn:
-    """Raise the DistributionError for one argument."""
+    """Raise a DistributionError for one argument."""
     raise DistributionError(f"{owner}({argument}={shorten(value)}): {problem}")
 
 
 def check_int(owner: str, argument: str, value: object, low: int, high: int) -> None:
-    """``value`` must be a plain int in [low, high]; bools and numpy integers are refused."""
+    """Require a plain int in [low, high]; bools and numpy integers are rejected."""
     if type(value) is not int or not low <= value <= high:
         refuse(owner, argument, value, f"must be an int from {low} to {high}")
 
 
 def distinct_ints(owner: str, argument: str, values: object, limit: int) -> tuple[int, ...]:
-    """``values`` as a tuple of 1 to ``limit`` distinct plain ints of 64 bits."""
+    """Return ``values`` as a tuple of 1 to ``limit`` distinct plain 64-bit ints."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         refuse(owner, argument, values, "must be a sequence of ints")
     seen: dict[int, None] = {}
@@ -35,7 +35,7 @@ def distinct_ints(owner: str, argument: str, values: object, limit: int) -> tupl
         if type(value) is not int or not -MAX_VALUE <= value <= MAX_VALUE:
             refuse(owner, argument, values, f"must hold 64-bit ints only, not {shorten(value)}")
         if value in seen:
-            refuse(owner, argument, values, f"must be distinct, but {shorten(value)} comes twice")
+            refuse(owner, argument, values, f"must be distinct, but {shorten(value)} occurs twice")
         if len(seen) == limit:
             refuse(owner, argument, values, f"must hold at most {limit} values")
         seen[value] = None
@@ -45,10 +45,10 @@ def distinct_ints(owner: str, argument: str, values: object, limit: int) -> tupl
 
 
 def normalised(owner: str, argument: str, values: object, length: int) -> tuple[float, ...] | None:
-    """Weights as probabilities that sum to 1; None when they are all equal.
+    """Return weights as probabilities that sum to 1; None if they are all equal.
 
-    Equal distributions must compare equal, so ``(1, 1)``, ``(0.5, 0.5)`` and None are one value.
-    Probabilities that already sum to 1 are kept to the last bit (JSON round-trips exactly).
+    Equal distributions must compare equal, so ``(1, 1)`` and ``(0.5, 0.5)`` both become None.
+    Probabilities that already sum to 1 are unchanged to the last bit (exact JSON round trip).
     """
     if values is None:
         return None
@@ -57,10 +57,10 @@ def normalised(owner: str, argument: str, values: object, length: int) -> tuple[
     weights: list[float] = []
     for value in values:
         if len(weights) == length:
-            refuse(owner, argument, values, f"must hold {length} weights, one a candidate")
+            refuse(owner, argument, values, f"must hold {length} weights, one for each candidate")
         weights.append(as_weight(owner, argument, value))
     if len(weights) != length:
-        refuse(owner, argument, values, f"must hold {length} weights, one a candidate")
+        refuse(owner, argument, values, f"must hold {length} weights, one for each candidate")
     largest = max(weights)
     if largest == 0.0:
         refuse(owner, argument, values, "must hold at least one weight above 0")
@@ -85,12 +85,15 @@ def as_weight(owner: str, argument: str, value: object) -> float:
 
 
 def as_number(d: object) -> int | float | None:
-    """Return an integer of any type or a finite float as it is, else None. Never raises."""
+    """Return an integer of any type as an int, a finite float as it is, else None.
+
+    Never raises.
+    """
     if isinstance(d, bool):
         return None
     if isinstance(d, float):
         return float(d) if math.isfinite(d) else None
     try:
         return int(d.__index__())  # type: ignore[attr-defined]
-    except Exception:  # any object may come here, and none may stop a replay
+    except Exception:  # ``d`` may be any object and must not stop a replay
         return None

@@ -1,4 +1,4 @@
-"""Random draws that use only ``random()`` of a generator."""
+"""Random draws that only call ``random()`` of a generator."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Protocol
 # One double holds 53 random bits; below this bound a single draw is biased by less than 2**-27.
 _SINGLE_DRAW_BOUND = 1 << 26
 
-# Share of proposals that are fresh draws from the prior: 1 in PRIOR_JUMP. They make every proposal
-# irreducible, whatever holes weights leave in a support.
+# 1 in PRIOR_JUMP proposals is a draw from the prior. It makes every proposal kernel irreducible,
+# even if weights of 0 split the support.
 PRIOR_JUMP = 8
 
 
@@ -20,7 +20,7 @@ class Rng(Protocol):
     """A source of randomness, such as ``random.Random`` or ``numpy.random.Generator``."""
 
     def random(self) -> float:
-        """A float in [0, 1)."""
+        """Return a float in [0, 1)."""
         ...
 
 
@@ -36,7 +36,7 @@ def pick_index(rng: Rng, n: int) -> int:
 
 
 def cumulate(masses: Sequence[int] | Sequence[float]) -> list[float]:
-    """Cumulative probabilities of positive masses; the last is exactly 1.0.
+    """Return cumulative probabilities of positive masses; the last is exactly 1.0.
 
     Integers may be of any size: the quotient of two integers is correctly rounded.
     """
@@ -46,15 +46,15 @@ def cumulate(masses: Sequence[int] | Sequence[float]) -> list[float]:
 
 
 def pick_cumulated(rng: Rng, cumulated: Sequence[float]) -> int:
-    """The index drawn from what :func:`cumulate` returned."""
+    """Draw an index; ``cumulated`` comes from :func:`cumulate`."""
     return bisect_right(cumulated, rng.random())
 
 
 def mixture_log_ratio(adjacent: bool, n_here: int, n_there: int, size: int) -> float:
-    """log q(here|there) - log q(there|here) of a proposal on a uniform support.
+    """Return log q(here|there) - log q(there|here) of a proposal on a uniform support.
 
     The proposal draws uniformly from ``n_here`` local moves, and in 1 of PRIOR_JUMP cases from all
-    ``size`` decisions. ``adjacent``: a local move joins the two (it does so both ways or neither).
+    ``size`` decisions. ``adjacent``: whether a local move joins the two; local moves are symmetric.
     """
     if not adjacent:
         return 0.0

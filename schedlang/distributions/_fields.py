@@ -20,7 +20,7 @@ _MAX_DEPTH = 8
 
 
 def fields_to_json(value: object) -> dict[str, JSON]:
-    """The fields of a dataclass instance; DistributionError where one is not a plain value."""
+    """Return the fields of a dataclass; DistributionError if one is not a plain value."""
     owner = type(value).__name__
     if not dataclasses.is_dataclass(value):
         raise DistributionError(
@@ -34,7 +34,7 @@ def fields_to_json(value: object) -> dict[str, JSON]:
 
 
 def fields_from_json(cls: type, stored: object) -> dict[str, Any]:
-    """Keyword arguments for ``cls``; DistributionError where ``stored`` does not fit its fields."""
+    """Return keyword arguments for ``cls``; DistributionError if ``stored`` does not match."""
     if not dataclasses.is_dataclass(cls):
         raise DistributionError(
             f"{cls.__name__}: not a dataclass, so to_json and from_json have no default; write both"
@@ -44,7 +44,7 @@ def fields_from_json(cls: type, stored: object) -> dict[str, Any]:
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for name in stored:
         if name not in fields:
-            raise DistributionError(f"{cls.__name__}: no field is called {shorten(name)}")
+            raise DistributionError(f"{cls.__name__}: unknown field {shorten(name)}")
     arguments: dict[str, Any] = {}
     for name, field in fields.items():
         if name in stored:
@@ -56,7 +56,7 @@ def fields_from_json(cls: type, stored: object) -> dict[str, Any]:
                 )
             arguments[name] = value
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise DistributionError(f"{cls.__name__}: the field {name!r} is missing")
+            raise DistributionError(f"{cls.__name__}: field {name!r} is missing")
     return arguments
 
 
@@ -84,7 +84,7 @@ def _from_json(value: object, where: str, depth: int) -> object:
 
 @cache
 def _annotations(cls: type) -> dict[str, Any]:
-    """Types of the fields; empty where a user's annotations cannot be resolved."""
+    """Return the types of the fields; empty if a user's annotations cannot be resolved."""
     try:
         return typing.get_type_hints(cls)
     except (NameError, TypeError, AttributeError):
@@ -92,7 +92,7 @@ def _annotations(cls: type) -> dict[str, Any]:
 
 
 def _fits(value: object, annotation: Any) -> bool:
-    """Whether a value fits an annotation; one that is not understood is left to the constructor."""
+    """Return whether a value fits an annotation; True for annotations not handled here."""
     if annotation is None or annotation is types.NoneType:
         return value is None
     if annotation is float:

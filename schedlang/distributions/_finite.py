@@ -1,4 +1,4 @@
-"""A few ints with probabilities, in numeric order: what Categorical and ComputeLocation share."""
+"""A table of ints with probabilities, shared by Categorical and ComputeLocation."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ class FiniteTable:
         return self.values[max(position - 1, 0) : position] + self.values[position + 1 :][:1]
 
     def propose(self, d: int, rng: Rng) -> tuple[int, float]:
-        """A neighbour in half of the cases, otherwise a draw from the prior.
+        """Propose a neighbour or a draw from the prior, with probability 1/2 each.
 
-        Half, where tiles jump in 1 of 8: distances between a few candidates often mean little.
+        Tiles draw from the prior in 1 of 8 cases only. Here the numeric distance between candidates
+        often has little meaning.
         """
         if len(self.values) == 1:
             return d, 0.0
@@ -56,7 +57,7 @@ class FiniteTable:
         return proposed, self._log_q(d, proposed) - self._log_q(proposed, d)
 
     def _log_q(self, proposed: int, d: int) -> float:
-        """log q(proposed | d) up to the common half."""
+        """Return log q(proposed | d) up to the common factor 1/2."""
         log_prior = self.log_probs[proposed]
         adjacent = self.neighbours(d)
         if proposed not in adjacent:
@@ -64,11 +65,11 @@ class FiniteTable:
         return math.log(1 / len(adjacent) + math.exp(log_prior))
 
     def mode(self) -> int:
-        """The most probable value, the smallest of several."""
+        """Return the most probable value, the smallest in a tie."""
         return max(self.values, key=lambda value: (self.log_probs[value], -value))
 
     def nearest(self, d: object) -> int | None:
-        """The value nearest to a number, the smaller of two; None for what is not a number."""
+        """Return the value nearest to ``d``, the smaller in a tie; None if it is not a number."""
         wanted = as_number(d)
         if wanted is None:
             return None
@@ -77,5 +78,5 @@ class FiniteTable:
 
 @lru_cache(maxsize=1024)
 def finite_table(candidates: tuple[int, ...], probs: tuple[float, ...] | None) -> FiniteTable:
-    """The table for these parameters, shared by all distributions that have them."""
+    """Return the table of these parameters; equal distributions share one."""
     return FiniteTable(candidates, probs)

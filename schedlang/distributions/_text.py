@@ -9,7 +9,7 @@ _SHOWN_CHARACTERS = 120
 
 
 def shorten(value: object) -> str:
-    """``repr`` of a value, cut where it is long; never raises."""
+    """Return ``repr`` of a value, shortened if it is long; never raises."""
     if type(value) in (tuple, list) and len(value) > _SHOWN_ITEMS:  # type: ignore[arg-type]
         items = ", ".join(shorten(item) for item in value[:_SHOWN_ITEMS])  # type: ignore[index]
         if len(items) > _SHOWN_CHARACTERS:
@@ -17,7 +17,7 @@ def shorten(value: object) -> str:
         return f"({items}, ... {len(value)} in all)"  # type: ignore[arg-type]
     try:
         text = repr(value)
-    except Exception:  # a foreign __repr__, or an int beyond Python's limit of digits
+    except Exception:  # a failing __repr__, or an int beyond Python's limit of digits
         return f"<{type(value).__name__}>"
     if len(text) > _SHOWN_CHARACTERS:
         return text[:_SHOWN_CHARACTERS] + "..."
@@ -25,7 +25,7 @@ def shorten(value: object) -> str:
 
 
 def call_text(value: object) -> str:
-    """``Name(first, other=...)`` of a dataclass, leaving out what has its default value."""
+    """Return ``Name(first, other=...)`` of a dataclass; default values are omitted."""
     name = type(value).__name__
     if not dataclasses.is_dataclass(value):
         return f"{name}()"

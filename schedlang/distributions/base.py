@@ -1,4 +1,4 @@
-"""The contract of a distribution; all but three methods have correct defaults."""
+"""The contract of a distribution; three methods are required, the others have defaults."""
 
 from __future__ import annotations
 
@@ -81,13 +81,16 @@ class Distribution(ABC):
         return drawn, self.log_prob(d) - self.log_prob(drawn)
 
     def origin(self) -> Decision:
-        """Return where a descent starts (Droplet Search, Definition 2.5): the support's first."""
+        """Return the start of a descent (Droplet Search, Definition 2.5).
+
+        The default is the first decision of the support.
+        """
         return next(iter(self.support()))
 
     def repair(self, d: object) -> Decision:
         """Return the permitted decision nearest to any object; ``d`` itself if it is permitted.
 
-        Deterministic. The default goes back to :meth:`origin`.
+        Deterministic. The default returns :meth:`origin` for a misfit.
         """
         return d if self.permits(d) else self.origin()  # type: ignore[return-value]
 
@@ -97,7 +100,7 @@ class Distribution(ABC):
 
     @property
     def n_outputs(self) -> int | None:
-        """None when :meth:`outputs` gives one int, else the fixed length of its tuple."""
+        """Return the length of the tuple from :meth:`outputs`; None if it returns one int."""
         first = self.outputs(self.origin())
         return len(first) if isinstance(first, tuple) else None
 
@@ -107,12 +110,12 @@ class Distribution(ABC):
             raise DistributionError(f"{self}: {shorten(d)} is not in the support")
 
     def to_json(self) -> dict[str, JSON]:
-        """Plain JSON values that :meth:`from_json` reads back; the default stores the fields."""
+        """Return plain JSON values for :meth:`from_json`; the default stores the fields."""
         return fields_to_json(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The distribution that :meth:`to_json` stored; DistributionError for anything else."""
+        """Return the distribution stored by :meth:`to_json`; DistributionError for other input."""
         arguments = fields_from_json(cls, stored)
         try:
             return cls(**arguments)

@@ -19,10 +19,10 @@ class Categorical(Distribution):
 
     Parameters
     ----------
-    candidates: 1 to 65,536 distinct ints; a search sees them in numeric order, whatever their
-        order here.
-    probs: weights >= 0, one for each candidate; kept as probabilities that sum to 1, or as None
-        if all are equal (the default). A candidate of weight 0 is not in the support.
+    candidates: 1 to 65,536 distinct ints, in any order; a search steps through them in numeric
+        order.
+    probs: weights >= 0, one for each candidate; stored as probabilities that sum to 1. None, the
+        default, makes all candidates equally likely. A candidate of weight 0 is not in the support.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -41,7 +41,7 @@ class Categorical(Distribution):
         return finite_table(self.candidates, self.probs)
 
     def probabilities(self) -> tuple[float, ...]:
-        """P of each candidate, in the order of ``candidates``."""
+        """Probability of each candidate, in the order of ``candidates``."""
         if self.probs is not None:
             return self.probs
         return (1.0 / len(self.candidates),) * len(self.candidates)
@@ -56,28 +56,28 @@ class Categorical(Distribution):
         return self._table().permits(d)
 
     def support(self) -> Iterator[int]:
-        """Ascending."""
+        """Yield the values with P > 0 in ascending order."""
         return self._table().support()
 
     def size(self) -> int:
         return len(self._table().values)
 
     def neighbours(self, d: Decision) -> tuple[int, ...]:
-        """The next lower and the next higher value."""
+        """Return the next lower and the next higher value."""
         self.require(d)
         return self._table().neighbours(cast("int", d))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[int, float]:
-        """A neighbour or a draw from the prior, each in half of the cases."""
+        """Propose a neighbour or draw from the prior, with probability 1/2 each."""
         self.require(d)
         return self._table().propose(cast("int", d), rng)
 
     def origin(self) -> int:
-        """The most probable value, the smallest of several."""
+        """Return the most probable value, the smallest in a tie."""
         return self._table().mode()
 
     def repair(self, d: object) -> int:
-        """The nearest value, the smaller of two; the origin for what is not a number."""
+        """Return the nearest value, the smaller in a tie; the origin if ``d`` is not a number."""
         nearest = self._table().nearest(d)
         return self.origin() if nearest is None else nearest
 

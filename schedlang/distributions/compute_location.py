@@ -23,8 +23,8 @@ class ComputeLocation(Distribution):
     Parameters
     ----------
     candidates: distinct ints: -2 inlines the block, -1 leaves it at the root, i >= 0 computes it at
-        loop i of its consumer (0 is outermost). Their numeric order is the order of steps: inlined,
-        root, then deeper and deeper.
+        loop i of its consumer (0 is outermost). A search steps through them in numeric order:
+        inlined, root, then increasing depth.
     probs: weights >= 0, one for each candidate, as for Categorical.
     """
 
@@ -41,7 +41,7 @@ class ComputeLocation(Distribution):
                 owner,
                 "candidates",
                 candidates,
-                f"{min(candidates)} is no location; -2 is inline, -1 root, 0 and up are loops",
+                f"{min(candidates)} is not a location; -2 is inline, -1 root, 0 and up are loops",
             )
         object.__setattr__(self, "candidates", candidates)
         probs = normalised(owner, "probs", self.probs, len(candidates))
@@ -51,7 +51,7 @@ class ComputeLocation(Distribution):
         return finite_table(self.candidates, self.probs)
 
     def probabilities(self) -> tuple[float, ...]:
-        """P of each candidate, in the order of ``candidates``."""
+        """Probability of each candidate, in the order of ``candidates``."""
         if self.probs is not None:
             return self.probs
         return (1.0 / len(self.candidates),) * len(self.candidates)
@@ -66,30 +66,30 @@ class ComputeLocation(Distribution):
         return self._table().permits(d)
 
     def support(self) -> Iterator[int]:
-        """Ascending."""
+        """Yield the values with P > 0 in ascending order."""
         return self._table().support()
 
     def size(self) -> int:
         return len(self._table().values)
 
     def neighbours(self, d: Decision) -> tuple[int, ...]:
-        """The next lower and the next higher value."""
+        """Return the next lower and the next higher value."""
         self.require(d)
         return self._table().neighbours(cast("int", d))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[int, float]:
-        """A neighbour or a draw from the prior, each in half of the cases."""
+        """Propose a neighbour or draw from the prior, with probability 1/2 each."""
         self.require(d)
         return self._table().propose(cast("int", d), rng)
 
     def origin(self) -> int:
-        """The most probable location; with equal ones the root, where the block was."""
+        """Return the most probable location; in a tie the root, where the block was."""
         if self.probs is None and ROOT in self.candidates:
             return ROOT
         return self._table().mode()
 
     def repair(self, d: object) -> int:
-        """The nearest value, the smaller of two; the origin for what is not a number."""
+        """Return the nearest value, the smaller in a tie; the origin if ``d`` is not a number."""
         nearest = self._table().nearest(d)
         return self.origin() if nearest is None else nearest
 

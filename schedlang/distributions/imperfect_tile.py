@@ -27,8 +27,8 @@ _MAX_PENALTY = 64
 class ImperfectTile(Distribution):
     """n positive factors, outermost first, whose product covers the extent of a loop.
 
-    The inner factors are any that waste little. The outermost factor is the extent divided by their
-    product, rounded up, so that only the last outer iteration may be incomplete. An extent of 127,
+    The inner factors are free within ``max_waste``. The outermost factor is the extent divided by
+    their product, rounded up, so only the last outer iteration can be incomplete. An extent of 127,
     a prime that PerfectTile cannot divide, has the tiles (16, 8) and (8, 16). The support contains
     every perfect tile with the same bound.
 
@@ -36,16 +36,16 @@ class ImperfectTile(Distribution):
     ----------
     extent: the loop's extent, 1 to 2**31 - 1.
     n: number of factors, 2 to 16.
-    max_innermost_factor: bound of the last factor; None disables it.
-    max_waste: the product is at most ``1 + max_waste`` times the extent, 0 to 1. 0 gives the
-        perfect tiles.
+    max_innermost_factor: upper bound of the last factor; None disables it.
+    max_waste: maximum padding as a fraction of the extent, 0 to 1: the product is at most
+        ``1 + max_waste`` times the extent. 0 gives the perfect tiles.
     weights: a prior over factors by level, as for PerfectTile.
-    waste_penalty: P(d) is divided by (product / extent) to this power, 0 to 64; at 8 a tile that
-        adds a tenth weighs 0.47 times one that adds nothing.
+    waste_penalty: exponent from 0 to 64; P(d) is divided by (product / extent) to this power. At 8,
+        a tile with 10% padding weighs 0.47 times one without padding.
 
-    Padded extents (products) are the extent rounded up to a multiple of some number from 1 to 64,
-    or to ``max_innermost_factor`` where that is more (at most 1024). Nothing is listed to draw or
-    to score. DistributionError when nothing respects the bounds and the weights.
+    The products in the support are the extent rounded up to a multiple of each number from 1 to 64,
+    or up to ``max_innermost_factor`` if that is larger (at most 1024). Sampling and ``log_prob`` do
+    not enumerate the support. DistributionError if no tile satisfies the bounds and the weights.
     """
 
     kind: ClassVar[str] = "imperfect_tile"
@@ -67,7 +67,7 @@ class ImperfectTile(Distribution):
             refuse(owner, "max_innermost_factor", bound, "must be an int of at least 1, or None")
         waste = as_weight(owner, "max_waste", self.max_waste)
         if waste > 1.0:
-            refuse(owner, "max_waste", self.max_waste, "is a part of the extent, from 0 to 1")
+            refuse(owner, "max_waste", self.max_waste, "must be a fraction of the extent, 0 to 1")
         object.__setattr__(self, "max_waste", waste)
         if self.weights is not None:
             canonical = canonical_weights(owner, self.weights, self._padded_extents(), self.n)
@@ -78,7 +78,7 @@ class ImperfectTile(Distribution):
                     owner,
                     "weights",
                     canonical,
-                    f"every way to tile {self.extent} has a factor of weight 0",
+                    f"every tile of {self.extent} has a factor of weight 0",
                 )
 
     def _padded_extents(self) -> tuple[int, ...]:
@@ -121,33 +121,35 @@ class ImperfectTile(Distribution):
         return self._engine().count()
 
     def support(self) -> Iterator[tuple[int, ...]]:
-        """Lexicographic from the innermost factor outwards."""
+        """Yield the tiles in lexicographic order, innermost factor most significant."""
         return self._engine().support()
 
     def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
-        """An inner factor to its next smaller or larger value, times or by 2 or 3; or one prime
-        factor moved between two inner levels. The outermost factor follows.
+        """Return the tiles one step from ``d``.
 
-        Connected, unless weights of 0 leave islands.
+        A step changes an inner factor to its next smaller or larger value, multiplies or divides it
+        by 2 or 3, or moves one prime factor between two inner levels. The outermost factor is
+        recomputed. The graph is connected unless weights of 0 separate parts of the support.
         """
         self.require(d)
         return _padded_moves.neighbours(self._engine(), cast("tuple[int, ...]", d))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
-        """One inner factor drawn anew, or two that keep their product; in 1 of 8 cases a draw from
-        the prior.
+        """Resample one inner factor, or two with a fixed product.
+
+        In 1 of 8 cases draw from the prior.
         """
         self.require(d)
         return _padded_moves.propose(self._engine(), cast("tuple[int, ...]", d), rng)
 
     def origin(self) -> tuple[int, ...]:
-        """``(extent, 1, ...)``: not tiled; with weights, the most probable decision."""
+        """Return ``(extent, 1, ...)``, the untiled loop; with weights, the most probable tile."""
         if self.weights is None:
             return (self.extent, *(1,) * (self.n - 1))
         return self._engine().mode()
 
     def repair(self, d: object) -> tuple[int, ...]:
-        """The inner factors as they are where that is permitted, else as near as they can be."""
+        """Keep the inner factors if they are permitted, else return the nearest permitted tile."""
         wanted = wanted_factors(d, self.n)
         kept = self._engine().complete(wanted[1:])
         return kept if self.permits(kept) else self._engine().repair(wanted)

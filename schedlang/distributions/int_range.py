@@ -18,10 +18,10 @@ _MAX_VALUE = 2**60  # lets Python index the range: its length stays below 2**63
 @register_distribution
 @dataclass(frozen=True, slots=True, repr=False)
 class IntRange(Distribution):
-    """A value of ``range(start, stop, step)``, uniformly; never listed, so it may be huge.
+    """A uniformly drawn value of ``range(start, stop, step)``; the range may be huge.
 
-    ``start`` and ``stop`` lie within 2**60 of 0, ``step`` is not 0 and the range is not empty
-    (DistributionError).
+    DistributionError unless ``start`` and ``stop`` are within 2**60 of 0, ``step`` is not 0 and the
+    range is not empty.
     """
 
     kind: ClassVar[str] = "int_range"
@@ -58,20 +58,20 @@ class IntRange(Distribution):
         return -math.log(len(self._values())) if self.permits(d) else -math.inf
 
     def support(self) -> Iterator[int]:
-        """From ``start`` on."""
+        """Yield the values from ``start`` on."""
         return iter(self._values())
 
     def size(self) -> int:
         return len(self._values())
 
     def neighbours(self, d: Decision) -> tuple[int, ...]:
-        """``d - step`` and ``d + step`` as far as they are in the range."""
+        """Return ``d - step`` and ``d + step`` if they are in the range."""
         self.require(d)
         value = cast("int", d)
         return tuple(x for x in (value - self.step, value + self.step) if x in self._values())
 
     def propose(self, d: Decision, rng: Rng) -> tuple[int, float]:
-        """A value within sqrt(size) steps, uniformly; in 1 of 8 cases any value."""
+        """Draw uniformly within sqrt(size) steps; in 1 of 8 cases from the whole range."""
         self.require(d)
         values = self._values()
         n = len(values)
@@ -92,7 +92,7 @@ class IntRange(Distribution):
         return values[there], ratio
 
     def repair(self, d: object) -> int:
-        """The nearest value, the earlier of two; the origin for what is not a number."""
+        """Return the nearest value, the earlier in a tie; the origin if ``d`` is not a number."""
         values = self._values()
         wanted = as_number(d)
         if wanted is None:
@@ -102,7 +102,7 @@ class IntRange(Distribution):
         return values[int(min(max(steps, 0), len(values) - 1))]
 
     def origin(self) -> int:
-        """``start``."""
+        """Return ``start``."""
         return self.start
 
     @property

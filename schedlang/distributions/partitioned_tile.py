@@ -27,21 +27,21 @@ from schedlang.distributions.tiles.tile_values import (
 @register_distribution
 @dataclass(frozen=True, slots=True, repr=False)
 class PartitionedTile(Distribution):
-    """n factors with product ``extent``, of which the inner ones hold a multiple of a factor.
+    """n factors with product ``extent`` whose inner product is a multiple of a given factor.
 
     TVM's ``sample_partitioned_tile``: with ``partition_pos=2`` and ``innerpart_factor=16`` the
-    levels 2, 3, ... together hold whole tiles of 16 (of a tensor intrinsic, say).
+    product of levels 2, 3, ... is a multiple of 16 (the size of a tensor intrinsic, say).
 
     Parameters
     ----------
     extent: the loop's extent, 1 to 2**31 - 1; a multiple of ``innerpart_factor``.
     n: number of factors, 1 to 16.
     partition_pos: the first inner level, 0 to n - 1. At 0 the inner part is the whole extent.
-    innerpart_factor: what the product of the inner levels must be a multiple of.
+    innerpart_factor: divisor of the product of the inner levels.
     weights: a prior, as for PerfectTile.
 
-    Drawing and scoring list nothing, as for PerfectTile. DistributionError when the factor does not
-    divide the extent (TVM goes on with a tile of -1 there) or the weights leave nothing.
+    Sampling and ``log_prob`` do not enumerate the support. DistributionError if the factor does not
+    divide the extent (TVM continues with a tile of -1) or the weights exclude every tile.
     """
 
     kind: ClassVar[str] = "partitioned_tile"
@@ -73,7 +73,7 @@ class PartitionedTile(Distribution):
                     owner,
                     "weights",
                     canonical,
-                    f"every way to tile {self.extent} has a factor of weight 0",
+                    f"every tile of {self.extent} has a factor of weight 0",
                 )
 
     def _engine(self) -> Factorizations:
@@ -110,31 +110,32 @@ class PartitionedTile(Distribution):
         )
 
     def support(self) -> Iterator[tuple[int, ...]]:
-        """Lexicographic from the innermost factor outwards."""
+        """Yield the tiles in lexicographic order, innermost factor most significant."""
         return self._engine().support()
 
     def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
-        """One prime factor moved from one level to another.
+        """Return the tiles with one prime factor moved to another level.
 
-        Where weights of 0 leave holes, also the next permitted split of each two levels. Connected
-        unless the weights leave islands that no exchange between two levels joins.
+        If weights of 0 leave gaps in the support, also the next permitted split of every pair of
+        levels. The graph is connected unless weights of 0 separate the support into parts that no
+        change of two levels joins.
         """
         self.require(d)
         return _factor_moves.neighbours(self._engine(), cast("tuple[int, ...]", d))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
-        """Two levels split their product anew; in 1 of 8 cases a draw from the prior."""
+        """Redistribute the product of two levels; in 1 of 8 cases draw from the prior."""
         self.require(d)
         return _factor_moves.propose(self._engine(), cast("tuple[int, ...]", d), rng)
 
     def origin(self) -> tuple[int, ...]:
-        """The inner part at level ``partition_pos``, the rest outermost; the mode of weights."""
+        """Return the inner part at ``partition_pos``, the rest outermost; with weights, a mode."""
         if self.weights is None:
             return self._untiled()
         return self._engine().mode()
 
     def repair(self, d: object) -> tuple[int, ...]:
-        """Keep what still divides of each factor, innermost first; the rest goes outermost."""
+        """Keep the largest valid part of each factor, innermost first; the rest goes outermost."""
         return self._engine().repair(wanted_factors(d, self.n))
 
     @property

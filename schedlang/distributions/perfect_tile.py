@@ -33,14 +33,14 @@ class PerfectTile(Distribution):
     ----------
     extent: the loop's extent, 1 to 2**31 - 1.
     n: number of factors, 1 to 16.
-    max_innermost_factor: bound of the last factor; None disables it.
-    weights: a prior: level (0 is outermost, -1 innermost) -> factor -> weight >= 0. A factor that
-        is not listed weighs 1, and P(d) is proportional to the product of the weights of its
-        factors. None for the uniform distribution.
+    max_innermost_factor: upper bound of the last factor; None disables it.
+    weights: a prior: level (0 is outermost, -1 innermost) -> factor -> weight >= 0. P(d) is
+        proportional to the product of the weights of its factors; a factor that is not listed has
+        weight 1. None gives the uniform distribution.
 
-    Nothing is listed to draw or to score: both are exact and take microseconds once the counts for
-    these parameters are known (they are shared by equal distributions). DistributionError when
-    nothing respects the bound and the weights.
+    Sampling and ``log_prob`` do not enumerate the support. They are exact and take microseconds
+    once the counts for these parameters are known; equal distributions share the counts.
+    DistributionError if no tile satisfies the bound and the weights.
     """
 
     kind: ClassVar[str] = "perfect_tile"
@@ -77,7 +77,7 @@ class PerfectTile(Distribution):
                     owner,
                     "weights",
                     canonical,
-                    f"every way to tile {self.extent} has a factor of weight 0",
+                    f"every tile of {self.extent} has a factor of weight 0",
                 )
 
     def _engine(self) -> Factorizations:
@@ -105,31 +105,32 @@ class PerfectTile(Distribution):
         return count_factorizations(self.extent, self.n, self.max_innermost_factor, 0, 1, weights)
 
     def support(self) -> Iterator[tuple[int, ...]]:
-        """Lexicographic from the innermost factor outwards."""
+        """Yield the tiles in lexicographic order, innermost factor most significant."""
         return self._engine().support()
 
     def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
-        """One prime factor moved from one level to another.
+        """Return the tiles with one prime factor moved to another level.
 
-        Where weights of 0 leave holes, also the next permitted split of each two levels. Connected
-        unless the weights leave islands that no exchange between two levels joins.
+        If weights of 0 leave gaps in the support, also the next permitted split of every pair of
+        levels. The graph is connected unless weights of 0 separate the support into parts that no
+        change of two levels joins.
         """
         self.require(d)
         return _factor_moves.neighbours(self._engine(), cast("tuple[int, ...]", d))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
-        """Two levels split their product anew; in 1 of 8 cases a draw from the prior."""
+        """Redistribute the product of two levels; in 1 of 8 cases draw from the prior."""
         self.require(d)
         return _factor_moves.propose(self._engine(), cast("tuple[int, ...]", d), rng)
 
     def origin(self) -> tuple[int, ...]:
-        """``(extent, 1, ...)``: not tiled; with weights, the most probable decision."""
+        """Return ``(extent, 1, ...)``, the untiled loop; with weights, the most probable tile."""
         if self.weights is None:
             return (self.extent, *(1,) * (self.n - 1))
         return self._engine().mode()
 
     def repair(self, d: object) -> tuple[int, ...]:
-        """Keep what still divides of each factor, innermost first; the rest goes outermost."""
+        """Keep the largest valid part of each factor, innermost first; the rest goes outermost."""
         return self._engine().repair(wanted_factors(d, self.n))
 
     @property

@@ -19,7 +19,7 @@ _MAX_ITEMS = 1024
 @register_distribution
 @dataclass(frozen=True, slots=True, repr=False)
 class Permutation(Distribution):
-    """A tuple that permutes ``range(n)``, uniformly; n from 1 to 1024. For loop orders, say."""
+    """A uniformly drawn permutation of ``range(n)``, such as a loop order; n from 1 to 1024."""
 
     kind: ClassVar[str] = "permutation"
 
@@ -47,20 +47,20 @@ class Permutation(Distribution):
         return -math.lgamma(self.n + 1) if self.permits(d) else -math.inf
 
     def support(self) -> Iterator[tuple[int, ...]]:
-        """Lexicographic."""
+        """Yield the permutations in lexicographic order."""
         return itertools.permutations(range(self.n))
 
     def size(self) -> int:
         return math.factorial(self.n)
 
     def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
-        """Two adjacent items exchanged."""
+        """Return the permutations with two adjacent items exchanged."""
         self.require(d)
         order = cast("tuple[int, ...]", d)
         return tuple(_exchange(order, i, i + 1) for i in range(self.n - 1))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
-        """Any two items exchanged; symmetric, so the ratio is 0."""
+        """Exchange any two items; the proposal is symmetric, so the ratio is 0."""
         self.require(d)
         order = cast("tuple[int, ...]", d)
         if self.n == 1:
@@ -70,11 +70,11 @@ class Permutation(Distribution):
         return _exchange(order, first, second + (second >= first)), 0.0
 
     def origin(self) -> tuple[int, ...]:
-        """The order as it was: 0, 1, 2, ..."""
+        """Return the identity: 0, 1, 2, ..."""
         return tuple(range(self.n))
 
     def repair(self, d: object) -> tuple[int, ...]:
-        """The items of ``d`` that fit, in its order and once each; then the missing, ascending."""
+        """Keep the valid items of ``d`` in order, without repeats; append the others, ascending."""
         kept: dict[int, None] = {}
         for item in d if isinstance(d, tuple | list) else ():
             if type(item) is int and 0 <= item < self.n:

@@ -17,6 +17,7 @@ from schedlang.distributions._drawing import (
     pick_cumulated,
     pick_index,
 )
+from schedlang.distributions._text import shorten
 from schedlang.distributions.base import Decision, Distribution
 from schedlang.distributions.registry import register_distribution
 from schedlang.distributions.tiles.divisors import divisors
@@ -25,14 +26,14 @@ Tile = tuple[int, ...]
 
 _MAX_REGISTERS = 1024
 _MAX_LANES = 4096
-# Largest number of accumulators in the support, as a multiple of the registers. Tiles that spill
-# are possible; the prior makes them rare.
+# Maximum number of accumulators, as a multiple of the registers. The support includes tiles that
+# spill; the prior makes them rare.
 _SPILLED = 2
 _SPILL_WEIGHT = 0.02
 # A multiply-add takes about four cycles and a core starts two per cycle: with fewer independent
 # accumulators it stalls.
 _LATENCY_ACCUMULATORS = 8
-# A loop is poor in tiles when it has no divisor in this range.
+# A loop without a divisor in this range also allows factors that do not divide it.
 _FEW_ROWS, _MANY_ROWS = 4, 14
 # The weight of a tile is this power of its expected fraction of peak performance.
 _SHARPNESS = 4.0
@@ -51,15 +52,16 @@ class RegisterTile(Distribution):
     operands: for each operand that is read, the positions of the loops that index it.
     lanes: elements of a vector.
     registers: vector registers of a core.
-    uniform: all tiles of the support are equally likely.
-    strides: for each loop n if only 1 of n iterations has work to do at a time (2 for a condition
-        on the index modulo 2, as in a transposed convolution); empty, the default, if all are 1.
+    uniform: whether all tiles of the support are equally likely; False by default.
+    strides: for each loop, n if 1 of n consecutive iterations is active at a time (2 for a
+    condition
+        on the index modulo 2, as in a transposed convolution). Empty, the default: all are 1.
 
     If a stride divides its factor, and the reduction loops are unrolled by multiples of it, the
-    code knows which iterations have work to do: only this part of the tile's work is computed, and
-    only this part of its accumulators is in use at a time. The others stay in the cache and are
-    exchanged once for several steps of the reduction. For other factors all iterations are
-    computed. The last loop, which is vectorised, has stride 1.
+    active iterations are known at compile time. Only their part of the tile is computed, and only
+    their accumulators are in registers. The other accumulators stay in the cache and are exchanged
+    once for several steps of the reduction. For other factors all iterations are computed. The last
+    loop, which is vectorised, has stride 1.
 
     The support contains the tiles with at most twice ``registers`` accumulators in use. The prior
     of a tile is the fourth power of the expected fraction of peak performance. This is the product
@@ -86,10 +88,11 @@ class RegisterTile(Distribution):
             check_int(owner, "extents", extent, 1, MAX_EXTENT)
         known = set(range(len(self.extents)))
         if type(self.operands) is not tuple or len(self.operands) > MAX_LEVELS:
-            refuse(owner, "operands", self.operands, f"must be a tuple of at most {MAX_LEVELS}")
+            refuse(owner, "operands", self.operands, f"must be a tuple, at most {MAX_LEVELS} long")
         for operand in self.operands:
             if type(operand) is not tuple or not known.issuperset(operand):
-                problem = f"must hold tuples of loop positions, 0 to {len(known) - 1}"
+                positions = f"a tuple of loop positions, 0 to {len(known) - 1}"
+                problem = f"{shorten(operand)} must be {positions}"
                 refuse(owner, "operands", self.operands, problem)
         check_int(owner, "lanes", self.lanes, 1, _MAX_LANES)
         check_int(owner, "registers", self.registers, 1, _MAX_REGISTERS)
@@ -98,7 +101,7 @@ class RegisterTile(Distribution):
         if type(self.strides) is not tuple or (
             self.strides and (len(self.strides) != len(self.extents) or self.strides[-1] != 1)
         ):
-            refuse(owner, "strides", self.strides, "must be one a loop, of the last one 1, or ()")
+            refuse(owner, "strides", self.strides, "must be () or one per loop, the last one 1")
         for stride in self.strides:
             check_int(owner, "strides", stride, 1, MAX_EXTENT)
         if set(self.strides) == {1}:
@@ -134,13 +137,13 @@ class RegisterTile(Distribution):
         return len(self._table().tiles)
 
     def support(self) -> Iterator[Tile]:
-        """Lexicographic, so ``(1, ..., 1)`` comes first."""
+        """Yield the tiles in lexicographic order; ``(1, ..., 1)`` is first."""
         return iter(self._table().tiles)
 
     def neighbours(self, d: Decision) -> tuple[Tile, ...]:
-        """One factor goes to the next smaller or the next greater one.
+        """Return the tiles with one factor changed to the next smaller or greater value.
 
-        A multiple of its loop's stride also to the next multiples.
+        A factor that is a multiple of its loop's stride also changes to the next multiples.
         """
         self.require(d)
         here, known = cast(Tile, d), self._table().log_probs
@@ -160,7 +163,7 @@ class RegisterTile(Distribution):
         return tuple(found)
 
     def propose(self, d: Decision, rng: Rng) -> tuple[Tile, float]:
-        """A neighbour, uniformly; in 1 of 8 cases a draw from the prior."""
+        """Draw a neighbour uniformly; in 1 of 8 cases draw from the prior."""
         self.require(d)
         here = cast(Tile, d)
         near = self.neighbours(here)
@@ -173,7 +176,7 @@ class RegisterTile(Distribution):
         return there, self._log_proposal(there, here) - self._log_proposal(here, there)
 
     def _log_proposal(self, here: Tile, there: Tile) -> float:
-        """log q(there | here)."""
+        """Return log q(there | here)."""
         near = self.neighbours(here)
         prior = math.exp(self.log_prob(there))
         if not near:
@@ -182,12 +185,12 @@ class RegisterTile(Distribution):
         return math.log((local + prior) / PRIOR_JUMP)
 
     def origin(self) -> Tile:
-        """A most probable tile."""
+        """Return a most probable tile."""
         table = self._table()
         return max(table.tiles, key=table.log_probs.__getitem__)
 
     def repair(self, d: object) -> Tile:
-        """The permitted tile whose factors are nearest in proportion."""
+        """Return the permitted tile whose factors are nearest in ratio."""
         if self.permits(d):
             return cast(Tile, d)
         if type(d) not in (tuple, list):
@@ -247,7 +250,7 @@ def _table(
 
 
 def _in_use(factor: int, stride: int) -> int:
-    """Count the iterations of a factor that the code knows to have work to do at a time."""
+    """Return the number of iterations of a factor that are active at a time."""
     return factor if factor % stride else factor // stride
 
 
@@ -259,7 +262,7 @@ def _beside(steps: Sequence[int], factor: int) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def _row_factors(extent: int) -> tuple[int, ...]:
-    """Return the tiles of a loop that is not vectorised, ascending."""
+    """Return the factors of a loop that is not vectorised, ascending."""
     found = divisors(extent)
     few = range(_FEW_ROWS, _MANY_ROWS + 1)
     if extent < _FEW_ROWS or any(extent % factor == 0 for factor in few):
@@ -293,5 +296,5 @@ def _weight(
             filled /= stride
     reached = filled * hidden * accumulators / (accumulators + loads)
     weight = math.pow(reached, _SHARPNESS)
-    # Besides the accumulators, a tile needs its vectors of one operand, and one of the other.
+    # Besides the accumulators, a tile needs its vectors of one operand and one of the other.
     return weight if accumulators + vectors + 1 <= registers else _SPILL_WEIGHT * weight

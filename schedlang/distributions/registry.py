@@ -15,10 +15,10 @@ _registered: dict[str, type[Distribution]] = {}
 
 
 def register_distribution(cls: _D) -> _D:
-    """Class decorator: make a distribution known by its ``kind``, so that traces can store it.
+    """Register a distribution by its ``kind``, so that traces can store it; a class decorator.
 
-    Registering a class of the same module and name again replaces it (a notebook cell run twice);
-    another class with a taken ``kind`` is a DistributionError.
+    A class of the same module and name replaces the registered one (a notebook cell run twice). A
+    DistributionError is raised if another class already has this ``kind``.
     """
     if not (isinstance(cls, type) and issubclass(cls, Distribution)):
         raise DistributionError(f"{shorten(cls)} is not a subclass of Distribution")
@@ -38,7 +38,7 @@ def register_distribution(cls: _D) -> _D:
 
 
 def distribution_to_json(distribution: Distribution) -> dict[str, JSON]:
-    """``{"kind": ..., ...}``; DistributionError when it could not be read back."""
+    """Return ``{"kind": ..., ...}``; DistributionError if it could not be read back."""
     cls = type(distribution)
     kind = getattr(cls, "kind", None)
     if kind not in _registered or _qualified_name(_registered[kind]) != _qualified_name(cls):
@@ -52,9 +52,9 @@ def distribution_to_json(distribution: Distribution) -> dict[str, JSON]:
 
 
 def distribution_from_json(stored: object) -> Distribution:
-    """The distribution that :func:`distribution_to_json` stored; else a DistributionError."""
+    """Read a distribution stored by :func:`distribution_to_json`; else a DistributionError."""
     if type(stored) is not dict:
-        raise DistributionError(f"a stored distribution is an object, not {shorten(stored)}")
+        raise DistributionError(f"a stored distribution must be an object, not {shorten(stored)}")
     kind = stored.get("kind")
     if type(kind) is not str or kind not in _registered:
         known = ", ".join(sorted(_registered))

@@ -21,22 +21,22 @@ from schedlang.distributions._drawing import (
 from schedlang.distributions.base import Decision, Distribution
 from schedlang.distributions.registry import register_distribution
 
-# Sums of binomials of n take time and memory quadratic in n.
+# Sums of binomial coefficients take time and memory quadratic in n.
 _MAX_ITEMS = 1024
 
 
 @register_distribution
 @dataclass(frozen=True, slots=True, repr=False)
 class Subset(Distribution):
-    """The chosen of ``items``, in their order; uniform over the subsets of an allowed size.
+    """A subset of ``items``, in their order; uniform over the subsets of an allowed size.
 
     Parameters
     ----------
     items: 1 to 1024 distinct ints.
-    min_size, max_size: bounds of the number of chosen items; ``max_size=None`` is all of them.
+    min_size, max_size: bounds of the number of chosen items; ``max_size=None`` allows all.
 
-    The decision is the tuple of chosen items, and :meth:`outputs` a 0/1 mask over ``items``: its
-    length does not depend on the decision.
+    The decision is the tuple of chosen items. :meth:`outputs` is a 0/1 mask over ``items``, so that
+    its length does not depend on the decision.
     """
 
     kind: ClassVar[str] = "subset"
@@ -81,7 +81,7 @@ class Subset(Distribution):
         return -math.log(self.size()) if self.permits(d) else -math.inf
 
     def support(self) -> Iterator[tuple[int, ...]]:
-        """Small subsets first, then in the order of ``items``."""
+        """Yield the subsets by size, then in the order of ``items``."""
         for size in range(self.min_size, self._largest() + 1):
             yield from itertools.combinations(self.items, size)
 
@@ -89,7 +89,7 @@ class Subset(Distribution):
         return _size_table(len(self.items), self.min_size, self._largest())[0]
 
     def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
-        """One item added or removed; where the size is fixed, one exchanged for another."""
+        """Return the subsets with one item added or removed; of fixed size, one item exchanged."""
         self.require(d)
         chosen = set(cast("tuple[int, ...]", d))
         if self.min_size == self._largest():
@@ -103,7 +103,7 @@ class Subset(Distribution):
         return tuple(self._ordered(chosen ^ {item}) for item in self._toggled(chosen))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
-        """A neighbour, uniformly; in 1 of 8 cases a draw from the prior."""
+        """Draw a neighbour uniformly; in 1 of 8 cases draw from the prior."""
         self.require(d)
         here = cast("tuple[int, ...]", d)
         if self.size() == 1:
@@ -114,7 +114,7 @@ class Subset(Distribution):
             there = self._draw_neighbour(here, rng)
         if there == here:
             return here, 0.0
-        # Where the size is fixed all have as many neighbours, and the ratio is 0 in any case.
+        # With a fixed size all subsets have the same number of neighbours: the ratio is 0.
         ratio = mixture_log_ratio(
             len(set(here) ^ set(there)) == 1,
             self._n_neighbours(len(here)),
@@ -124,11 +124,11 @@ class Subset(Distribution):
         return there, ratio
 
     def origin(self) -> tuple[int, ...]:
-        """The first items, as few as are allowed."""
+        """Return the first ``min_size`` items."""
         return self.items[: self.min_size]
 
     def repair(self, d: object) -> tuple[int, ...]:
-        """The items that ``d`` names; the first of the others while too few, the last off."""
+        """Keep the items named in ``d``; add the first others or drop the last to fit the size."""
         named = d if isinstance(d, tuple | list) else ()
         wanted = {item for item in named if type(item) is int}
         chosen = [item for item in self.items if item in wanted][: self._largest()]
@@ -136,7 +136,7 @@ class Subset(Distribution):
         return self._ordered({*chosen, *others[: max(self.min_size - len(chosen), 0)]})
 
     def outputs(self, d: Decision) -> tuple[int, ...]:
-        """1 for each item that is chosen, else 0."""
+        """Return 1 for each chosen item, else 0."""
         chosen = set(cast("tuple[int, ...]", d))
         return tuple(int(item in chosen) for item in self.items)
 
@@ -148,7 +148,7 @@ class Subset(Distribution):
         return tuple(item for item in self.items if item in chosen)
 
     def _toggled(self, chosen: set[int]) -> list[int]:
-        """The items that may be added or removed, one at a time."""
+        """Return the items of which any one may be added or removed."""
         may_add, may_remove = len(chosen) < self._largest(), len(chosen) > self.min_size
         return [item for item in self.items if (may_remove if item in chosen else may_add)]
 
@@ -170,6 +170,6 @@ class Subset(Distribution):
 
 @lru_cache(maxsize=256)
 def _size_table(n: int, smallest: int, largest: int) -> tuple[int, list[float]]:
-    """How many subsets there are, and the cumulative probabilities of their sizes."""
+    """Return the number of subsets, and the cumulative probabilities of their sizes."""
     counts = [math.comb(n, size) for size in range(smallest, largest + 1)]
     return sum(counts), cumulate(counts)

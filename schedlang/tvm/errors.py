@@ -1,4 +1,4 @@
-"""What TVM says when it refuses, cut down to a reason of one line and the statements concerned."""
+"""TVM's error messages, reduced to a reason of one line and the affected statements."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 from tvm_ffi import register_error
 
-# What a Python callback raises below TVM comes back by its name, if that is known. Ctrl-C would
-# come back as a RuntimeError, and be taken for a refusal of TVM's.
+# TVM re-raises an exception of a Python callback by name if the name is registered. Otherwise
+# Ctrl-C would come back as a RuntimeError and be mistaken for an error of TVM.
 register_error("KeyboardInterrupt", KeyboardInterrupt)
 
 _PROGRAM_LINES = 12
@@ -15,7 +15,7 @@ _LABEL = re.compile(r" (?:s_tir|tirx|ir)\.\w+#\d+")
 
 
 def reason_of(error: BaseException) -> str:
-    """One line that says why; never ``(not rendered)``."""
+    """Return the reason in one line; never ``(not rendered)``."""
     text = str(error).strip()
     found = re.search(r"Error message:\s*(.+)", text, re.DOTALL)
     if found:
@@ -40,7 +40,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _names_of_labels(text: str) -> dict[str, str]:
-    """The names behind TVM's labels: ``# tirx.For#0`` above ``for i in ..`` is ``i``."""
+    """Map TVM's labels to names: ``# tirx.For#0`` above ``for i in ..`` is ``i``."""
     found = re.finditer(
         r"^\s*# (\w+\.\w+#\d+)\n\s*(?:for (\w+) in|with T\.sblock\(\"(.*?)\")", text, re.MULTILINE
     )
@@ -48,7 +48,7 @@ def _names_of_labels(text: str) -> dict[str, str]:
 
 
 def _with_detail(reason: str, lines: list[str]) -> str:
-    """The reason with the detail that TVM gives further down."""
+    """Append the detail that TVM gives in later lines to the reason."""
     if re.search(r"match the tensor intrin\b", lines[0]):
         return f"{reason.split(' The pattern')[0]}: {lines[-1]}"
     number = re.search(r"violates condition #(\d+)\.?$", reason)
@@ -59,9 +59,9 @@ def _with_detail(reason: str, lines: list[str]) -> str:
 
 
 def program_of(error: BaseException) -> str:
-    """The underlined statements of TVM's detailed rendering, without the underlines; may be empty.
+    """Return the statements underlined in TVM's detailed rendering; may be empty.
 
-    Statements that do not stand together are shown one below the other, ``...`` between them.
+    The underlines are removed; ``...`` separates statements that are not adjacent.
     """
     lines = str(error).splitlines()
     groups: list[list[str]] = []

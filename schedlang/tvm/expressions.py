@@ -1,4 +1,4 @@
-"""Our integer expressions and index maps, as TVM's and back."""
+"""Conversion of integer expressions and index maps to TVM's and back."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _NODES: dict[type, str] = {
 def to_tvm(
     expr: int | IntExpr, random_variable: Callable[[IntRV], Any], variables: list[Any]
 ) -> Any:
-    """A TVM expression; ``random_variable`` gives the value (or TVM variable) of a random
-    variable.
+    """Convert to a TVM expression.
+
+    ``random_variable`` returns the value, or the TVM variable, of a random variable.
     """
     if isinstance(expr, IntRV):
         return random_variable(expr)
@@ -52,7 +53,7 @@ def to_tvm(
 def index_map_to_tvm(
     index_map: IndexMap, random_variable: Callable[[IntRV], Any], dtype: str
 ) -> TVMIndexMap:
-    """A TVM index map over variables of ``dtype``."""
+    """Convert to a TVM index map over new variables of ``dtype``."""
     variables = [tirx.Var(name, dtype) for name in index_map.inputs]
     finals = []
     for output in index_map.outputs:
@@ -64,7 +65,7 @@ def index_map_to_tvm(
 def index_map_over(
     index_map: IndexMap, random_variable: Callable[[IntRV], Any], variables: list[Any]
 ) -> TVMIndexMap:
-    """A TVM index map over given variables, such as a block's own."""
+    """Convert to a TVM index map over given variables, such as a block's own."""
     finals = [to_tvm(output, random_variable, variables) for output in index_map.outputs]
     dtype = str(variables[0].ty.dtype) if variables else "int32"
     finals = [tirx.IntImm(dtype, f) if isinstance(f, int) else f for f in finals]
@@ -72,7 +73,7 @@ def index_map_over(
 
 
 def constant_map_to_tvm(value: int | float, ndim: int, dtype: str, index_dtype: str) -> TVMIndexMap:
-    """A TVM index map of ``ndim`` inputs to one constant of ``dtype`` (a padding value)."""
+    """Return a TVM index map from ``ndim`` inputs to a constant of ``dtype`` (padding value)."""
     variables = [tirx.Var(f"i{k}", index_dtype) for k in range(ndim)]
     is_float = "float" in dtype
     constant = tirx.FloatImm(dtype, float(value)) if is_float else tirx.IntImm(dtype, int(value))
@@ -80,7 +81,7 @@ def constant_map_to_tvm(value: int | float, ndim: int, dtype: str, index_dtype: 
 
 
 def index_map_from_tvm(index_map: TVMIndexMap) -> IndexMap:
-    """Our index map of a TVM one; TypeError names an expression that ours cannot hold."""
+    """Convert from a TVM index map; TypeError names an expression that has no equivalent."""
     names = {var: k for k, var in enumerate(index_map.initial_indices)}
 
     def convert(expr: Any) -> int | IntExpr:

@@ -1,4 +1,4 @@
-"""TVM's MetaSchedule databases: its records, its files, and the base of a database of one's own."""
+"""TVM's MetaSchedule databases: their records, their files, and the base of custom ones."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = ["PyDatabase", "TVMWorkload", "TuningRecord", "derived_object"]
 
 WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
-# TVM's mark for a candidate that has no time, in seconds.
+# TVM's latency, in seconds, of a candidate without a measurement.
 NO_TIME = 1e10
-# Attributes of a function that say what may be done with it; all others say where it came from.
+# Attributes that affect scheduling; all others only record the function's origin.
 _MEANING = ("layout_free_buffers",)
 _LENGTH_BYTES = 8
 
 
 def read_program(text: str) -> IRModule:
-    """A module of TVM's JSON text. Runs no code; ValueError for what is no sound program."""
+    """Read a module from TVM's JSON text; runs no code. ValueError if the program is invalid."""
     try:
         return read_stored_program(text)
     except WorkloadError as error:
@@ -45,31 +45,31 @@ def read_program(text: str) -> IRModule:
 
 
 def program_of_line(line: str) -> IRModule:
-    """The module of one line of a workload file; ValueError when it holds none."""
+    """Read the module of one line of a workload file; ValueError if the line is invalid."""
     stored = json.loads(line)
     if not isinstance(stored, list) or len(stored) != 2 or not isinstance(stored[1], str):
-        raise ValueError("a workload is a hash and a program")
+        raise ValueError("a workload must be a list of a hash and a program")
     try:
         content = base64.b64decode(stored[1], validate=True)
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"its program is not base64: {error}") from None
-    # TVM writes the length of the text before it.
+    # TVM prefixes the text with its length.
     text = content[_LENGTH_BYTES:]
     if int.from_bytes(content[:_LENGTH_BYTES], "little") != len(text):
-        raise ValueError("its program is cut off")
+        raise ValueError("its program is truncated")
     return read_program(text.decode("utf-8"))
 
 
 def only_function(mod: IRModule) -> PrimFunc | None:
-    """The module's PrimFunc; None when there is none, or several."""
+    """Return the module's only PrimFunc; None if it has none or several."""
     functions = list(named_functions(mod).values())
     return functions[0] if len(functions) == 1 else None
 
 
 def without_origin(func: PrimFunc) -> PrimFunc:
-    """The function without the attributes that do not change what a trace makes of it.
+    """Return the function without attributes that do not affect replaying a trace.
 
-    Relax attaches ``op_pattern`` and its like, MetaSchedule ``tirx.noalias``, compilers a name.
+    Relax attaches ``op_pattern`` and others, MetaSchedule ``tirx.noalias``, compilers a name.
     """
     for name in list(func.attrs.keys()) if func.attrs else ():
         if name not in _MEANING:
@@ -78,14 +78,14 @@ def without_origin(func: PrimFunc) -> PrimFunc:
 
 
 def normalized(func: PrimFunc) -> IRModule:
-    """The module that MetaSchedule's passes look up for a function."""
+    """Return the module that MetaSchedule's passes look up for a function."""
     return _normalize_mod(func)
 
 
 def apply_stored(trace: Sequence[Any], mod: IRModule) -> IRModule:
-    """The program that TVM makes of a trace of its JSON database.
+    """Replay a trace of a JSON database with TVM and return the program.
 
-    For what was read and carried out by schedlang before: it is TVM's own reader, and trusts it.
+    TVM's reader does not validate its input: pass only traces that schedlang has read and replayed.
     """
     sch = new_traced_schedule(mod)
     Trace.apply_json_to_schedule([list(part) for part in trace], sch)
@@ -93,7 +93,7 @@ def apply_stored(trace: Sequence[Any], mod: IRModule) -> IRModule:
 
 
 def apply_trace(trace: Trace, mod: IRModule) -> IRModule:
-    """The program that TVM makes of a trace, as its passes do."""
+    """Replay a trace with TVM, as its passes do, and return the program."""
     sch = new_traced_schedule(mod)
     trace.apply_to_schedule(sch, False)
     return get_module(sch)
@@ -102,7 +102,7 @@ def apply_trace(trace: Trace, mod: IRModule) -> IRModule:
 def tuning_record(
     trace: Trace, mod: IRModule, seconds: Sequence[float], target: TVMTarget
 ) -> TuningRecord:
-    """One of MetaSchedule's records; ``seconds`` are latencies."""
+    """Create a MetaSchedule record; ``seconds`` are measured latencies."""
     arguments = ArgInfo.from_prim_func(only_function(mod))
     return TuningRecord(trace, TVMWorkload(mod), list(seconds), target, arguments)
 
@@ -118,7 +118,7 @@ class Writer:
     def add(
         self, trace: Trace, mod: IRModule, seconds: Sequence[float], target: TVMTarget
     ) -> list[Any]:
-        """Append a record; returns its trace as it stands in the file."""
+        """Append a record; return its trace as stored in the file."""
         workload = self._database.commit_workload(mod)
         arguments = ArgInfo.from_prim_func(only_function(mod))
         record = TuningRecord(trace, workload, list(seconds), target, arguments)
@@ -131,16 +131,16 @@ class Writer:
         return instructions_and_decisions
 
     def take_back(self) -> None:
-        """Remove the record that was added last."""
+        """Remove the last record."""
         os.truncate(self.records, self._last)
         self._written = self._last
 
 
 def current_target() -> TVMTarget | None:
-    """The target of the innermost ``with`` that sets one."""
+    """Return the target of the innermost ``with target:``; None outside of any."""
     return TVMTarget.current(allow_none=True)
 
 
 def kind_of(target: TVMTarget) -> str:
-    """``"llvm"``, ``"cuda"``, ..."""
+    """Return the kind of a target: ``"llvm"``, ``"cuda"``, ..."""
     return str(target.kind.name)

@@ -1,4 +1,4 @@
-"""What schedlang asks of a program before scheduling: its parameters, blocks, key and text."""
+"""Properties of a program before scheduling: its parameters, blocks, key and text."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a PrimFunc, as it stands: nothing is checked yet.
+    """One parameter of a PrimFunc, not yet checked.
 
     Attributes
     ----------
     name: its name in the program.
     kind: ``"buffer"``, ``"pointer"`` (a handle without a buffer) or ``"scalar"``.
     dtype: element type, such as ``"float32"``.
-    shape: extents in elements; a symbolic extent is its text.
-    compact: row-major without gaps, at offset 0.
-    scope: memory scope, ``"global"`` for what a caller can pass.
+    shape: extents in elements; a symbolic extent as text.
+    compact: whether the buffer is row-major without gaps, at offset 0.
+    scope: memory scope; callers can pass ``"global"`` buffers only.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Parameter:
 
 
 def named_functions(mod: IRModule) -> dict[str, PrimFunc]:
-    """The PrimFuncs of a module by their global names, in name order."""
+    """Return the PrimFuncs of a module by global name, in name order."""
     found = {
         var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
     }
@@ -56,12 +56,12 @@ def named_functions(mod: IRModule) -> dict[str, PrimFunc]:
 
 
 def symbol(func: PrimFunc) -> str:
-    """The name that the function exports, or ``""``."""
+    """Return the exported name of a function, or ``""``."""
     return str(func.attrs["global_symbol"]) if "global_symbol" in func.attrs else ""
 
 
 def as_main(func: PrimFunc) -> IRModule:
-    """A module whose only function is ``func``, named ``main``; all other attributes are kept."""
+    """Return a module with ``func`` alone, renamed ``main``; other attributes are kept."""
     if symbol(func) != MAIN:
         func = func.with_attr("global_symbol", MAIN)
     if not func.attrs.get("s_tir", False):
@@ -98,9 +98,9 @@ def _row_major(shape: Sequence[int | str]) -> tuple[int, ...]:
 
 
 def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> PrimFunc:
-    """``func`` with its parameters in another order, under the name and attributes of ``like``.
+    """Reorder the parameters of ``func``; name and attributes are taken from ``like``.
 
-    ``order[k]`` is the place in ``func`` of the k-th parameter of the result.
+    ``order[k]`` is the position in ``func`` of the k-th parameter of the result.
     """
     chosen = [func.params[place] for place in order]
     result = PrimFunc(chosen, func.body, func.ret_type, func.attrs)
@@ -110,7 +110,7 @@ def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> Pri
 
 
 def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
-    """The same program with other names for its blocks."""
+    """Rename blocks; ``names`` maps old names to new ones."""
 
     def renamed(block: Any) -> Any:
         name = names.get(str(block.name_hint))
@@ -133,7 +133,7 @@ def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
 
 
 def replace_functions(mod: IRModule, functions: Mapping[str, PrimFunc]) -> IRModule:
-    """A copy of a module with some of its functions replaced, by their names."""
+    """Return a copy of a module with the functions of these names replaced."""
     result = mod.clone()
     for var in mod.functions:
         if var.name_hint in functions:
@@ -142,13 +142,13 @@ def replace_functions(mod: IRModule, functions: Mapping[str, PrimFunc]) -> IRMod
 
 
 def block_realizes(func: PrimFunc) -> list[SBlockRealize]:
-    """Every block below the root block, in program order; empty if there is nothing to schedule."""
+    """Return the blocks below the root block, in program order; may be empty."""
     found = [node for node in _statements(func.body) if isinstance(node, SBlockRealize)]
     return found[1:] if isinstance(func.body, SBlockRealize) else []
 
 
 def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]]]:
-    """Name and shape of every buffer that a block of ``func`` allocates."""
+    """Return name and shape of every buffer that a block of ``func`` allocates."""
     return [
         (buffer.name, tuple(_extent(extent) for extent in buffer.ty.shape))
         for node in _statements(func.body)
@@ -158,7 +158,7 @@ def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]
 
 
 def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
-    """Name and extent of every loop of ``func``, in program order."""
+    """Return name and extent of every loop of ``func``, in program order."""
     return [
         (node.loop_var.name, _extent(node.extent))
         for node in _statements(func.body)
@@ -167,7 +167,7 @@ def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
 
 
 def _statements(stmt: Any) -> Iterator[Any]:
-    """Every statement from ``stmt`` down in program order; a block's init comes before its body."""
+    """Yield ``stmt`` and its sub-statements in program order; a block's init precedes its body."""
     yield stmt
     if isinstance(stmt, SBlockRealize):
         yield from _statements(stmt.block)
@@ -187,11 +187,11 @@ def _statements(stmt: Any) -> Iterator[Any]:
 
 
 def parameter_roles(func: PrimFunc) -> tuple[str, ...]:
-    """``"input"``, ``"output"`` or ``"inout"`` for each parameter, by what blocks read and write.
+    """Return ``"input"``, ``"output"`` or ``"inout"`` for each parameter.
 
-    A written parameter is an ``"inout"`` when some block may read a value that the caller put
-    there: it is read before a block has written all of it. A reduction's own accumulator does not
-    count.
+    The role follows from the regions that the blocks read and write. A written parameter is an
+    ``"inout"`` if a block may read the caller's value: it is read before a block has written all of
+    it. A reduction that reads its own accumulator does not count as a read.
     """
     aliases: dict[Any, Any] = {}
     read, written, filled = set(), set(), set()
@@ -223,7 +223,7 @@ def _has_inner_block(node: SBlockRealize) -> bool:
 
 
 def _initialised_by_outer_blocks(func: PrimFunc) -> set[Any]:
-    """Buffers that a blockized reduction initialises outside its innermost block."""
+    """Return the buffers that a blockized reduction initialises outside its innermost block."""
     return {
         region.source
         for node in block_realizes(func)
@@ -233,7 +233,7 @@ def _initialised_by_outer_blocks(func: PrimFunc) -> set[Any]:
 
 
 def _writes_all(node: SBlockRealize, region: Any) -> bool:
-    """Whether the block surely writes every element of the region's buffer."""
+    """Return whether the block provably writes every element of the region's buffer."""
     if _extent(node.predicate) != 1:
         return False
     if any(isinstance(s, tirx.IfThenElse | tirx.While) for s in _statements(node.block.body)):
@@ -249,30 +249,30 @@ def _writes_all(node: SBlockRealize, region: Any) -> bool:
 
 
 def structural_key(mod: IRModule) -> str:
-    """16 hex digits, the same in every process; no name in the program counts.
+    """Return TVM's 64-bit structural hash as 16 hex digits; names do not affect it.
 
-    This is TVM's 64-bit structural hash: confirm with ``structurally_equal`` where a clash hurts.
+    It is the same in every process. Where a collision matters, confirm with ``structurally_equal``.
     """
     return f"{tvm_ffi.structural_hash(mod):016x}"
 
 
 def structurally_equal(one: IRModule, other: IRModule) -> bool:
-    """Whether two modules are the same program up to names."""
+    """Return whether two modules are the same program up to names."""
     return bool(tvm_ffi.structural_equal(one, other))
 
 
 def estimate_flops(mod: IRModule) -> float:
-    """Arithmetic operations of one call; a multiply-add is two, moving data is none."""
+    """Return the arithmetic operations of one call; a multiply-add counts as two."""
     return float(estimate_tir_flops(mod))
 
 
 def create_prim_func(tensors: Sequence[te.Tensor]) -> PrimFunc:
-    """The S-TIR program of tensor expressions, parameters in the order of ``tensors``."""
+    """Create the S-TIR program of tensor expressions; parameters in the order of ``tensors``."""
     return te.create_prim_func(list(tensors))
 
 
 def missing_placeholders(tensors: Sequence[te.Tensor]) -> list[str]:
-    """Names of the placeholders that ``tensors`` are computed from but do not list."""
+    """Return the names of placeholders that ``tensors`` depend on but do not list."""
     listed = {tensor.op for tensor in tensors}
     pending, seen, missing = [tensor.op for tensor in tensors], set(), []
     while pending:
@@ -287,24 +287,24 @@ def missing_placeholders(tensors: Sequence[te.Tensor]) -> list[str]:
 
 
 def is_module(obj: object) -> bool:
-    """Whether ``obj`` is an IRModule."""
+    """Return whether ``obj`` is an IRModule."""
     return isinstance(obj, IRModule)
 
 
 def is_function(obj: object) -> bool:
-    """Whether ``obj`` is a PrimFunc."""
+    """Return whether ``obj`` is a PrimFunc."""
     return isinstance(obj, PrimFunc)
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether ``obj`` is a tensor expression."""
+    """Return whether ``obj`` is a tensor expression."""
     return isinstance(obj, te.Tensor)
 
 
 def parse_script(text: str) -> Any:
-    """The PrimFunc or IRModule of a TVMScript text; the text is executed as Python.
+    """Parse a TVMScript text into a PrimFunc or IRModule; executes the text as Python.
 
-    Raises ``WorkloadError`` with the line that TVM's parser stopped at.
+    Raises ``WorkloadError`` with the line at which TVM's parser stopped.
     """
     try:
         return from_source(text)
@@ -326,10 +326,10 @@ def parse_script(text: str) -> Any:
 
 
 def to_json(mod: IRModule) -> str:
-    """TVM's JSON text of a module; ``from_json`` gives back a structurally equal one."""
+    """Return TVM's JSON text of a module; ``from_json`` reads it back."""
     return str(tvm.ir.save_json(mod))
 
 
 def from_json(text: str) -> IRModule:
-    """Read what ``to_json`` wrote; runs no code."""
+    """Read a module written by ``to_json``; runs no code."""
     return tvm.ir.load_json(text)

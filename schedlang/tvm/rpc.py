@@ -1,6 +1,6 @@
-"""TVM's RPC: its tracker, its servers, and one session on a server.
+"""TVM's RPC: its tracker, its servers and sessions.
 
-None of it authenticates anybody: whoever reaches a server's port can run any code there.
+There is no authentication: anyone who can reach a server's port can run any code there.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Address = tuple[str, int]
 
 
 class TrackerError(SchedlangError):
-    """The tracker does not answer, is something else, or gives no server in time."""
+    """The tracker does not answer, is not a tracker, or has no free server in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A server that the tracker gave to us; ``key`` opens one session on it."""
+    """A server reserved at the tracker; ``key`` opens one session on it."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Reservation:
 
     @property
     def server(self) -> str:
-        """Its name: ``host:port``."""
+        """Name of the server: ``host:port``."""
         return f"{self.host}:{self.port}"
 
 
@@ -70,12 +70,12 @@ def reserve(tracker: Address, key: str, timeout: float) -> Reservation:
 
 
 def _ask(tracker: Address, message: list[Any], timeout: float) -> Any:
-    """Ask the tracker one question. TVM's own client waits forever, and retries once a minute."""
+    """Send one request to the tracker. TVM's own client has no timeout."""
     name = f"the tracker at {tracker[0]}:{tracker[1]}"
     try:
         with socket.create_connection(tracker, timeout) as connection:
-            # Both sides write a message in two pieces. Unless told otherwise, the second waits for
-            # the first to be acknowledged, which takes 40 ms.
+            # Both sides write a message in two pieces. With Nagle's algorithm the second waits for
+            # the acknowledgement of the first, which takes 40 ms.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
             if struct.unpack("<i", base.recvall(connection, 4))[0] != base.RPC_TRACKER_MAGIC:
@@ -89,12 +89,12 @@ def _ask(tracker: Address, message: list[Any], timeout: float) -> Any:
     except (OSError, ValueError, TypeError) as error:
         raise TrackerError(f"{name} does not answer: {error}") from error
     if code != base.TrackerCode.SUCCESS:
-        raise TrackerError(f"{name} refuses: {code}")
+        raise TrackerError(f"{name} refused the request: code {code}")
     return value
 
 
 class RemoteLibrary:
-    """A library that was loaded on a server."""
+    """A library loaded on a server."""
 
     def __init__(self, module: Any, device: Any) -> None:
         self._module = module
@@ -104,9 +104,9 @@ class RemoteLibrary:
     def timer(self, calls: int, flush_bytes: int = 0) -> Callable[..., float]:
         """Return a function that calls ``main`` ``calls`` times in a loop on the server.
 
-        It returns seconds per call, by a clock there that may be stepped. One more call comes
-        before the loop, outside the measured time; then ``flush_bytes`` are written, so that caches
-        hold nothing else.
+        It returns seconds per call by the server's clock, which may be stepped. One warm-up call
+        precedes the loop; then ``flush_bytes`` bytes are written to evict the caches. Neither is in
+        the measured time.
         """
         evaluator = self._module.time_evaluator(
             MAIN, self._device, number=calls, repeat=1, cache_flush_bytes=flush_bytes
@@ -119,9 +119,9 @@ class RemoteLibrary:
 
 
 class RemoteSession:
-    """One session on a server: a process of its own there, which ends with it.
+    """One session on a server, which runs it in a separate process.
 
-    The server kills it ``timeout`` seconds after it began; from then on every method raises an
+    The server kills it ``timeout`` seconds after its start; from then on every method raises an
     error that ``is_expired`` recognises. A method blocks until the server answers.
     """
 
@@ -137,7 +137,7 @@ class RemoteSession:
         return int(self._session.get_function("runtime.NumThreads")())
 
     def alive(self) -> bool:
-        """Whether it still answers."""
+        """Return whether the session still answers."""
         try:
             self._ping()
         except Exception:
@@ -149,7 +149,7 @@ class RemoteSession:
         return tvm.runtime.empty(tuple(shape), dtype, self._device)
 
     def load(self, library: Path) -> RemoteLibrary:
-        """Upload a library and load it there; the server links a ``.tar`` itself."""
+        """Upload a library and load it on the server, which links a ``.tar`` itself."""
         self._session.upload(str(library), library.name)
         return RemoteLibrary(self._session.load_module(library.name), self._device)
 
@@ -160,31 +160,31 @@ class RemoteSession:
 
 
 def is_expired(error: BaseException | None) -> bool:
-    """Whether the server ended the session because its time was over."""
+    """Return whether the server ended the session because of its timeout."""
     return isinstance(error, RPCSessionTimeoutError)
 
 
 def library_suffix() -> str:
-    """Return ``".so"``, or ``".tar"`` where there is no C compiler to link object files with."""
+    """Return ``".so"``, or ``".tar"`` if no C compiler is installed to link object files."""
     return ".so" if cc.get_cc() else ".tar"
 
 
 def missing_package() -> str | None:
-    """Return the package that TVM's tracker needs, if it is not installed."""
+    """Return the package that TVM's tracker needs if it is missing, else None."""
     return _TRACKER_PACKAGE if importlib.util.find_spec(_TRACKER_PACKAGE) is None else None
 
 
 def run_tracker(host: str, port: int) -> None:
-    """Run TVM's tracker; returns only when it has failed."""
+    """Run TVM's tracker; returns only if it fails."""
     from tvm.rpc.tracker import PopenTrackerServerState  # needs tornado
 
     _join(PopenTrackerServerState(host, port, port + 1, silent=True).thread)
 
 
 def run_server(host: str, port: int, tracker: Address, key: str) -> None:
-    """Run one of TVM's servers; returns only when it has failed.
+    """Run one of TVM's servers; returns only if it fails.
 
-    That happens after every session that crashes: TVM's server then no longer listens.
+    It fails after every session that crashes: TVM's server then stops listening.
     """
     server = PopenRPCServerState(
         host, port, port + 1, tracker_addr=tracker, key=key, custom_addr=None, silent=True

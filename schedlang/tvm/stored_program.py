@@ -1,4 +1,4 @@
-"""Reading a program that a file kept, as what it says may be damaged or hostile."""
+"""Reading of stored programs, whose text may be damaged or hostile."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from schedlang.tvm.graph.node_graph import GraphError, check_graph
 
 
 def read_stored_program(text: str) -> IRModule:
-    """A module of TVM's JSON text; runs no code.
+    """Read a module from TVM's JSON text; runs no code.
 
-    What TVM declares of its nodes is checked before it reads them: its reader, written in C++,
-    follows references as they come, and ends the process for one that leads to itself.
-    WorkloadError for what is no sound program.
+    The nodes are checked against TVM's declarations before TVM reads them: its C++ reader follows
+    references without checks and crashes the process on a cycle. WorkloadError if the program is
+    invalid.
     """
     try:
         check_graph(text, "ir.IRModule")
@@ -23,7 +23,7 @@ def read_stored_program(text: str) -> IRModule:
         raise _refused(str(error)) from None
     try:
         mod = tvm.ir.load_json(text)
-        mod.script()  # a program that TVM cannot print ends the process in one of its messages
+        mod.script()  # raises if TVM cannot print the program; a later error message would crash
         verify_well_formed(mod)
     except Exception as error:  # TVM's errors have many types
         raise _refused(str(error).strip().splitlines()[-1][:200]) from None
@@ -32,6 +32,6 @@ def read_stored_program(text: str) -> IRModule:
 
 def _refused(reason: str) -> WorkloadError:
     return WorkloadError(
-        f"a stored program cannot be read: {reason}; it is damaged, or of another TVM: tune its "
-        "workload again"
+        f"a stored program cannot be read: {reason}; it is damaged or from another TVM version: "
+        "tune its workload again"
     )

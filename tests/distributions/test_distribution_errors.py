@@ -38,11 +38,11 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: PerfectTile(8, 2, weights={2: {4: 1.0}}),
-        "PerfectTile(weights={2: {4: 1.0}}): a level must be an int from -2 to 1",
+        "PerfectTile(weights={2: {4: 1.0}}): level 2 must be an int from -2 to 1",
     ),
     (
         lambda: PerfectTile(8, 2, weights={1: {4: 2.0}, -1: {4: 3.0}}),
-        "PerfectTile(weights={1: {4: 2.0}, -1: {4: 3.0}}): level 1 comes twice",
+        "PerfectTile(weights={1: {4: 2.0}, -1: {4: 3.0}}): level 1 occurs twice",
     ),
     (
         lambda: PerfectTile(8, 2, weights={1: {4: -2.0}}),
@@ -54,11 +54,11 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: PerfectTile(8, 2, weights={1: {0: 2.0}}),
-        "PerfectTile(weights={1: {0: 2.0}}): a factor must be an int of at least 1",
+        "PerfectTile(weights={1: {0: 2.0}}): factor 0 must be an int of at least 1",
     ),
     (
         lambda: PerfectTile(3, 2, weights={1: {1: 0.0, 3: 0.0}}),
-        "PerfectTile(weights=((1, ((1, 0.0), (3, 0.0))),)): every way to tile 3 has a factor of "
+        "PerfectTile(weights=((1, ((1, 0.0), (3, 0.0))),)): every tile of 3 has a factor of "
         "weight 0",
     ),
     (
@@ -81,7 +81,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: ImperfectTile(8, 2, max_waste=25),
-        "ImperfectTile(max_waste=25): is a part of the extent, from 0 to 1",
+        "ImperfectTile(max_waste=25): must be a fraction of the extent, 0 to 1",
     ),
     (
         lambda: ImperfectTile(8, 2, max_innermost_factor=0),
@@ -93,13 +93,13 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: ImperfectTile(3, 2, weights={1: {1: 0.0, 3: 0.0}}),
-        "ImperfectTile(weights=((1, ((1, 0.0), (3, 0.0))),)): every way to tile 3 has a factor of "
+        "ImperfectTile(weights=((1, ((1, 0.0), (3, 0.0))),)): every tile of 3 has a factor of "
         "weight 0",
     ),
     (lambda: Categorical(()), "Categorical(candidates=()): must hold at least one value"),
     (
         lambda: Categorical((1, 2, 1)),
-        "Categorical(candidates=(1, 2, 1)): must be distinct, but 1 comes twice",
+        "Categorical(candidates=(1, 2, 1)): must be distinct, but 1 occurs twice",
     ),
     (
         lambda: Categorical((1, True)),
@@ -107,7 +107,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: Categorical((1, 2), (1.0,)),
-        "Categorical(probs=(1.0,)): must hold 2 weights, one a candidate",
+        "Categorical(probs=(1.0,)): must hold 2 weights, one for each candidate",
     ),
     (
         lambda: Categorical((1, 2), (0, 0)),
@@ -123,8 +123,8 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: ComputeLocation((-3, 0)),
-        "ComputeLocation(candidates=(-3, 0)): -3 is no location; -2 is inline, -1 root, 0 and up "
-        "are loops",
+        "ComputeLocation(candidates=(-3, 0)): -3 is not a location; -2 is inline, -1 root, 0 and "
+        "up are loops",
     ),
     (lambda: IntRange(0, 4, 0), "IntRange(step=0): must not be 0"),
     (lambda: IntRange(4, 4), "IntRange(stop=4): range(4, 4, 1) is empty"),
@@ -137,7 +137,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: distribution_from_json({"kind": "perfect_tile", "n": 2}),
-        "PerfectTile: the field 'extent' is missing",
+        "PerfectTile: field 'extent' is missing",
     ),
     (
         lambda: distribution_from_json({"kind": "perfect_tile", "extent": 8.0, "n": 2}),
@@ -145,13 +145,13 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: distribution_from_json({"kind": "int_range", "start": 0, "stop": 4, "stride": 2}),
-        "IntRange: no field is called 'stride'",
+        "IntRange: unknown field 'stride'",
     ),
     (
         lambda: distribution_from_json({"kind": "categorical", "candidates": [0] * 70_000}),
         "cannot be a stored value",
     ),
-    (lambda: distribution_from_json([1]), "a stored distribution is an object, not [1]"),
+    (lambda: distribution_from_json([1]), "a stored distribution must be an object, not [1]"),
     (lambda: distribution_from_json({"kind": "os.system"}), "is not a known distribution"),
 ]
 

@@ -69,11 +69,11 @@ def test_they_are_refused_and_the_process_lives() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "merge_a_loop_with_itself | loop number 1 is the same loop as one before it",
-        "partition_without_a_cut | it takes at least one factor: the length of the first part",
-        "partition_without_factors | it takes at least one factor: the length of the first part",
-        "partition_around_two_blocks | the loop has several statements below it; "
-        "it must be around one block",
+        "merge_a_loop_with_itself | loops[1] is the same loop as an earlier one",
+        "partition_without_a_cut | factors must give at least the length of the first part",
+        "partition_without_factors | factors must give at least the length of the first part",
+        "partition_around_two_blocks | the loop surrounds several statements; "
+        "it must surround a single block",
         "reorder_the_roots_variables | the block has no variables to reorder",
         "replay | loop_partition",
     ]

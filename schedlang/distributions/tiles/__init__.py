@@ -1,1 +1,1 @@
-"""Shared by the tile distributions: divisors, factorizations, moves, weights."""
+"""Divisors, factorizations, moves and weights, shared by the tile distributions."""

@@ -10,7 +10,7 @@ from schedlang.distributions._drawing import Rng, cumulate, pick_cumulated
 
 @lru_cache(maxsize=4096)
 def prime_factors(extent: int) -> tuple[int, ...]:
-    """The distinct primes that divide ``extent``, ascending."""
+    """Return the distinct primes that divide ``extent``, ascending."""
     primes: list[int] = []
     candidate = 2
     while candidate * candidate <= extent:
@@ -26,7 +26,7 @@ def prime_factors(extent: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def divisors(extent: int) -> tuple[int, ...]:
-    """All divisors of ``extent``, ascending."""
+    """Return all divisors of ``extent``, ascending."""
     found = [1]
     for prime in prime_factors(extent):
         powers = [1]
@@ -38,13 +38,16 @@ def divisors(extent: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def prime_steps(extent: int) -> tuple[tuple[int, int], ...]:
-    """Pairs (r, r/p) by prime p, r ascending: adding along them sums a table over all divisors."""
+    """Return pairs (r, r/p) for each prime p, r ascending.
+
+    Adding table[r/p] to table[r] along them sums a table over all divisors.
+    """
     listed = divisors(extent)
     return tuple((r, r // p) for p in prime_factors(extent) for r in listed if r % p == 0)
 
 
 def spread_over_levels(rest: int, n: int, factors: list[int], rng: Rng) -> None:
-    """Draw factors[0..n-1], all 1 before, uniformly from those with product ``rest``."""
+    """Draw factors[0..n-1], initially all 1, uniformly among factorizations of ``rest``."""
     for prime, exponent in _prime_powers(rest):
         for level in range(n - 1, 0, -1):
             if exponent == 0:
@@ -69,7 +72,7 @@ def _prime_powers(extent: int) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=1024)
 def _exponent_table(exponent: int, n_others: int) -> list[float]:
-    """Cumulative probabilities of what one level takes when it shares with ``n_others`` levels."""
+    """Return cumulative probabilities of the exponent of one level, given ``n_others`` others."""
     return cumulate(
         [math.comb(exponent - taken + n_others - 1, n_others - 1) for taken in range(exponent + 1)]
     )

@@ -1,6 +1,6 @@
 """Moves between factorizations that change two levels: neighbours and proposals.
 
-Two levels i < j share the product d[i] * d[j]; the permitted ways to split it form a *line*.
+Two levels i < j share the product d[i] * d[j]; the permitted splits form a *line*.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Factors = tuple[int, ...]
 
 
 def _line(engine: Factorizations, d: Factors, i: int, j: int) -> tuple[list[int], list[int], int]:
-    """The line of levels i and j through ``d``: factors of level j, their weights, the sum."""
+    """Return the line of levels i and j through ``d``: factors of j, their weights, the sum."""
     product = d[i] * d[j]
     limit = product
     if i < engine.partition_pos <= j:
@@ -27,10 +27,10 @@ def _line(engine: Factorizations, d: Factors, i: int, j: int) -> tuple[list[int]
 
 
 def neighbours(engine: Factorizations, d: Factors) -> tuple[Factors, ...]:
-    """Decisions that differ by one prime factor moved between two levels.
+    """Return the decisions with one prime factor moved between two levels.
 
-    Where weights of 0 leave holes in the support, also those that are next along a line in the
-    order of numbers, so that a step can cross a hole.
+    If weights of 0 leave gaps in the support, also the numerically next decisions along each line,
+    so that a step can cross a gap.
     """
     found: dict[Factors, None] = {}
     for i, j in combinations(range(engine.n), 2):
@@ -55,10 +55,10 @@ def neighbours(engine: Factorizations, d: Factors) -> tuple[Factors, ...]:
 
 
 def propose(engine: Factorizations, d: Factors, rng: Rng) -> tuple[Factors, float]:
-    """Split two levels anew, in proportion to the prior among all such moves; or draw afresh.
+    """Resplit two levels, in proportion to the prior over all such moves, or draw from the prior.
 
     With W the weight of a decision, Z their sum, and z(d) the sum over the moves from d, the
-    proposal is q(d2|d) = W(d2) a(d, d2), where a(d, d2) = (1-e) [d2 is one such move] / z(d) + e/Z
+    proposal is q(d2|d) = W(d2) a(d, d2), where a(d, d2) = (1-e) [d2 is such a move] / z(d) + e/Z
     and e = 1/PRIOR_JUMP (e = 1 where d has no moves). The ratio is computed in integers.
     """
     pairs = list(combinations(range(engine.n), 2))
@@ -90,7 +90,7 @@ def propose(engine: Factorizations, d: Factors, rng: Rng) -> tuple[Factors, floa
 
 
 def log_coefficient(total: int, moves: int, adjacent: bool) -> float:
-    """log a(d, d2) of ``propose``, with the sum over the moves from d in ``moves``."""
+    """Return log a(d, d2) of ``propose``; ``moves`` is the sum z(d) over the moves from d."""
     if moves == 0:
         return -math.log(total)
     local = (PRIOR_JUMP - 1) * total if adjacent else 0
@@ -104,7 +104,7 @@ def _weight(engine: Factorizations, d: Factors) -> int:
 def _move_masses(
     engine: Factorizations, d: Factors, own: int, pairs: list[tuple[int, int]]
 ) -> list[int]:
-    """The weight of all decisions that each pair of levels leads to, other than ``d``."""
+    """Return, for each pair of levels, the weight of all decisions on its line except ``d``."""
     masses = []
     for i, j in pairs:
         if d[i] == d[j] == 1:

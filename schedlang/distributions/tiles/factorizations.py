@@ -1,10 +1,10 @@
-"""Ordered factorizations of an extent: counted, weighed, drawn and listed without listing them all.
+"""Ordered factorizations of an extent: counted, weighted and drawn without enumeration.
 
-Everything rests on one table: ``ways[i][r]`` is the total weight of the ways to fill levels
-0..i-1 (0 is outermost) with product ``r``, for every divisor ``r`` of the extent. Choosing factors
-from the innermost level outwards then needs one look-up a level, so that a draw, a score, the next
-item of the support and a repair never meet a dead end. Weights are kept as integers, scaled by a
-power of two, so that counts are exact and a weight of 0 stays 0.
+All operations use one table: ``ways[i][r]`` is the total weight of the assignments of factors to
+levels 0..i-1 (0 is outermost) with product ``r``, for every divisor ``r`` of the extent. Factors
+are chosen from the innermost level outwards with one look-up for each level, so sampling, scoring,
+enumeration and repair never backtrack. Weights are integers, scaled by a power of two, so counts
+are exact and a weight of 0 stays 0.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from schedlang.distributions._drawing import Rng, cumulate, pick_cumulated
 from schedlang.distributions.tiles.divisors import divisors, prime_steps, spread_over_levels
 from schedlang.distributions.tiles.level_weights import LevelWeights
 
-# Tables kept by one engine, in entries. Beyond (an extent with hundreds of divisors) they
-# are computed again at each use instead of taking hundreds of megabytes.
+# Maximum number of table entries cached by one engine. Beyond it (an extent with hundreds of
+# divisors) tables are recomputed at each use instead of taking hundreds of megabytes.
 _MAX_STORED_ENTRIES = 200_000
-# With more divisors than this, levels without weights are drawn prime by prime: drawing tables for
-# every (level, product) would not stay small.
+# With more divisors than this, levels without weights are drawn prime by prime: one table for each
+# (level, product) would take too much memory.
 _MAX_TABULATED_DIVISORS = 128
-# The most probable factorization is looked for up to this many divisors; the work is quadratic.
+# Maximum number of divisors for finding the mode; the time is quadratic in it.
 _MAX_MODE_DIVISORS = 256
 
 
@@ -31,8 +31,8 @@ class Factorizations:
     """The weighted n-tuples of factors with product ``extent``; immutable but for its caches.
 
     The innermost factor is at most ``max_innermost_factor``, and the product of the factors from
-    ``partition_pos`` on is a multiple of ``innerpart_factor``, that is: the product of those before
-    divides ``extent / innerpart_factor``.
+    ``partition_pos`` on is a multiple of ``innerpart_factor``: equivalently, the product of the
+    factors before it divides ``extent / innerpart_factor``.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Factorizations:
             self.log_weights[level].update({f: math.log(w) for f, w in pairs if w > 0.0})
         self.weight, self.shift = self._integer_weights(weights or (), max_innermost_factor)
         self._ways = self._count_ways()
-        # Total weight, scaled; for no weights it is the number of factorizations.
+        # Total scaled weight; without weights, the number of factorizations.
         self.total = sum(
             self.weight[n - 1][f] * self._ways[n - 1][extent // f] for f in self.divisors
         )
@@ -71,7 +71,7 @@ class Factorizations:
     def _integer_weights(
         self, weights: LevelWeights, max_innermost_factor: int | None
     ) -> tuple[list[dict[int, int]], int]:
-        """One table a level of the weight of every divisor, and the sum of the binary scales."""
+        """Return the weight of every divisor for each level, and the sum of the binary scales."""
         ones = dict.fromkeys(self.divisors, 1)
         tables = [ones] * self.n
         total_shift = 0
@@ -90,9 +90,9 @@ class Factorizations:
         return tables, total_shift
 
     def _count_free_levels(self, weights: LevelWeights) -> int:
-        """How many of the outermost levels share their product in any way, all ways weighing 1.
+        """Return the number of outermost levels without weights or constraints.
 
-        0 where there are few divisors, because drawing from tables is faster then.
+        Returns 0 if there are few divisors, because drawing from tables is then faster.
         """
         if len(self.divisors) <= _MAX_TABULATED_DIVISORS:
             return 0
@@ -114,9 +114,9 @@ class Factorizations:
         return tables
 
     def _add_level(self, ways: dict[int, int], level: int) -> dict[int, int]:
-        """sum over f | r of weight[level][f] * ways[r / f], for every divisor r."""
+        """Return the sum over f | r of weight[level][f] * ways[r / f], for every divisor r."""
         weight = self.weight[level]
-        # Most factors weigh the same: sum over all divisors at once, then correct the others.
+        # Most factors have the same weight: sum over all divisors at once, then correct the others.
         common = self._commonest(weight)
         result = dict(ways) if common == 1 else {r: w * common for r, w in ways.items()}
         for r, smaller in prime_steps(self.extent):
@@ -135,9 +135,10 @@ class Factorizations:
         return max(counts, key=counts.__getitem__)
 
     def line(self, i: int, j: int, product: int, limit: int) -> tuple[list[int], list[int], int]:
-        """How levels i and j can share ``product``: factors of j, ascending, weights, their sum.
+        """Return the splits of ``product`` over levels i and j.
 
-        What level i takes must divide ``limit``, a divisor of ``product``.
+        These are the factors of level j, ascending, their weights, and the sum of the weights. The
+        factor of level i must divide ``limit``, a divisor of ``product``.
         """
         key = (i, j, product, limit)
         stored = self._lines.get(key)
@@ -158,9 +159,9 @@ class Factorizations:
         return found
 
     def choices(self, level: int, rest: int) -> tuple[list[float], list[int]]:
-        """Factors that ``level`` can take when levels 0..level must multiply to ``rest``.
+        """Return the factors of ``level`` if the product of levels 0..level is ``rest``.
 
-        Cumulative probabilities and the factors, ascending; level >= 1.
+        The result is their cumulative probabilities and the factors, ascending; level >= 1.
         """
         key = (level, rest)
         table = self._tables.get(key)
@@ -199,7 +200,7 @@ class Factorizations:
         return tuple(factors_drawn)
 
     def log_prob(self, d: Sequence[int]) -> float:
-        """Logarithm of the probability of a factorization known to be permitted."""
+        """Return the natural logarithm of the probability of a permitted factorization."""
         if not self.weighted:
             return -self.log_total
         log_weight = 0.0
@@ -209,7 +210,7 @@ class Factorizations:
         return log_weight - self.log_total
 
     def support(self) -> Iterator[tuple[int, ...]]:
-        """Lexicographic from the innermost factor outwards, so ``(extent, 1, ...)`` comes first."""
+        """Yield the tuples in lexicographic order, innermost factor most significant."""
         return self._complete(self.n - 1, self.extent, ())
 
     def _complete(self, level: int, rest: int, inner: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -220,9 +221,10 @@ class Factorizations:
             yield from self._complete(level - 1, rest // factor, (factor, *inner))
 
     def repair(self, wanted: Sequence[int]) -> tuple[int, ...]:
-        """The factorization that keeps most of ``wanted``, from the innermost level outwards.
+        """Return the factorization nearest to ``wanted``, from the innermost level outwards.
 
-        Each level keeps the greatest part that still divides what is left; level 0 takes the rest.
+        Each level keeps the greatest part that divides the remaining product; level 0 takes the
+        rest.
         """
         kept = [1] * self.n
         rest = self.extent
@@ -235,9 +237,9 @@ class Factorizations:
         return tuple(kept)
 
     def mode(self) -> tuple[int, ...]:
-        """A most probable factorization, the first in support order of several.
+        """Return the most probable factorization, the first in support order in a tie.
 
-        With more divisors than it is worth to compare, or no weights: the first of the support.
+        Without weights, or with too many divisors to compare: the first of the support.
         """
         if not self.weighted or len(self.divisors) > _MAX_MODE_DIVISORS:
             return next(self.support())
@@ -270,7 +272,7 @@ def factorizations(
     innerpart_factor: int = 1,
     weights: LevelWeights | None = None,
 ) -> Factorizations:
-    """The engine for these parameters, shared by all distributions that have them."""
+    """Return the engine of these parameters; equal distributions share one."""
     return Factorizations(extent, n, max_innermost_factor, partition_pos, innerpart_factor, weights)
 
 
@@ -282,7 +284,7 @@ def count_factorizations(
     innerpart_factor: int,
     weights: LevelWeights | None,
 ) -> int:
-    """How many factorizations have a weight above 0."""
+    """Return the number of factorizations with a weight above 0."""
     holes = tuple(
         (level, zeros)
         for level, pairs in weights or ()

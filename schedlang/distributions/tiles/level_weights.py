@@ -1,4 +1,4 @@
-"""Weights of tile factors, by level, in the one form that equal priors share."""
+"""Weights of tile factors, by level, in a canonical form."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from schedlang.distributions._checks import MAX_CANDIDATES, as_weight, refuse
+from schedlang.distributions._text import shorten
 
 LevelWeights: TypeAlias = tuple[tuple[int, tuple[tuple[int, float], ...]], ...]
 """``((level, ((factor, weight), ...)), ...)``, both sorted, without weights of 1."""
 
 WeightsLike: TypeAlias = LevelWeights | Mapping[int, Mapping[int, float]]
-"""What constructors take: level -> factor -> weight, or the stored form."""
+"""Argument of constructors: level -> factor -> weight, or the stored form."""
 
 
 def canonical_weights(
     owner: str, weights: WeightsLike | None, extents: Sequence[int], n: int
 ) -> LevelWeights | None:
-    """The canonical form, None when it says nothing.
+    """Return the canonical form; None if no weight has an effect.
 
-    A weight of 1 and the weight of a factor that divides none of ``extents`` change nothing and are
-    left out, so that equal distributions compare equal. Negative levels count from the inside.
+    A weight of 1 and the weight of a factor that divides none of ``extents`` have no effect. They
+    are dropped, so that equal distributions compare equal. Negative levels count from the
+    innermost.
     """
     if weights is None:
         return None
     levels: dict[int, tuple[tuple[int, float], ...]] = {}
     for level, factors in _pairs(owner, weights):
         if type(level) is not int or not -n <= level < n:
-            refuse(owner, "weights", weights, f"a level must be an int from {-n} to {n - 1}")
+            problem = f"level {shorten(level)} must be an int from {-n} to {n - 1}"
+            refuse(owner, "weights", weights, problem)
         if level % n in levels:
-            refuse(owner, "weights", weights, f"level {level % n} comes twice")
+            refuse(owner, "weights", weights, f"level {level % n} occurs twice")
         kept: dict[int, float] = {}
         for factor, value in _pairs(owner, factors):
             if type(factor) is not int or factor < 1:
-                refuse(owner, "weights", weights, "a factor must be an int of at least 1")
+                problem = f"factor {shorten(factor)} must be an int of at least 1"
+                refuse(owner, "weights", weights, problem)
             if factor in kept:
-                refuse(owner, "weights", weights, f"factor {factor} comes twice at one level")
+                refuse(owner, "weights", weights, f"factor {factor} occurs twice at level {level}")
             kept[factor] = as_weight(owner, f"weights[{level}][{factor}]", value)
         levels[level % n] = tuple(
             (factor, weight)

@@ -1,8 +1,8 @@
-"""Tiles of an extent that is first rounded up: one exact engine for each padded extent.
+"""Tiles of a padded extent: one exact engine for each padded extent.
 
 A tile (f0, f1, ...) that covers an extent without whole idle iterations is a factorization of a
-padded extent P >= extent with f0 = ceil(extent / (f1 * f2 * ...)). So the tiles of all padded
-extents together are disjoint, and each part is counted, drawn and listed as in ``factorizations``.
+padded extent P >= extent with f0 = ceil(extent / (f1 * f2 * ...)). The tiles of different padded
+extents are therefore disjoint, and each part is counted, drawn and listed by ``factorizations``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from schedlang.distributions.tiles.divisors import divisors
 from schedlang.distributions.tiles.factorizations import Factorizations
 from schedlang.distributions.tiles.level_weights import LevelWeights
 
-# Extents are rounded up to multiples of the numbers from 1 to this, or to the bound of the
-# innermost factor where that is larger, but no further than the second number.
+# Extents are rounded up to multiples of the numbers from 1 to _GRAINS, or up to the bound of the
+# innermost factor if that is larger, but at most up to the second constant.
 _GRAINS = 64
 _MAX_GRAINS = 1024
-# Binary digits of the share that a padded extent keeps after the penalty for its waste.
+# Precision, in bits, of the waste penalty factor of a padded extent.
 _PENALTY_BITS = 32
 
 
@@ -32,9 +32,9 @@ _PENALTY_BITS = 32
 def padded_extents(
     extent: int, max_innermost_factor: int | None, max_waste: float
 ) -> tuple[int, ...]:
-    """The extent rounded up to multiples of small numbers, ascending, ``extent`` itself first.
+    """Return the extent rounded up to multiples of small numbers, ascending, from ``extent``.
 
-    At most ``max_waste`` times the extent is added.
+    The padding is at most ``max_waste`` times the extent.
     """
     limit = min(math.floor(extent * (1 + Fraction(max_waste))), MAX_EXTENT)
     grains = min(max(_GRAINS, max_innermost_factor or 0), _MAX_GRAINS)
@@ -48,9 +48,9 @@ class Part:
 
     Attributes
     ----------
-    engine: counts, draws and lists them.
-    mass: integer weight of the padded extent itself: less for more waste.
-    scale: what the engine's integer weights are multiplied by to compare with other parts.
+    engine: counts, draws and lists the tiles.
+    mass: integer weight of the padded extent, decreasing with its waste.
+    scale: factor that makes the engine's integer weights comparable between parts.
     """
 
     engine: Factorizations
@@ -96,7 +96,7 @@ class PaddedFactorizations:
         return self.parts[padded].engine.sample(rng)
 
     def log_prob(self, d: Sequence[int]) -> float:
-        """Logarithm of the probability of a tile known to be permitted."""
+        """Return the natural logarithm of the probability of a permitted tile."""
         part = self.parts[math.prod(d)]
         log_weight = math.log(part.mass)
         for table, factor in zip(part.engine.log_weights, d, strict=True):
@@ -104,34 +104,34 @@ class PaddedFactorizations:
         return log_weight - self.log_total
 
     def weight(self, d: Sequence[int]) -> int:
-        """Integer weight of a permitted tile; ``total`` is the sum over all."""
+        """Return the integer weight of a permitted tile; ``total`` is the sum over all tiles."""
         part = self.parts[math.prod(d)]
         tables = part.engine.weight
         return part.scale * math.prod(tables[k][factor] for k, factor in enumerate(d))
 
     def support(self) -> Iterator[tuple[int, ...]]:
-        """Lexicographic from the innermost factor outwards, over all padded extents."""
+        """Yield all tiles in lexicographic order, innermost factor most significant."""
         parts = [part.engine.support() for part in self.parts.values()]
         return heapq.merge(*parts, key=lambda d: d[::-1])
 
     def count(self) -> int:
-        """How many tiles have a weight above 0."""
+        """Return the number of tiles with a weight above 0."""
         return sum(
             Factorizations(padded, self.n, None, 0, 1, _only_zeros(part.engine, self.n)).total
             for padded, part in self.parts.items()
         )
 
     def mode(self) -> tuple[int, ...]:
-        """A most probable tile, the first in support order of several."""
+        """Return the most probable tile, the first in support order in a tie."""
         modes = [part.engine.mode() for part in self.parts.values()]
         return min(modes, key=lambda d: (-self.weight(d), d[::-1]))
 
     def complete(self, inner: Sequence[int]) -> tuple[int, ...]:
-        """The tile with these inner factors: the outermost covers what they leave."""
+        """Return the tile with these inner factors; the outermost factor covers the extent."""
         return (-(-self.extent // math.prod(inner)), *inner)
 
     def repair(self, wanted: Sequence[int]) -> tuple[int, ...]:
-        """The tile that keeps most of the inner factors, of several the one that wastes least."""
+        """Return the tile that keeps most of the inner factors; in a tie, with the least waste."""
 
         def distance(d: tuple[int, ...]) -> float:
             pairs = zip(d[1:], wanted[1:], strict=True)
@@ -142,10 +142,10 @@ class PaddedFactorizations:
 
 
 def _weights_within(weights: LevelWeights | None, extent: int, padded: int) -> LevelWeights | None:
-    """The weights of factors that divide ``padded``, and 0 for outermost factors that idle.
+    """Return the weights of the factors of ``padded``; 0 for outermost factors that idle.
 
-    With f0 outer iterations of padded / f0 each, all start inside the extent as long as
-    padded / f0 > padded - extent.
+    Each of the f0 outer iterations covers padded / f0 elements. All of them start inside the extent
+    if padded / f0 > padded - extent.
     """
     tables = {level: dict(pairs) for level, pairs in weights or ()}
     if padded > extent:
@@ -160,7 +160,7 @@ def _weights_within(weights: LevelWeights | None, extent: int, padded: int) -> L
 
 
 def _only_zeros(engine: Factorizations, n: int) -> LevelWeights | None:
-    """Weights of 0 where the engine has them; all else weighs 1."""
+    """Return the engine's weights of 0; all other factors have weight 1."""
     zeros = (
         (level, tuple((f, 0.0) for f, weight in sorted(engine.weight[level].items()) if not weight))
         for level in range(n)
@@ -177,5 +177,5 @@ def padded_factorizations(
     waste_penalty: int,
     weights: LevelWeights | None,
 ) -> PaddedFactorizations:
-    """The engine for these parameters, shared by all distributions that have them."""
+    """Return the engine of these parameters; equal distributions share one."""
     return PaddedFactorizations(extent, n, max_innermost_factor, max_waste, waste_penalty, weights)

@@ -1,8 +1,8 @@
 """Moves between tiles that need not divide the extent: neighbours and proposals.
 
 The outermost factor follows from the inner ones, so the inner factors are the coordinates. A *line*
-holds the tiles that differ in one of them, or in two that keep their product. Two tiles are on one
-line at most.
+contains the tiles that differ in one of them, or in two with a fixed product. Two tiles share at
+most one line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from schedlang.distributions.tiles.padded_extents import PaddedFactorizations, P
 
 Factors = tuple[int, ...]
 
-# A step multiplies or divides a factor by these: from 16 to 32 no intermediate tile need be good.
+# A step multiplies or divides a factor by these, so 16 reaches 32 without intermediate tiles.
 _RATIOS = (2, 3)
 
 
@@ -26,7 +26,7 @@ _RATIOS = (2, 3)
 class _Segment:
     """The tiles of a line that share a padded extent: the factors of level j, ascending.
 
-    ``masses`` are their integer weights; that of the tile that one comes from is 0.
+    ``masses`` are their integer weights; the mass of the current tile is 0.
     """
 
     padded: int
@@ -37,8 +37,10 @@ class _Segment:
 
 
 def neighbours(engine: PaddedFactorizations, d: Factors) -> tuple[Factors, ...]:
-    """The next smaller and larger value of each inner factor, twice and three times it, a half and
-    a third, and one prime moved between two inner levels.
+    """Return the tiles one step from ``d``.
+
+    A step changes an inner factor to its next smaller or larger value, multiplies or divides it by
+    2 or 3, or moves one prime between two inner levels.
     """
     found: dict[Factors, None] = {}
     for j in range(1, engine.n):
@@ -58,9 +60,9 @@ def neighbours(engine: PaddedFactorizations, d: Factors) -> tuple[Factors, ...]:
 
 
 def propose(engine: PaddedFactorizations, d: Factors, rng: Rng) -> tuple[Factors, float]:
-    """Another tile on one of the lines through ``d``, by the prior; or a fresh draw.
+    """Draw another tile on the lines through ``d`` in proportion to the prior, or from the prior.
 
-    The proposal density is that of ``factor_moves.propose``, with these lines.
+    The proposal density has the form of ``factor_moves.propose``, with these lines.
     """
     own = engine.weight(d)
     if own == engine.total:
@@ -98,7 +100,7 @@ def _on_one_line(a: Factors, b: Factors) -> bool:
 
 
 def _coordinate_line(engine: PaddedFactorizations, d: Factors, j: int) -> list[_Segment]:
-    """The tiles that differ from ``d`` in the inner factor j, and in the outermost, if at all."""
+    """Return the tiles that differ from ``d`` in the inner factor j and the outermost one only."""
     others = math.prod(d[1:j]) * math.prod(d[j + 1 :])
     segments = []
     for padded, part in engine.parts.items():
@@ -113,7 +115,7 @@ def _coordinate_line(engine: PaddedFactorizations, d: Factors, j: int) -> list[_
 
 
 def _pair_line(engine: PaddedFactorizations, d: Factors, i: int, j: int) -> _Segment:
-    """The tiles that split what the inner factors i and j have together in another way."""
+    """Return the tiles that split the product of the inner factors i and j differently."""
     padded = math.prod(d)
     part = engine.parts[padded]
     product = d[i] * d[j]
@@ -123,7 +125,7 @@ def _pair_line(engine: PaddedFactorizations, d: Factors, i: int, j: int) -> _Seg
 
 
 def _common_weight(part: Part, d: Factors, i: int, j: int) -> int:
-    """What the levels other than i and j weigh, in units that all parts share."""
+    """Return the weight of the levels other than i and j, in the units shared by all parts."""
     tables = part.engine.weight
     return part.scale * math.prod(
         tables[level][factor] for level, factor in enumerate(d) if level not in (i, j)
@@ -131,7 +133,7 @@ def _common_weight(part: Part, d: Factors, i: int, j: int) -> int:
 
 
 def _segments(engine: PaddedFactorizations, d: Factors) -> list[_Segment]:
-    """All lines through ``d``, without ``d`` itself."""
+    """Return all lines through ``d``, without ``d`` itself."""
     padded = math.prod(d)
     segments = []
     for j in range(1, engine.n):

@@ -1,4 +1,4 @@
-"""Check tile decisions, and read the factors that a misfit wants."""
+"""Checks of tile decisions, and the factors read from a misfit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.distributions.tiles.level_weights import LevelWeights
 
 
 def is_factorization(d: object, extent: int, n: int) -> TypeGuard[tuple[int, ...]]:
-    """Whether ``d`` is a tuple of n plain positive ints with product ``extent``."""
+    """Return whether ``d`` is a tuple of n plain positive ints with product ``extent``."""
     if type(d) is not tuple or len(d) != n:
         return False
     product = 1
@@ -21,7 +21,7 @@ def is_factorization(d: object, extent: int, n: int) -> TypeGuard[tuple[int, ...
 
 
 def has_zero_weight(weights: LevelWeights, d: tuple[int, ...]) -> bool:
-    """Whether some factor of ``d`` has a weight of 0."""
+    """Return whether a factor of ``d`` has weight 0."""
     for level, pairs in weights:
         wanted = d[level]
         for factor, weight in pairs:
@@ -31,7 +31,7 @@ def has_zero_weight(weights: LevelWeights, d: tuple[int, ...]) -> bool:
 
 
 def wanted_factors(d: object, n: int) -> tuple[int, ...]:
-    """n positive ints out of any object, innermost aligned; 1 where it says nothing useful."""
+    """Read n positive ints from any object, innermost aligned; 1 for each unusable entry."""
     items: Iterable[object] = d[-n:] if isinstance(d, tuple | list) else ()
     wanted = tuple(item if type(item) is int and item > 0 else 1 for item in items)
     return (1,) * (n - len(wanted)) + wanted

@@ -1,7 +1,7 @@
-"""Canonical forms of graphs of terms: the same for two graphs that differ only in numbering.
+"""Canonical forms of graphs of terms: equal for two graphs that differ only in numbering.
 
-Colour refinement (Weisfeiler and Leman) with individualisation of ties, as in McKay and Piperno,
-Practical graph isomorphism II (2014), sections 2.2 and 2.3; small, and in Python.
+Colour refinement (Weisfeiler and Leman) with individualisation of ties, after McKay and Piperno,
+Practical graph isomorphism II (2014), sections 2.2 and 2.3.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-# How many complete orders are compared before the rest of the ties is left in the order of nodes.
-# A term with n operands that can all change places asks for n * n / 2 of them.
+# Maximum number of complete orders compared; beyond it, ties are broken by node number.
+# A term with n interchangeable operands needs n * n / 2 comparisons.
 LARGEST_SEARCH = 128
 
 
@@ -27,21 +27,21 @@ class Node:
 
 @dataclass(slots=True)
 class Graph:
-    """Terms over leaves. Operands are the numbers of nodes, always smaller than the term's own.
+    """Terms over leaves; a term refers to its operands by node number, all smaller than its own.
 
-    Each leaf is a thing of its own; a term is there once, however often it is made.
+    Every call of ``leaf`` makes a new node; equal terms share one node (hash consing).
     """
 
     nodes: list[Node] = field(default_factory=list)
     _numbers: dict[Node, int] = field(default_factory=dict)
 
     def leaf(self, label: str) -> int:
-        """A new leaf; it equals no other, whatever their labels are."""
+        """Add a leaf; it differs from every other leaf, even one with the same label."""
         self.nodes.append(Node(label, leaf=True))
         return len(self.nodes) - 1
 
     def term(self, label: str, ordered: Iterable[int] = (), unordered: Iterable[int] = ()) -> int:
-        """The term with these operands, old or new."""
+        """Return the node of the term with these operands; add it if it is new."""
         node = Node(label, tuple(ordered), tuple(sorted(unordered)))
         if node not in self._numbers:
             self._numbers[node] = len(self.nodes)
@@ -55,10 +55,10 @@ class CanonicalForm:
 
     Attributes
     ----------
-    text: label and operands of each node in that order. The graph can be drawn again from it, so
-        equal texts mean equal graphs, up to the numbers of nodes, in whatever order they were
-        written; only that equal graphs have equal texts needs the order to be canonical.
-    ranks: place in that order of each node (by its number in the graph) that the root reaches.
+    text: label and operands of each node, in canonical order. The text determines the graph up to
+        node numbers, so equal texts always mean equal graphs. The converse, equal texts for equal
+        graphs, depends on the order being canonical.
+    ranks: canonical position of each node that the root reaches, by node number.
     """
 
     text: str
@@ -66,10 +66,10 @@ class CanonicalForm:
 
 
 def canonical_form(graph: Graph, root: int) -> CanonicalForm:
-    """The canonical form of what ``root`` reaches.
+    """Return the canonical form of the subgraph that ``root`` reaches.
 
-    Where more than ``LARGEST_SEARCH`` orders would have to be compared, equal graphs may get
-    different texts; different graphs never get equal ones.
+    If that takes more than ``LARGEST_SEARCH`` comparisons of orders, equal graphs may get different
+    texts. Different graphs never get equal texts.
     """
     reached = _reached(graph.nodes, root)
     number = {old: new for new, old in enumerate(reached)}
@@ -95,10 +95,10 @@ def _reached(nodes: list[Node], root: int) -> list[int]:
 
 @dataclass(slots=True)
 class _Colouring:
-    """A partition of the nodes into cells in order.
+    """An ordered partition of the nodes into cells.
 
-    A node's colour is the number of nodes in the cells before its own, so splitting one cell
-    leaves the colours of all others; ``cells`` has the members of each colour.
+    A node's colour is the number of nodes in the preceding cells, so splitting one cell does not
+    change the colours of the others. ``cells`` maps each colour to its nodes.
     """
 
     colours: list[int]
@@ -117,7 +117,7 @@ class _Leaf:
 
 
 class _Search:
-    """The tree of colourings that individualising nodes of tied cells leads to."""
+    """The search tree of colourings; each edge individualises one node of a tied cell."""
 
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes
@@ -142,11 +142,11 @@ class _Search:
         return self._best(colouring)[0]
 
     def _best(self, colouring: _Colouring) -> tuple[_Leaf, _Leaf]:
-        """The leaf with the smallest text below ``colouring``, and the one that ``_first`` finds.
+        """Return the leaf with the smallest text below ``colouring``, and the leaf of ``_first``.
 
-        If the first leaves below two members of a cell have equal texts, the graph has a symmetry
-        that takes one member to the other and keeps all that was individualised before: what is
-        below the second is below the first too.
+        If the first leaves below two members of a cell have equal texts, an automorphism maps one
+        member to the other and fixes all nodes individualised so far. Both subtrees then hold the
+        same texts, and only one is searched.
         """
         cell = _smallest_tie(colouring)
         if cell is None:
@@ -168,7 +168,7 @@ class _Search:
         return best, first
 
     def _first(self, colouring: _Colouring) -> _Leaf:
-        """The leaf that the first member of each tied cell leads to."""
+        """Return the leaf reached by individualising the first member of each tied cell."""
         while (cell := _smallest_tie(colouring)) is not None:
             colouring = self._individualised(colouring, colouring.cells[cell][0])
         return self._leaf(colouring)
@@ -183,7 +183,7 @@ class _Search:
         return child
 
     def _refine(self, colouring: _Colouring, affected: set[int]) -> None:
-        """Split cells until members of one cell have operands and users of the same colours."""
+        """Split cells until all members of a cell have operands and users of the same colours."""
         pending = sorted(affected)
         while pending:
             colour = heapq.heappop(pending)
@@ -242,6 +242,6 @@ class _Search:
 
 
 def _smallest_tie(colouring: _Colouring) -> int | None:
-    """Colour of the first of the smallest cells with several members."""
+    """Return the colour of the first smallest cell with several members; None if there is none."""
     ties = [(len(cell), colour) for colour, cell in colouring.cells.items() if len(cell) > 1]
     return min(ties)[1] if ties else None

@@ -27,7 +27,7 @@ from schedlang.tvm.graph.indices import (
     known_constant,
 )
 
-# TVM's CallEffectKind: annotations and pure calls; the others read or change something else.
+# TVM's CallEffectKind: annotations and pure calls; all other kinds read or change state.
 _PURE_EFFECTS = (0, 1)
 
 
@@ -43,11 +43,11 @@ class Access:
 class Expressions:
     """Encodes the expressions of one program.
 
-    Index arithmetic is brought to its normal form wherever it stands; every other expression is
-    encoded operator by operator, as it is written. In an index (``table[row[i] + 1]``) the labels
-    begin with ``index``, so that what folds operators of values leaves them alone.
+    Index arithmetic is normalised wherever it occurs; every other expression is encoded operator by
+    operator, as written. Labels inside an index (``table[row[i] + 1]``) begin with ``index``, which
+    keeps them apart from the operators of values.
 
-    ``axes`` knows the axes; ``accesses`` collects the loads and stores that were encoded.
+    ``axes`` holds the axes; ``accesses`` collects the encoded loads and stores.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -59,7 +59,7 @@ class Expressions:
         self.accesses: list[Access] = []
 
     def define_buffer(self, buffer: Any, what: str) -> int:
-        """A new leaf for a buffer: dtype, scope and shape, without dimensions of extent 1."""
+        """Add a leaf for a buffer: dtype, scope and shape, without dimensions of extent 1."""
         kind = buffer.ty
         if not isinstance(kind, BufferType):
             raise Unencodable(f"{buffer} is not a buffer")
@@ -75,16 +75,17 @@ class Expressions:
         return self._buffers[buffer]
 
     def buffer(self, buffer: Any) -> int:
-        """The leaf of a buffer."""
+        """Return the leaf of a buffer."""
         if buffer not in self._buffers:
             raise Unencodable(f"{buffer} is not a buffer of the program")
         return self._buffers[buffer]
 
     def regions(self, block: Any) -> int:
-        """What a block declares to touch.
+        """Return the node of the regions that a block declares to read and write.
 
-        Where that is just what TVM reads off its body, it says nothing new, and depends on the
-        order of operands: TVM joins the regions of several loads of a buffer in that order.
+        Regions equal to the ones that TVM infers from the body share one fixed node. They add no
+        information, and they depend on the order of operands: TVM unites the regions of several
+        loads of a buffer in that order.
         """
         if not block.reads and not block.writes:
             return self._graph.term("no regions")
@@ -109,7 +110,7 @@ class Expressions:
         return self._graph.term("region", (self.buffer(region.source), *starts, *extents))
 
     def store(self, store: Any) -> int:
-        """``buffer[indices] = value``."""
+        """Return the node of ``buffer[indices] = value``."""
         place = self._access(store.buffer, store.indices, written=True)
         return self._graph.term("store", (place, self.value(store.value)))
 
@@ -120,15 +121,15 @@ class Expressions:
         return self._graph.term("element", (self.buffer(buffer), *place))
 
     def _place(self, buffer: Any, indices: Any) -> list[int]:
-        """Nodes of the indices of non-unit dimensions, then what is left of the others.
+        """Return the nodes of the indices: non-unit dimensions first, then remaining unit ones.
 
-        In a dimension of extent 1 an index is 0 when it is reached; one that does not simplify to
-        0 (it stands behind a condition, or is out of bounds) stays, with the stride it counts for.
+        An index into a dimension of extent 1 is 0 when it is in bounds. If it does not simplify to
+        0 (it is guarded by a condition, or out of bounds), it is kept together with its stride.
         """
         self.buffer(buffer)
         shape = self._shapes[buffer]
         if len(indices) != len(shape):
-            raise Unencodable(f"{buffer} with {len(indices)} indices")
+            raise Unencodable(f"{buffer} of {len(shape)} dimensions with {len(indices)} indices")
         place, rest, stride = [], [], 1
         zeros = {self._graph.term(f"int {dtype} 0") for dtype in INDEX_DTYPES}
         for index, extent in zip(reversed(indices), reversed(shape), strict=True):
@@ -142,11 +143,11 @@ class Expressions:
         return place + ([self._graph.term("unit dimensions", (), rest)] if rest else [])
 
     def value(self, expression: Any) -> int:
-        """The node of an expression that is not an index."""
+        """Return the node of an expression that is not an index."""
         return self._encode(expression, "")
 
     def index(self, expression: Any) -> int:
-        """The node of an index, an extent or a bound."""
+        """Return the node of an index, an extent or a bound."""
         return self._encode(expression, "index ")
 
     def _encode(self, expression: Any, prefix: str) -> int:

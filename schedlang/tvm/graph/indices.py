@@ -34,10 +34,10 @@ class Unencodable(Exception):
 
 
 class IndexArithmetic:
-    """Encodes integers and conditions that are made of axes and constants only.
+    """Encodes integers and conditions over axes and constants.
 
-    TVM's analyzer simplifies them with the ranges of the axes; sums are flattened (integers may be
-    reassociated), and comparisons brought to one side.
+    TVM's analyzer simplifies them using the ranges of the axes. Sums are flattened (integer
+    addition is associative), and comparisons are brought to one side.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -49,7 +49,7 @@ class IndexArithmetic:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Forget at the end the axes that are defined in it."""
+        """Open a scope; axes defined inside are forgotten at its end."""
         outer = self._nodes, self._substitutes, self._bound, self._analyzer
         self._nodes, self._substitutes = dict(self._nodes), dict(self._substitutes)
         self._bound, self._analyzer = set(self._bound), self._analyzer.clone()
@@ -57,7 +57,7 @@ class IndexArithmetic:
         self._nodes, self._substitutes, self._bound, self._analyzer = outer
 
     def define_axis(self, variables: Iterable[Any], label: str, low: Any, extent: Any) -> int:
-        """A new leaf for variables that all run over ``low <= v < low + extent`` together."""
+        """Add one leaf for variables that run together over ``low <= v < low + extent``."""
         node = self._graph.leaf(label)
         for variable in variables:
             self._bind(variable, tvm.ir.Range.from_min_extent(low, extent))
@@ -65,7 +65,7 @@ class IndexArithmetic:
         return node
 
     def substitute(self, variable: Any, expression: Any) -> None:
-        """Have a variable mean an expression from now on."""
+        """Replace a variable by an expression from now on."""
         self._bind(variable, expression)
         self._substitutes[variable] = expression
 
@@ -76,7 +76,7 @@ class IndexArithmetic:
         self._analyzer.bind(variable, meaning)
 
     def encode(self, expression: Any) -> int:
-        """The node of an expression for which ``is_index_arithmetic`` holds."""
+        """Return the node of an expression for which ``is_index_arithmetic`` holds."""
         if str(expression.ty) == "bool":
             return self._condition(expression, negated=False)
         if not isinstance(expression, tirx.Var | tirx.IntImm):
@@ -90,7 +90,7 @@ class IndexArithmetic:
             raise Unencodable(f"{expression}, which divides by 0") from error
 
     def _simplified(self, expression: Any) -> int:
-        """A simplified integer expression as a constant and multiples of atoms."""
+        """Return the node of a simplified integer: a constant plus multiples of atoms."""
         if str(expression.ty) == "bool":
             return self._condition(expression, negated=False)
         return self._sum(*self._linear(expression), str(expression.ty))
@@ -107,7 +107,7 @@ class IndexArithmetic:
         return self._graph.term(f"index sum {dtype} {offset}", (), nodes)
 
     def _linear(self, expression: Any) -> tuple[dict[int, int], int]:
-        """Factors of atoms, and the constant: integers may be reassociated."""
+        """Return the factor of each atom, and the constant term."""
         kind = type(expression)
         if kind is tirx.IntImm:
             return {}, int(expression.value)
@@ -115,7 +115,7 @@ class IndexArithmetic:
             return self._linear(self._substitutes[expression])
         if kind is tirx.Var:
             if expression not in self._nodes:
-                raise Unencodable(f"{expression} is no axis of the program")
+                raise Unencodable(f"{expression} is not an axis of the program")
             return {self._nodes[expression]: 1}, 0
         dtype = str(expression.ty)
         if kind is tirx.Cast:
@@ -142,7 +142,7 @@ class IndexArithmetic:
         return {self._graph.term(label, operands): 1}, 0
 
     def _condition(self, expression: Any, negated: bool) -> int:
-        """A condition on axes: nested conjunctions are one, and ``not`` is moved inside."""
+        """Return the node of a condition; conjunctions are flattened, ``not`` is moved inside."""
         kind = type(expression)
         if kind is tirx.IntImm:
             return self._truth(bool(expression.value) != negated)
@@ -166,7 +166,7 @@ class IndexArithmetic:
         raise Unencodable(f"a condition of type {kind.__name__}")
 
     def _comparison(self, expression: Any, negated: bool) -> int:
-        """``a < b`` as ``a - b + 1 <= 0``; ``a == b`` with all factors positive."""
+        """Encode ``a < b`` as ``a - b + 1 <= 0``, and ``a == b`` with positive factors only."""
         kind, dtype = type(expression), str(expression.a.ty)
         terms, offset = _combine(self._linear(expression.a), self._linear(expression.b), -1)
         if kind in (tirx.EQ, tirx.NE):
@@ -193,14 +193,14 @@ class IndexArithmetic:
 
 
 def constant(expression: Any) -> int | None:
-    """The value of an integer constant; None for what is none."""
+    """Return the value of an integer constant; None for any other expression."""
     if isinstance(expression, int):
         return int(expression)
     return int(expression.value) if isinstance(expression, tirx.IntImm) else None
 
 
 def known_constant(expression: Any) -> int:
-    """The value of an integer constant; raises ``Unencodable`` for what is none."""
+    """Return the value of an integer constant; ``Unencodable`` for any other expression."""
     value = constant(expression)
     if value is None:
         raise Unencodable(f"the symbolic extent {expression}")
@@ -208,8 +208,9 @@ def known_constant(expression: Any) -> int:
 
 
 def is_index_arithmetic(expression: Any, levels: int = DEEPEST) -> bool:
-    """Whether it is an integer or a condition of at most so many levels, made of axes and constants
-    only.
+    """Return whether an expression is an integer or a condition over axes and constants only.
+
+    ``levels`` is the maximum depth of the expression; deeper ones return False.
     """
     kind = type(expression)
     if levels == 0:
@@ -234,7 +235,7 @@ def _is_index(expression: Any, levels: int) -> bool:
 
 
 def _operands(expression: Any, kind: type[Any]) -> list[Any]:
-    """``a and (b and c)`` -> ``[a, b, c]``."""
+    """Flatten nested operations: ``a and (b and c)`` -> ``[a, b, c]``."""
     if type(expression) is not kind:
         return [expression]
     return _operands(expression.a, kind) + _operands(expression.b, kind)
@@ -243,7 +244,7 @@ def _operands(expression: Any, kind: type[Any]) -> list[Any]:
 def _combine(
     one: tuple[dict[int, int], int], other: tuple[dict[int, int], int], factor: int
 ) -> tuple[dict[int, int], int]:
-    """``one + factor * other``, without terms that cancel."""
+    """Return ``one + factor * other``, without terms that cancel."""
     terms = dict(one[0])
     for atom, times in other[0].items():
         terms[atom] = terms.get(atom, 0) + factor * times

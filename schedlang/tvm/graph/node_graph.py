@@ -1,8 +1,8 @@
 """Checks TVM's JSON text of a program before TVM reads it.
 
-TVM's reader trusts the text: a node that refers to itself exhausts the stack, and a field of a
-wrong type may end the process later. Here each node is held against what TVM itself declares of its
-types: the fields, and what each may hold.
+TVM's reader trusts the text: a node that refers to itself exhausts the stack, and a field of the
+wrong type can crash the process later. The check compares each node with TVM's own declaration of
+its type: the names of the fields and the type of each.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import tvm.s_tir  # noqa: F401  (registers the types of its nodes)
 from tvm_ffi.core import TypeInfo, _lookup_or_register_type_info_from_type_key
 
 MOST_NODES = 1 << 20
-# Nested deeper, reading it could exhaust the stack.
+# Maximum nesting depth; reading a deeper graph could exhaust the stack.
 MOST_DEEP = 512
 _INT64 = 1 << 63
-# Values that stand in a node itself; all others are numbers of nodes.
+# Types whose values are stored inside the node; all other fields hold node numbers.
 _PLAIN: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
@@ -38,34 +38,34 @@ _VALUES: dict[str, tuple[type, ...]] = {
     "ffi.SmallStr": (str,),
 }
 _TEXTS = ("ffi.String", "ffi.SmallStr", "str")
-# TVM writes numbers of any size as one of these.
+# Node types that TVM uses in place of each other for integers and for strings.
 _STANDS_FOR = {"ffi.BigInt": ("int",), "ffi.SmallStr": ("ffi.String",), "ffi.String": _TEXTS}
 _CONTAINERS = ("ffi.Array", "ffi.Map")
-# Fields that may be null though TVM does not declare it.
+# Fields that may be null although TVM declares them otherwise.
 _NULLABLE = {("tirx.IterVar", "dom"), ("ir.Call", "attrs")}
-# Numbers that stand for one of some kinds; TVM ends the process when it prints another one.
+# Enumerations stored as integers; TVM aborts the process when it prints an undefined value.
 _ENUMERATIONS = {("tirx.For", "kind"): range(5), ("tirx.IterVar", "iter_type"): range(9)}
 
 
 class _Any:
-    """Holds every value."""
+    """A container that contains every value."""
 
     def __contains__(self, value: object) -> bool:
         return True
 
 
 _ANY = _Any()
-# Stands there by its name; TVM's reader refuses one that is not registered.
+# Stored by name; TVM's reader rejects an operator that is not registered.
 _OPERATOR = "ir.Op"
 
 
 class GraphError(ValueError):
-    """A text that is no graph of TVM's nodes; the message says where."""
+    """The text is not a valid graph of TVM nodes; the message names the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What a field may hold: a plain value, or a node of one of some types, or nothing."""
+    """The values that a field permits: a plain value, a node of some types, or null."""
 
     plain: tuple[type, ...]
     schema: Any
@@ -74,13 +74,13 @@ class _Field:
 
 
 def check_graph(text: str, root: str) -> None:
-    """GraphError unless ``text`` is a well-typed graph without cycles whose root is a ``root``."""
+    """Raise GraphError unless ``text`` is a well-typed acyclic graph with a ``root`` as root."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise GraphError(f"not JSON: {str(error)[:80]}") from None
     if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
-        raise GraphError("it has no list of nodes")
+        raise GraphError("the text has no list of nodes")
     _Checker(document["nodes"]).check(document.get("root_index"), root)
 
 
@@ -98,7 +98,7 @@ class _Checker:
         for number, node in enumerate(self.nodes):
             self._node(number, node)
         if not self._is_number(root_index, len(self.nodes)) or self.types[root_index] != root:
-            raise GraphError(f"its root is no {root}")
+            raise GraphError(f"the root is not a {root}")
 
     def _node(self, number: int, node: Any) -> None:
         if not isinstance(node, dict) or not isinstance(node.get("type"), str):
@@ -124,9 +124,9 @@ class _Checker:
     def _object(self, kind: str, data: Any, number: int) -> list[int]:
         fields = _fields_of(kind)
         if fields is None:
-            raise GraphError(f"node {number}: no type {kind[:40]!r} of programs")
+            raise GraphError(f"node {number}: type {kind[:40]!r} cannot occur in a program")
         if not isinstance(data, dict) or set(data) != set(fields):
-            raise GraphError(f"node {number}: {kind} has the fields {', '.join(fields)}")
+            raise GraphError(f"node {number}: {kind} must have the fields {', '.join(fields)}")
         inside = []
         for name, field in fields.items():
             where = f"node {number}: {kind}.{name}"
@@ -136,7 +136,7 @@ class _Checker:
                 if value not in field.numbers:
                     raise GraphError(f"{where} cannot be {value}")
             elif not self._is_number(value, number):
-                raise GraphError(f"{where} refers to no earlier node")
+                raise GraphError(f"{where} must refer to an earlier node")
             elif self.types[value] == "None" and field.nullable:
                 continue
             elif not self._permits(field.schema, value):
@@ -146,7 +146,7 @@ class _Checker:
         return inside
 
     def _permits(self, schema: Any, number: int) -> bool:
-        """Whether the node may stand where ``schema`` is declared."""
+        """Return whether the node is a value of the declared type ``schema``."""
         kind, wanted = self.types[number], schema["type"]
         args = schema.get("args", ())
         if wanted in ("Any", "ffi.Any", "ffi.Object", "ffi.ObjectRef"):
@@ -168,7 +168,7 @@ class _Checker:
 
     def _references(self, data: Any, number: int) -> list[int]:
         if not isinstance(data, list) or not all(self._is_number(i, number) for i in data):
-            raise GraphError(f"node {number}: it must be a list of earlier nodes")
+            raise GraphError(f"node {number}: expected a list of earlier nodes")
         return data
 
     @staticmethod
@@ -179,7 +179,7 @@ class _Checker:
     def _plain(kinds: tuple[type, ...], value: Any, where: str) -> None:
         wrong_bool = isinstance(value, bool) and bool not in kinds
         if wrong_bool or not isinstance(value, kinds):
-            raise GraphError(f"{where} holds a {type(value).__name__}")
+            raise GraphError(f"{where}: unexpected {type(value).__name__}")
         if isinstance(value, int) and not -_INT64 <= value < _INT64:
             raise GraphError(f"{where}: a number beyond 64 bits")
 
@@ -193,7 +193,7 @@ def _info(kind: str) -> TypeInfo | None:
 
 @cache
 def _fields_of(kind: str) -> dict[str, _Field] | None:
-    """The fields of a type, inherited ones too; None for a type that no program is made of."""
+    """Return the fields of a type, inherited ones too; None if no program contains the type."""
     if not kind.startswith(("ir.", "prim.", "tirx.", "s_tir.", "relax.")):
         return None
     fields: dict[str, _Field] = {}

@@ -1,4 +1,4 @@
-"""A program as a graph in which names, unit loops and free orders do not show."""
+"""A program as a graph that is independent of names, unit loops and free loop orders."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from schedlang.tvm.graph.canonical import Graph
 from schedlang.tvm.graph.expressions import Access, Expressions
 from schedlang.tvm.graph.indices import Unencodable, constant
 
-# What says how the function is called, not what it computes of distinct tensors.
-# `op_pattern` is what Relax notes for its fusion.
+# Attributes that do not change what the function computes from distinct tensors.
+# `op_pattern` is Relax's fusion pattern.
 _BOOKKEEPING = ("global_symbol", "s_tir", "tirx.noalias", "op_pattern")
 _LAYOUT_FREE = "layout_free_buffers"
 _SERIAL = int(tirx.ForKind.SERIAL)
@@ -26,13 +26,13 @@ _SPATIAL, _REDUCTION = int(tirx.IterVar.DataPar), int(tirx.IterVar.CommReduce)
 
 @dataclass(frozen=True, slots=True)
 class ProgramGraph:
-    """A program as a graph.
+    """The graph of a program.
 
     Attributes
     ----------
-    graph: the graph. Operands of ``Add``, ``Mul``, ``And``, ``Or``, ``EQ``, ``NE``, ``Min`` and
-        ``Max`` commute in it, as do the parameters and the free axes of a nest.
-    root: its root.
+    graph: the graph. The operands of ``Add``, ``Mul``, ``And``, ``Or``, ``EQ``, ``NE``, ``Min``
+        and ``Max``, the parameters and the free axes of a nest are unordered.
+    root: number of the root node.
     parameters: the node of each parameter, in the order of the signature.
     """
 
@@ -42,15 +42,15 @@ class ProgramGraph:
 
 
 def program_graph(func: PrimFunc) -> ProgramGraph | None:
-    """The graph of a function, or None where it has a construct that the graph has no terms for.
+    """Return the graph of a function; None if the graph has no terms for one of its constructs.
 
-    * Names do not show, nor does the order of the parameters.
-    * Loops of one iteration are dropped, and dimensions of extent 1.
+    * Names and the order of the parameters are not represented.
+    * Loops of one iteration and dimensions of extent 1 are dropped.
     * Index arithmetic and conditions on axes are simplified; values are not.
-    * The order of the free axes of a nest does not show: see ``_Walker.nest``.
+    * The order of the free axes of a nest is not represented: see ``_Walker.nest``.
 
-    Everything else that may matter to what is computed or to its schedules shows: attributes,
-    annotations, declared regions, memory scopes, the order of statements.
+    Everything else that can affect the result or the schedules is represented: attributes,
+    annotations, declared regions, memory scopes and the order of statements.
     """
     walker = _Walker()
     try:
@@ -89,7 +89,7 @@ class _Walker:
         return self._literal(value)
 
     def _literal(self, value: Any) -> int:
-        """The node of what an attribute or annotation holds."""
+        """Return the node of the value of an attribute or annotation."""
         term = self._graph.term
         if isinstance(value, bool | int | float | str):
             return term(f"literal {type(value).__name__} {value!r}")
@@ -107,7 +107,7 @@ class _Walker:
         raise Unencodable(f"an attribute of type {type(value).__name__}")
 
     def statement(self, stmt: Any) -> int:
-        """The node of a statement."""
+        """Return the node of a statement."""
         if isinstance(stmt, tirx.For):
             return self.nest(stmt)
         if isinstance(stmt, SBlockRealize):
@@ -124,13 +124,13 @@ class _Walker:
         raise Unencodable(f"a statement of type {type(stmt).__name__}")
 
     def nest(self, loop: Any) -> int:
-        """Loops down to the first that is not plain, or to a block or sequence.
+        """Return the node of a loop nest.
 
         A nest is *plain* if its loops are serial and surround one block, and each axis of the block
-        is a loop of its own: then loop and axis are one node. In a plain nest the spatial axes are
-        *free* if every buffer that the block writes has, for each of them, a dimension that all
-        its accesses in the block index with just this axis. Then no two iterations that differ in
-        a free axis touch the same written element, so only the order of the reduction axes counts.
+        is bound to a loop of its own; loop and axis then share one node. The spatial axes of a
+        plain nest are *free* if, for each of them, every written buffer has a dimension that all
+        accesses in the block index by this axis alone. Two iterations that differ in a free axis
+        then never touch the same written element, so only the order of the reduction axes matters.
         """
         loops, stmt = [], loop
         while isinstance(stmt, tirx.For) and _is_simple(stmt):
@@ -146,7 +146,7 @@ class _Walker:
             return self._block(stmt, axes)
 
     def _loop(self, loop: Any) -> int:
-        """A loop that stays one by itself."""
+        """Return the node of a single loop that is not part of a plain nest."""
         if constant(loop.extent) == 1 and _is_simple(loop):
             self._axes.substitute(loop.loop_var, loop.min)
             return self.statement(loop.body)
@@ -166,7 +166,7 @@ class _Walker:
         )
 
     def _block(self, realize: Any, axes: list[tuple[Any, Any]] | None) -> int:
-        """A block; ``axes`` are its loops and axes if it stands in a plain nest."""
+        """Return the node of a block; ``axes`` pairs its loops and axes if the nest is plain."""
         block, term = realize.block, self._graph.term
         if block.match_buffers:
             raise Unencodable("a block with match_buffers")
@@ -216,7 +216,7 @@ class _Walker:
                 self._axes.substitute(axis.var, axis.dom.min)
 
     def _binding(self, axis: Any, value: Any) -> list[int]:
-        """An axis of a block that is not in a plain nest, and the value it is bound to."""
+        """Return the nodes of an axis outside plain nests and of the value bound to it."""
         index, dom = self._expressions.index, axis.dom
         nodes = [index(dom.min), index(dom.extent), index(value)]
         if constant(dom.extent) == 1 and nodes[0] == nodes[2]:
@@ -228,13 +228,13 @@ class _Walker:
 
 
 def _is_simple(loop: Any) -> bool:
-    """Whether it is a serial loop without annotations or a step."""
+    """Return whether a loop is serial, without annotations and without a step."""
     plain = loop.thread_binding is None and not loop.annotations and loop.step is None
     return plain and int(loop.kind) == _SERIAL
 
 
 def _are_free(axes: Sequence[int], accesses: Sequence[Access]) -> bool:
-    """Whether each written buffer has a dimension for each axis that only this axis indexes."""
+    """Return whether each written buffer has, for each axis, a dimension indexed by it alone."""
     for buffer in {access.buffer for access in accesses if access.written}:
         places = [access.indices for access in accesses if access.buffer == buffer]
         for axis in axes:
@@ -244,9 +244,9 @@ def _are_free(axes: Sequence[int], accesses: Sequence[Access]) -> bool:
 
 
 def _plain_axes(loops: Sequence[Any], realize: Any) -> list[tuple[Any, Any]] | None:
-    """Loop and block axis in the order of the loops; None if the nest is not plain.
+    """Return pairs of loop and block axis, in loop order; None if the nest is not plain.
 
-    Loops and axes of one iteration are left out.
+    Loops and axes of one iteration are skipped.
     """
     longer = {loop.loop_var: loop for loop in loops if constant(loop.extent) != 1}
     ones = {loop.loop_var: loop.min for loop in loops if constant(loop.extent) == 1}

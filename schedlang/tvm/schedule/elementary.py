@@ -1,14 +1,14 @@
-"""Elementary functions of float32 in plain arithmetic, which vectorises with the loop around it.
+"""Elementary functions of float32 in plain arithmetic, which vectorises with its loop.
 
-The methods are the textbook ones (J.-M. Muller, Elementary Functions, 3rd edition: additive range
+The methods are standard (J.-M. Muller, Elementary Functions, 3rd edition: additive range
 reduction in 11.2, polynomials in 3): exp(x) = 2^n exp(r) with |r| <= log(2) / 2, log(2^e m) =
-e log(2) + log(m) with 2/3 <= m < 4/3. The polynomials are minimax fits of our own (Lawson's
+e log(2) + log(m) with 2/3 <= m < 4/3. The polynomials are our own minimax fits (Lawson's
 iteration on 4,000 Chebyshev nodes, weighted by the relative error of the result), rounded to
 float32. docs/vector_math.md states the error of each function, and a test measures it.
 
-Three rules hold everywhere. Whatever is used twice is bound by a ``Let`` of its own variable: the
-argument may be large, and a ``Let`` becomes one vector value. Integers never wrap around, as LLVM
-is told that they do not. Comparisons stand so that a NaN falls through to the arithmetic.
+Three rules hold everywhere. A value used twice is bound to a variable by a ``Let``: it may be a
+large expression, and a ``Let`` becomes one vector value. Integers never overflow, because TVM
+tells LLVM that they do not. Comparisons are written so that a NaN reaches the arithmetic.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Expr = Any
 _FLOAT = PrimType("float32")
 _INT = PrimType("int32")
 
-# Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits of the sum.
+# Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits of the sum.
 _ROUNDER = 12582912.0
 _ROUNDER_BITS = 0x4B400000
 _MANTISSA_BITS = 23
 _BIAS = 127
 
-# As int32: that of -infinity is the sum of the two.
+# Bit patterns as int32; the pattern of -infinity is the sum of the two.
 _NAN_BITS = -0x400000
 _QUIET_BIT = -0x400000
 _SIGN_BIT = -(2**31)
@@ -88,7 +88,7 @@ def _from_bits(x: Expr | int) -> Expr:
 
 
 def _fma(a: Expr, b: Expr, c: Expr) -> Expr:
-    # TVM makes one instruction of it where the target has one.
+    # TVM emits a fused multiply-add where the target has one.
     return tirx.Add(tirx.Mul(a, b), c)
 
 
@@ -113,7 +113,7 @@ def _polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
 
 
 class _Bindings:
-    """What is computed once: ``Let`` expressions around a result, the first one outermost."""
+    """Values computed once: ``Let`` expressions around a result, the first one outermost."""
 
     def __init__(self) -> None:
         self._bound: list[tuple[Any, Expr]] = []
@@ -130,7 +130,7 @@ class _Bindings:
 
 
 class _Power:
-    """2^n exp(r) = base^x: ``bits`` are those of n + 1.5 * 2^23, and ``r`` is small."""
+    """base^x = 2^n exp(r) with small ``r``; ``bits`` is the bit pattern of n + 1.5 * 2^23."""
 
     def __init__(
         self, let: _Bindings, x: Expr, log2_base: float, high: float, low: float, scale: float = 1.0
@@ -147,22 +147,22 @@ class _Power:
         self.bits = _bits(rounded)
 
     def mantissa_minus_1(self) -> Expr:
-        """exp(r) - 1."""
+        """Return exp(r) - 1."""
         square = tirx.Mul(self.r, self.r)
         return _fma(square, _polynomial(_EXP, self.r), self.r)
 
     def mantissa(self) -> Expr:
-        """exp(r)."""
+        """Return exp(r)."""
         tail = _fma(_polynomial(_EXP, self.r), self.r, _real(1))
         return _fma(tail, self.r, _real(1))
 
     def factor(self) -> Expr:
-        """2^n where it is a normal number."""
+        """Return 2^n; valid only where it is a normal number."""
         exponent = tirx.Sub(self.bits, _integer(_ROUNDER_BITS - _BIAS))
         return _from_bits(tirx.shift_left(exponent, _integer(_MANTISSA_BITS)))
 
     def scaled(self, value: Expr) -> Expr:
-        """``value`` times 2^n for n from -151 to 129, with one rounding: in two steps."""
+        """Return ``value`` times 2^n for n from -151 to 129, in two steps that round once."""
         both = self.let.bind("e", tirx.Sub(self.bits, _integer(_ROUNDER_BITS - 2 * _BIAS)))
         half = self.let.bind("h", tirx.shift_right(both, _integer(1)))
         for exponent in (half, tirx.Sub(both, half)):
@@ -172,7 +172,7 @@ class _Power:
 
 
 def _clamped(let: _Bindings, x: Expr, low: float, high: float) -> Expr:
-    # TVM keeps the second operand where one is a NaN.
+    # Min and Max return the second operand if one is a NaN.
     return let.bind("x", tirx.Min(_real(high), tirx.Max(_real(low), x)))
 
 
@@ -194,7 +194,7 @@ exp10 = _base_to_the((-45.3, 38.6), _LOG2_10, _LOG10_2_HIGH, _LOG10_2_LOW, _LN10
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + y) or y / (1 + y), where y = exp(-|x|) cannot overflow."""
+    """Return 1 / (1 + y) or y / (1 + y), where y = exp(-|x|) cannot overflow."""
     let = _Bindings()
     x = let.bind("x", x)
     y = let.bind("y", exp(tirx.Sub(_real(0), _absolute(x))))
@@ -203,7 +203,7 @@ def sigmoid(x: Expr) -> Expr:
 
 
 def tanh(x: Expr) -> Expr:
-    """y / (y + 2) with y = exp(2 |x|) - 1, and the sign of x."""
+    """Return y / (y + 2) with y = exp(2 |x|) - 1, with the sign of x."""
     let = _Bindings()
     x = let.bind("x", x)
     doubled = let.bind("z", tirx.Mul(_absolute(x), _real(2)))
@@ -216,7 +216,7 @@ def tanh(x: Expr) -> Expr:
 
 
 def erf(x: Expr) -> Expr:
-    """x + x p(x^2) near 0, and 1 - exp(-q(|x|)) with the sign of x further out."""
+    """Return x + x p(x^2) near 0, else 1 - exp(-q(|x|)) with the sign of x."""
     let = _Bindings()
     x = let.bind("x", x)
     size = let.bind("z", _absolute(x))
@@ -231,7 +231,7 @@ def erf(x: Expr) -> Expr:
 
 
 def _log_to(high: float, low: float, scale: float = 1.0) -> Callable[[Expr], Expr]:
-    """A logarithm: ``high + low`` is that of 2, ``scale`` that of e."""
+    """Return a logarithm; in its base, ``high + low`` is log(2) and ``scale`` is log(e)."""
 
     def function(x: Expr) -> Expr:
         let = _Bindings()
@@ -253,7 +253,7 @@ def _log_to(high: float, low: float, scale: float = 1.0) -> Callable[[Expr], Exp
         if low:
             logarithm = _fma(n, _real(low), logarithm)
         result = _fma(n, _real(high), logarithm)
-        # Above it only for infinity.
+        # The difference exceeds the result only if x is infinity.
         result = tirx.Max(tirx.Sub(x, _real(_LARGEST)), result)
         is_zero = tirx.Cast("int32", tirx.EQ(x, _real(0)))
         special = tirx.Add(tirx.Mul(is_zero, _integer(_QUIET_BIT)), _integer(_NAN_BITS))

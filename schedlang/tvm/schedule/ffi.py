@@ -20,7 +20,7 @@ _RENDER_FAST = 1
 
 
 def new_schedule(mod: IRModule, *, detail: bool) -> TVMSchedule:
-    """A schedule that records nothing itself; ``detail`` renders the program into its errors."""
+    """Return a schedule without a TVM trace; ``detail`` renders the program in its errors."""
     # The FFI function of TVM 0.27 swaps its 2nd and 3rd arguments: it takes (module, debug mask,
     # seed, ...). Passing TVM's own defaults in the documented order switches on all debug checks
     # and replays four times slower. Seed 1: we draw all decisions ourselves.
@@ -29,12 +29,12 @@ def new_schedule(mod: IRModule, *, detail: bool) -> TVMSchedule:
 
 
 def new_traced_schedule(mod: IRModule) -> TVMSchedule:
-    """A schedule that records a TVM trace."""
+    """Return a schedule that records a TVM trace."""
     return _ffi_api.TracedSchedule(mod, 1, 0, _RENDER_DETAIL, True)
 
 
 def primitive(name: str) -> Callable[..., Any]:
-    """TVM's FFI function of a schedule primitive, such as ``ScheduleSplit``."""
+    """Return TVM's FFI function of a schedule primitive, such as ``ScheduleSplit``."""
     function: Callable[..., Any] = getattr(_ffi_api, name)
     return function
 
@@ -49,13 +49,13 @@ get_consumers: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetConsumers
 
 
 def constant_extent(sch: TVMSchedule, loop: Any) -> int | None:
-    """The extent of a loop; None when it is not constant (a producer of a strided region)."""
+    """Return the extent of a loop; None if it is not constant (producer of a strided region)."""
     value = getattr(get_statement(sch, loop).extent, "value", None)
     return None if value is None else int(value)
 
 
 def loop_extent(sch: TVMSchedule, loop: Any) -> int:
-    """The constant extent of a loop; ValueError when it is not constant."""
+    """Return the constant extent of a loop; ValueError if it is not constant."""
     extent = constant_extent(sch, loop)
     if extent is None:
         shown = get_statement(sch, loop).extent
@@ -64,5 +64,5 @@ def loop_extent(sch: TVMSchedule, loop: Any) -> int:
 
 
 def block_exists(sch: TVMSchedule, block: Any) -> bool:
-    """Whether the block is still part of the program (inlining removes blocks)."""
+    """Return whether the block is still part of the program (inlining removes blocks)."""
     return bool(_ffi_api.HasBlock(sch, block))

@@ -1,9 +1,9 @@
-"""TVM's tensor intrinsics, registered when one is first asked for.
+"""TVM's tensor intrinsics, registered on first use.
 
-``import tvm.s_tir.tensor_intrin`` registers them all but takes 17 s, nearly all of it in
-``inspect.stack()``: TVM's parser calls it for each of 250 programs, and every frame costs, those of
-Python's import system most. So their files are executed here on the short stack of a thread, one
-by one until the name is known: 0.2 s for x86, 3 s for all of them.
+``import tvm.s_tir.tensor_intrin`` registers all of them but takes 17 s, mostly in
+``inspect.stack()``: TVM's parser calls it for each of 250 programs, and its cost grows with the
+stack, above all with the frames of Python's import system. This module executes the files on the
+short stack of a thread, one by one until the name is known: 0.2 s for x86, 3 s for all.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from schedlang.tvm.codegen import cpu_features, host_cpu
 from schedlang.tvm.program import block_realizes, parse_script
 
 _PACKAGE = "tvm.s_tir.tensor_intrin"
-# What a file imports stands before it; the large ones stand last.
+# Each file follows the files it imports; the large ones come last.
 _FILES = ("dot_product_common", "x86", "arm_cpu", "riscv_cpu", "hexagon", "rocm", "cuda")
 _lock = threading.Lock()
-# Description and implementation of each intrinsic that ``define_intrinsic`` was told of.
+# Description and implementation of each intrinsic defined by ``define_intrinsic``.
 _defined: dict[str, tuple[str, str]] = {}
 
 
 def define_intrinsic(name: str, description: str, implementation: str) -> None:
-    """Make a tensor intrinsic of one's own known under ``name``.
+    """Define a custom tensor intrinsic called ``name``.
 
-    Both texts are TVMScript of one ``@T.prim_func(s_tir=True)`` each: what it computes, and what is
-    run instead. They are parsed when the intrinsic is first used, and are **executed as Python**
-    then. ValueError for a name that was given another meaning before.
+    Both texts are TVMScript of one ``@T.prim_func(s_tir=True)`` each: ``description`` is the
+    computation that is matched, ``implementation`` the code that replaces it. They are parsed at
+    first use, which **executes them as Python**. ValueError if ``name`` is already defined with
+    other texts.
     """
     if _defined.get(name, (description, implementation)) != (description, implementation):
         raise ValueError(f"tensor intrinsic {name!r} is defined already; give another name")
@@ -45,14 +46,14 @@ def define_intrinsic(name: str, description: str, implementation: str) -> None:
 
 
 def definition(name: str) -> tuple[str, str] | None:
-    """The texts that ``define_intrinsic`` was given; None for an intrinsic that is TVM's own."""
+    """Return the texts passed to ``define_intrinsic``; None for one of TVM's own intrinsics."""
     return _defined.get(name)
 
 
 def intrinsic_axes(name: str) -> tuple[tuple[str, int], ...]:
-    """The loops of an intrinsic, outermost first: ``("S" or "R", extent)``; ValueError if unknown.
+    """Return an intrinsic's loops, outermost first, as ``("S" or "R", extent)``.
 
-    ``dot_16x4_vnni`` has ``(("S", 16), ("R", 4))``.
+    ``dot_16x4_vnni`` has ``(("S", 16), ("R", 4))``. ValueError if the name is unknown.
     """
     require_intrinsic(name)
     *_, innermost = block_realizes(TensorIntrin.get(name).desc)
@@ -61,12 +62,12 @@ def intrinsic_axes(name: str) -> tuple[tuple[str, int], ...]:
 
 @functools.cache
 def host_features() -> frozenset[str]:
-    """LLVM's names of what this machine's CPU can do, such as ``"avx512vnni"``."""
+    """Return the CPU features of this machine by LLVM's names, such as ``"avx512vnni"``."""
     return cpu_features(host_cpu())
 
 
 def require_intrinsic(name: str) -> None:
-    """Make sure that a tensor intrinsic is registered; ValueError if TVM has none of that name."""
+    """Register a tensor intrinsic if needed; ValueError if TVM has none of that name."""
     if not _is_known(name):
         with _lock:
             if name in _defined and not _is_known(name):
@@ -83,7 +84,7 @@ def require_intrinsic(name: str) -> None:
 
 
 def register_all() -> None:
-    """Register all of them; ``import tvm.s_tir.tensor_intrin`` takes no time after that."""
+    """Register all intrinsics; afterwards ``import tvm.s_tir.tensor_intrin`` is immediate."""
     with _lock:
         for file in _FILES:
             _load(file)
@@ -104,7 +105,7 @@ def _load(file: str) -> None:
     if full_name in sys.modules:
         return
     parent = sys.modules.get(_PACKAGE)
-    if parent is None:  # a stand-in, as importing the real one loads every file
+    if parent is None:  # a placeholder: importing the real package loads every file
         stand_in = types.ModuleType(_PACKAGE)
         stand_in.__path__ = [str(Path(str(tvm.s_tir.__file__)).parent / "tensor_intrin")]
         sys.modules[_PACKAGE] = stand_in

@@ -1,4 +1,4 @@
-"""Primitives whose arguments are not TVM's own one to one."""
+"""Primitives whose arguments differ from those of TVM's function."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ def get_block(sch: TVMSchedule, name: str, func_name: str | None) -> Any:
         mod = get_module(sch)
         function = func_name or "main"
         known = block_names(mod, function) if function in mod else [name]
-        if name in known:  # TVM says more: it is ambiguous, or the function is unknown
+        if name in known:  # ambiguous name or unknown function: TVM's message is more precise
             raise
         listed = ", ".join(known[:_MAX_NAMES]) + (", ..." if len(known) > _MAX_NAMES else "")
         raise ValueError(f"there is no block {name!r}; the program has {listed}") from None
 
 
 def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
-    if thread_axis not in _THREAD_AXES:  # TVM takes any letter, and code generation fails
+    if thread_axis not in _THREAD_AXES:  # TVM accepts any letter; code generation then fails
         raise ValueError(
-            f"thread_axis is blockIdx, threadIdx or vthread with .x, .y or .z, not {thread_axis!r}"
+            f"thread_axis must be blockIdx, threadIdx or vthread with .x, .y or .z, "
+            f"not {thread_axis!r}"
         )
     _ffi.ScheduleBind(sch, loop, thread_axis)
 
@@ -55,7 +56,7 @@ def cache_inplace(sch: TVMSchedule, block: Any, index: int, scope: str) -> Any:
 
 
 def _require_fixed_region(stmt: Any, index: int) -> None:
-    # TVM 0.27 would copy the region where the block's variables are not defined.
+    # TVM 0.27 would place the copy outside the scope of the block's variables.
     if not 0 <= index < len(stmt.reads):
         return
     buffer = stmt.reads[index].source
@@ -91,7 +92,7 @@ def _require_below(sch: TVMSchedule, loop: Any, block: Any) -> None:
 
 
 class Location:
-    """A place for compute-at that is no loop: inlined, or where the block is."""
+    """A compute-at location that is not a loop: inlined, or the block's present place."""
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -189,11 +190,11 @@ def annotate_buffer_access(
     sch: TVMSchedule, block: Any, buffer_index: int, buffer_type: str, ranges: IndexMap
 ) -> None:
     if buffer_type not in _ROLES:
-        raise ValueError(f'buffer_type is "read" or "write", not {buffer_type!r}')
+        raise ValueError(f'buffer_type must be "read" or "write", not {buffer_type!r}')
     variables = [iter_var.var for iter_var in get_statement(sch, block).iter_vars]
     if len(ranges.inputs) != len(variables):
         raise ValueError(
-            f"the function takes {len(ranges.inputs)} variables, the block has {len(variables)}"
+            f"the function takes {len(ranges.inputs)} variables, but the block has {len(variables)}"
         )
     lowered = index_map_over(ranges, lambda v: v.value, variables)
     _ffi.ScheduleAnnotateBufferAccess(sch, block, buffer_index, _ROLES[buffer_type], lowered)

@@ -1,7 +1,7 @@
 """TVM's own sampling instructions, in a schedule that records a TVM trace.
 
-Each takes the schedule, the distribution, the decision, and the values of our instruction's
-arguments. It returns TVM's random variables; ``None`` where TVM cannot draw this.
+Each function takes the schedule, the distribution, the decision and the argument values of our
+instruction. It returns TVM's random variables, or ``None`` if TVM cannot sample the decision.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from schedlang.tvm.analysis import INLINE, ROOT
 from schedlang.tvm.schedule.ffi import TVMSchedule, copy_schedule, get_consumers, get_loops
 from schedlang.tvm.schedule.primitives import AT_ROOT, INLINED
 
-# TVM checks int32 in its tile sampling; -1 is its word for no bound on the innermost factor.
+# TVM's tile sampling takes an int32; -1 means that the innermost factor is unbounded.
 _UNBOUNDED = -1
 
 
 def perfect_tile(
     sch: TVMSchedule, distribution: PerfectTile, decision: Sequence[int], loop: Any, *rest: Any
 ) -> list[Any] | None:
-    """Draw a tile; TVM takes at least two factors."""
+    """Sample a perfect tile; None for a single factor, as TVM requires at least two."""
     n, bound = distribution.n, distribution.max_innermost_factor or _UNBOUNDED
     if n < 2:
         return None
@@ -35,7 +35,7 @@ def perfect_tile(
 def partitioned_tile(
     sch: TVMSchedule, distribution: PartitionedTile, decision: Sequence[int], loop: Any, *rest: Any
 ) -> list[Any] | None:
-    """Draw a partitioned tile; TVM takes at least two factors."""
+    """Sample a partitioned tile; None for a single factor, as TVM requires at least two."""
     n, position = distribution.n, distribution.partition_pos
     if n < 2:
         return None
@@ -49,7 +49,7 @@ def partitioned_tile(
 def categorical(
     sch: TVMSchedule, distribution: Categorical, decision: int, *rest: Any
 ) -> list[Any]:
-    """Draw one of some integers."""
+    """Sample one of the candidate integers."""
     candidates = list(distribution.candidates)
     probs = [FloatImm("float32", math.exp(distribution.log_prob(c))) for c in candidates]
     index = candidates.index(decision)
@@ -59,7 +59,7 @@ def categorical(
 def compute_location(
     sch: TVMSchedule, distribution: ComputeLocation, decision: int, block: Any, *rest: Any
 ) -> list[Any] | None:
-    """Draw a location; TVM moves a decision that it would not sample, so that is not drawn."""
+    """Sample a compute location; None if TVM would replace the decision by another one."""
     if decision == INLINE:
         return [INLINED]
     if decision == ROOT:

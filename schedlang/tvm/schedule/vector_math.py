@@ -1,8 +1,8 @@
-"""Putting arithmetic in place of mathematical functions in a block, through TVM's own replacement.
+"""Replacement of mathematical functions in a block by plain arithmetic.
 
-TVM's LLVM code generation gives exp and log of a vector to LLVM's intrinsics, which call libm once
-for each lane, and scalarises a whole loop for erf. What is written here as plain arithmetic becomes
-vector instructions.
+TVM's LLVM code generation turns exp and log of a vector into LLVM intrinsics, which call libm once
+for each lane, and scalarises the whole loop for erf. Plain arithmetic becomes vector instructions.
+The replacement uses TVM's own block replacement.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "erf": elementary.erf,
 }
 NAMES = (*_FUNCTIONS, DIVISION)
-# TVM has them in two dialects.
+# TVM registers each function in two dialects.
 _BY_OPERATOR = {f"{dialect}.{name}": name for name in _FUNCTIONS for dialect in ("tirx", "prim")}
-# Computed in float32 and rounded; bfloat16 is left, see _below_casts.
+# Computed in float32 and rounded. bfloat16 is not replaced, see _below_casts.
 _NARROW = frozenset({"float16"})
-# TVM's simplifier puts the value of a Let in place of its variable: the time to compile grows with
-# the power of the depth. Two functions inside each other take 10 ms more, five take seconds.
+# TVM's simplifier substitutes the value of a Let for its variable, so compile time is exponential
+# in the depth. Two nested functions take 10 ms more, five take seconds.
 _MOST_BOUND = 14
 _FLOATS = frozenset({"float16", "float32", "float64"})
 
 
 def check_names(names: Sequence[str]) -> None:
-    """ValueError for a name that is none of ``NAMES``."""
+    """Raise ValueError for a name that is not in ``NAMES``."""
     for name in names:
         if name not in NAMES:
-            raise ValueError(f"there is no vector form of {name!r}; there is {', '.join(NAMES)}")
+            raise ValueError(f"there is no vector form of {name!r}; known: {', '.join(NAMES)}")
 
 
 def blocks_with_calls(mod: IRModule, names: Sequence[str]) -> list[str]:
-    """The innermost blocks that hold something to replace, in post-order."""
+    """Return the innermost blocks with a replaceable call, in post-order."""
     chosen = frozenset(names)
     found: list[str] = []
     calls: list[Any] = []
@@ -80,12 +80,12 @@ def blocks_with_calls(mod: IRModule, names: Sequence[str]) -> list[str]:
 
 
 def replace_calls(sch: TVMSchedule, block: Any, names: Sequence[str]) -> None:
-    """Replace the functions called ``names`` in the body and in the initial value of a block."""
+    """Replace calls of the functions ``names`` in the body and the init of a block."""
     check_names(names)
     old = get_statement(sch, block)
     inner = _inner_blocks(old)
     if inner:
-        raise ValueError(f"it has blocks inside ({', '.join(inner)}): give those")
+        raise ValueError(f"it has blocks inside ({', '.join(inner)}); pass one of them instead")
     chosen = frozenset(names)
     row = _row(old) if DIVISION in chosen else None
 
@@ -142,10 +142,10 @@ def _inner_blocks(block: Any) -> list[str]:
 
 
 def _below_casts(block: Any) -> list[Any]:
-    """Calls whose result is converted to a type that TVM 0.27 cannot lower a Let for.
+    """Return the calls whose result is cast to a type for which TVM 0.27 cannot lower a Let.
 
-    It repeats the operand of a cast to bfloat16, and a vector Let may not occur twice; below a cast
-    to an integer its analysis of bounds contradicts itself.
+    TVM duplicates the operand of a cast to bfloat16, but a vector Let must not occur twice; below a
+    cast to an integer its analysis of bounds contradicts itself.
     """
     found: list[Any] = []
 
@@ -168,7 +168,7 @@ def _function(call: Any, chosen: frozenset[str]) -> Callable[[Any], Any] | None:
 
 
 def _row(block: Any) -> tuple[list[Any], list[Any]]:
-    """The block's variables, and those of them that move along what it stores."""
+    """Return the block's variables, and the ones that index the last dimension it stores."""
     variables = [iter_var.var for iter_var in block.iter_vars]
     along: list[Any] = []
     for region in block.writes:
@@ -182,7 +182,7 @@ def _any_shared(divisions: Sequence[Any], block: Any) -> bool:
 
 
 def _is_shared(division: Any, row: Any) -> bool:
-    """Whether neighbours in the stored row have the same divisor: its reciprocal is worth it."""
+    """Return whether adjacent stored elements share a divisor, so that a reciprocal pays off."""
     variables, along = row
     if str(division.ty.dtype) != "float32" or not along:
         return False

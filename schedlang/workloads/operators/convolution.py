@@ -1,8 +1,8 @@
 """Convolutions of MetaSchedule's appendix A.2, channels last.
 
-Every default is the configuration of the paper. An operator first copies its input into a tensor
-padded with zeros (also when ``padding`` is 0: inlining that copy is the schedule's business). With
-``dtype="int8"`` products are summed in int32, unless ``out_dtype`` says otherwise.
+The defaults are the configurations of the paper. An operator first copies its input into a tensor
+padded with zeros, also if ``padding`` is 0; the schedule may inline the copy. With ``dtype="int8"``
+products are summed in int32 unless ``out_dtype`` is given.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def GRP(
     dtype: str = "float32",
     out_dtype: str | None = None,
 ) -> list[te.Tensor]:
-    """2-D convolution in ``groups`` separate groups of channels: weight (kh, kw, ci/groups, co)."""
+    """2-D convolution in ``groups`` groups of channels: weight (kh, kw, ci/groups, co)."""
     return convolve(
         "GRP", (height, width), in_channels, out_channels, kernel_size, stride, padding,
         groups=groups, batch=batch, dtype=dtype, out_dtype=out_dtype,
@@ -173,11 +173,11 @@ def convolve(
     dtype: str,
     out_dtype: str | None,
 ) -> list[te.Tensor]:
-    """A channels-last convolution over ``len(extents)`` dimensions: [inputs, weight, output].
+    """Define a channels-last convolution over ``len(extents)`` dimensions.
 
-    With one group the index of the channel read is still written with ``co``, which adds 0; with
-    ``groups=None`` it is not. So each program is the one that TVM's own test-suite measures, and
-    records of either carry over.
+    Returns [inputs, weight, output]. With ``groups=1`` the index of the input channel still
+    contains a term in ``co``, which is 0; with ``groups=None`` it does not. Both reproduce the
+    programs of TVM's test-suite exactly, so tuning records are interchangeable.
     """
     for what, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
         if channels % (groups or 1):
@@ -211,7 +211,7 @@ def convolve(
 
 
 def pad(inputs: te.Tensor, before_and_after: Sequence[int]) -> te.Tensor:
-    """A copy of ``inputs`` with this many zeros on both sides of each dimension."""
+    """Copy ``inputs`` with ``before_and_after[k]`` zeros on both sides of dimension k."""
     shape = [int(extent) for extent in inputs.shape]
 
     def value(*position: Any) -> Any:
@@ -233,7 +233,7 @@ def pad(inputs: te.Tensor, before_and_after: Sequence[int]) -> te.Tensor:
 def output_extent(
     name: str, extent: int, kernel_size: int, stride: int, padding: int, dilation: int = 1
 ) -> int:
-    """Extent of a convolution's output; WorkloadError when the window is wider than the input."""
+    """Return a convolution's output extent; WorkloadError if the window exceeds the input."""
     room = extent + 2 * padding - dilation * (kernel_size - 1) - 1
     if room < 0:
         raise WorkloadError(
@@ -244,7 +244,7 @@ def output_extent(
 
 
 def accumulator(dtype: str, out_dtype: str | None) -> str:
-    """The dtype to sum products in: ``out_dtype``, or int32 for integers, else ``dtype``."""
+    """Return the accumulator dtype: ``out_dtype`` if given, int32 for integers, else ``dtype``."""
     chosen = out_dtype or ("int32" if dtype.startswith("int") else dtype)
     if chosen.startswith("int") != dtype.startswith("int"):
         raise WorkloadError(

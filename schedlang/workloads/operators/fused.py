@@ -1,4 +1,4 @@
-"""Operators that stand for a fused piece of a network, from MetaSchedule's appendix A.2."""
+"""Fused subgraphs of networks, from MetaSchedule's appendix A.2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def CBR(
 ) -> list[te.Tensor]:
     """relu((conv2d(inputs, weight) + bias) * scale + offset); bias, scale and offset are (co,).
 
-    The parameters stand in the order inputs, weight, bias, offset, scale, output.
+    The order of the parameters is inputs, weight, bias, offset, scale, output.
     """
     inputs, weight, conv = convolve(
         "CBR", (height, width), in_channels, out_channels, kernel_size, stride, padding,

@@ -1,4 +1,4 @@
-"""Matrix products. With ``dtype="int8"`` they are summed in int32 if there is no ``out_dtype``."""
+"""Matrix products; with ``dtype="int8"`` summed in int32 unless ``out_dtype`` is given."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def SFM(m: int = 256, n: int = 256, *, dtype: str = "float32") -> list[te.Tensor
     exponent = te.compute((m, n), lambda i, j: te.exp(a[i, j] - top[i]), name="exponent")
     r = te.reduce_axis((0, n), "k")
     total = te.compute((m,), lambda i: te.sum(exponent[i, r], axis=r), name="row_sum")
-    # The attribute marks the reduced axis, as TVM's own softmax does.
+    # The attribute names the reduced axis, as in TVM's own softmax.
     softmax = te.compute(
         (m, n), lambda i, j: exponent[i, j] / total[i], name="softmax", attrs={"axis": 1}
     )

@@ -28,12 +28,12 @@ _long_names: dict[str, str] = {}
 def operator(
     name: str, long_name: str, dtypes: Sequence[str] = FLOAT_DTYPES
 ) -> Callable[[Callable[P, list[te.Tensor]]], Callable[P, Workload]]:
-    """Register a function that returns the tensors of an operator; it becomes a workload factory.
+    """Turn a function that returns the tensors of an operator into a registered workload factory.
 
-    The factory checks every parameter before it defines anything: dtypes against ``dtypes``,
-    ``padding`` as an integer of at least 0 and all others as integers of at least 1. Positional
-    parameters are the shape and always show in ``Workload.source``; keyword-only parameters show
-    when they are not the default.
+    The factory checks every parameter first: dtypes against ``dtypes``, ``padding`` as an integer
+    of at least 0 and all others as integers of at least 1. Positional parameters are the shape and
+    always appear in ``Workload.source``; keyword-only parameters appear if they are not the
+    default.
     """
 
     def register(define: Callable[P, list[te.Tensor]]) -> Callable[P, Workload]:
@@ -59,15 +59,15 @@ def operator(
 
 
 def get(name: str, **parameters: Any) -> Workload:
-    """The operator ``name`` (``"GMM"``, ``"conv2d"``, ...) with these parameters.
+    """Return the operator ``name`` (``"GMM"``, ``"conv2d"``, ...) with these parameters.
 
-    Raises ``WorkloadError`` for an unknown name, listing the known ones, and for bad parameters.
+    Raises ``WorkloadError`` for an unknown name (listing the known ones) or invalid parameters.
     """
     return factory(name)(**parameters)
 
 
 def factory(name: str) -> Callable[..., Workload]:
-    """The function that makes the operator ``name``; either of its names will do."""
+    """Return the factory of an operator, by its short or its long name."""
     found = _factories.get(_long_names.get(name, name))
     if found is None:
         known = [*_factories, *_long_names]
@@ -83,7 +83,7 @@ def factory(name: str) -> Callable[..., Workload]:
 
 
 def names() -> tuple[str, ...]:
-    """The short names of all operators in alphabetical order, the paper's (A.2) first."""
+    """Return the short names of all operators, the paper's (A.2) first, then alphabetical."""
     return tuple(sorted(_factories))
 
 

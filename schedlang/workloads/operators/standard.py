@@ -1,4 +1,4 @@
-"""The four shapes of each operator that MetaSchedule's test-suite measures; the first is A.2's."""
+"""Four shapes of each operator, from MetaSchedule's test-suite; the first is from A.2."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ _SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def standard(name: str) -> tuple[Workload, ...]:
-    """The four standard shapes of operator ``name``, the paper's (A.2) first; float32, batch 1."""
+    """Return the four standard shapes of an operator, the paper's (A.2) first; float32, batch 1."""
     make = factory(name)
     return tuple(make(*shape) for shape in _SHAPES[make.__name__])

@@ -33,14 +33,14 @@ def T2D(
     outs = [(extent - 1) * stride - 2 * padding + kernel_size for extent in (height, width)]
     if border < 0 or min(outs) < 1:
         raise WorkloadError(
-            f"T2D: padding={padding} is too wide for kernel_size={kernel_size}; "
+            f"T2D: padding={padding} is too wide for kernel_size={kernel_size}, stride={stride}; "
             "it must be less than kernel_size and leave a non-empty output"
         )
     out_dtype = accumulator(dtype, out_dtype)
     inputs = te.placeholder((batch, height, width, in_channels), dtype, "inputs")
     weight = te.placeholder((kernel_size, kernel_size, in_channels, out_channels), dtype, "weight")
     around = (border + stride - 1) // stride
-    skipped = (stride - border % stride) % stride  # zeros that rounding `around` up has added
+    skipped = (stride - border % stride) % stride  # zeros added by rounding `around` up
     padded = pad(inputs, (0, around, around, 0))
     rh = te.reduce_axis((0, kernel_size), "rh")
     rw = te.reduce_axis((0, kernel_size), "rw")
@@ -80,7 +80,7 @@ def CAP(
     dtype: str = "float32",
     out_dtype: str | None = None,
 ) -> list[te.Tensor]:
-    """2-D convolution whose elements are ``capsule_size`` square matrices, multiplied as such.
+    """2-D convolution of matrices: each element is a ``capsule_size`` square matrix.
 
     in (n, h, w, i, k, ci), weight (kh, kw, k, j, ci, co), out (n, oh, ow, i, j, co). A.2 does not
     list this operator; the default shape is the first of TVM's test-suite.

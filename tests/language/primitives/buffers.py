@@ -127,14 +127,14 @@ MISUSES = [
         elementwise,
         lambda sch: sch.annotate_buffer_access("B", 0, "in", lambda i, j: (i, j)),
         "buffer_type='in'",
-        'buffer_type is "read" or "write"',
+        'buffer_type must be "read" or "write"',
     ),
     Misuse(
         "annotate_buffer_access",
         elementwise,
         lambda sch: sch.annotate_buffer_access("B", 0, "read", lambda i: (i, i)),
         "ranges=lambda i: (i, i + 1, i, i + 1)",
-        "the function takes 1 variables, the block has 2",
+        "the function takes 1 variables, but the block has 2",
     ),
     Misuse(
         "annotate_buffer_access",

@@ -47,7 +47,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.choose("a", [1, 2], probs=[1]),
         "probs=[1]",
-        "must hold 2 weights, one a candidate",
+        "must hold 2 weights, one for each candidate",
     ),
     Misuse(
         "choose",

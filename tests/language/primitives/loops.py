@@ -197,7 +197,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.bind(sch.get_loops("B")[0], "threadIdx.w"),
         "thread_axis='threadIdx.w'",
-        "thread_axis is blockIdx, threadIdx or vthread with .x, .y or .z",
+        "thread_axis must be blockIdx, threadIdx or vthread with .x, .y or .z",
     ),
     Misuse(
         "unroll",

@@ -104,7 +104,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.sample_categorical([2, 4], [0.5]),
         "probs=[0.5]",
-        "must hold 2 weights, one a candidate",
+        "must hold 2 weights, one for each candidate",
     ),
     Misuse(
         "sample_categorical",
@@ -139,7 +139,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.sample_perfect_tile(sch.get_loops("B")[0], 2, weights={5: {1: 1.0}}),
         "weights=[[5, [[1, 1.0]]]]",
-        "a level must be an int from -2 to 1",
+        "level 5 must be an int from -2 to 1",
     ),
     Misuse(
         "sample_perfect_tile",
@@ -167,7 +167,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.sample_imperfect_tile(sch.get_loops("B")[0], 2, max_waste=1.5),
         "max_waste=1.5",
-        "is a part of the extent, from 0 to 1",
+        "must be a fraction of the extent, 0 to 1",
     ),
     Misuse(
         "sample_imperfect_tile",
@@ -237,7 +237,7 @@ MISUSES = [
         elementwise,
         lambda sch: sch.sample_subset([1, 1]),
         "items=[1, 1]",
-        "must be distinct, but 1 comes twice",
+        "must be distinct, but 1 occurs twice",
     ),
     Misuse(
         "sample_subset",

@@ -82,7 +82,7 @@ class Strategy(ABC):
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         """Learn from outcomes of earlier proposals, each told once.
 
-        ValueError for an id that is not pending; then nothing is learned from that call.
+        ValueError for an id that is not pending; the whole call is then ignored.
         """
 
     def suggest(self, traces: Sequence[Trace]) -> None:  # noqa: B027 - not every search can
@@ -95,12 +95,12 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def finished(self) -> str | None:
-        """Why there is nothing left to propose, in one line; ``None`` while there is something."""
+        """Why no proposal is left, in one line; ``None`` while there may be one."""
 
     @property
     @abstractmethod
     def rejections(self) -> Sequence[Rejection]:
-        """What was drawn but could not be proposed, in order."""
+        """Draws that could not be proposed, in order."""
 
     def save(self) -> str:
         """Return the whole state as JSON text, pending proposals and generators included.
@@ -132,7 +132,7 @@ class Strategy(ABC):
 
     @property
     def report(self) -> str:
-        """A few words on its progress, on one line, or nothing."""
+        """Return a one-line progress note, or an empty text."""
         return ""
 
     @property

@@ -102,13 +102,13 @@ class Surrogate:
         return [energy(float(score)) for score in scores]
 
     def save(self) -> str:
-        """Save what the cost model has learned; the model on decisions learns it again."""
+        """Save the cost model; the model on decisions is trained again."""
         return self.cost_model.save()
 
     def load(
         self, text: str, programs: Sequence[Program] = (), latencies: Sequence[float | None] = ()
     ) -> None:
-        """Continue with what ``save`` returned; ``programs`` are all that was learned before."""
+        """Restore the state from ``save``; ``programs`` are all earlier training examples."""
         self.cost_model.load(text)
         if programs:
             self._learn_decisions(programs, latencies)

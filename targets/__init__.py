@@ -1,4 +1,4 @@
-"""Targets: what a machine is, and how programs are built and measured on it."""
+"""Targets: descriptions of machines, and building and measuring programs on them."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -56,7 +56,7 @@ def class_of(name: str) -> Any:
 def unknown_target(name: str) -> TargetError:
     """Return the error for a name that no target has: it lists the names, and the nearest one."""
     names = all_names()
-    # People write avx512-vnni, AVX512VNNI, arm/sve: compare without what sets words apart.
+    # Users write avx512-vnni, AVX512VNNI, arm/sve: compare without separators and case.
     known = {
         _plain(text): full
         for full in names

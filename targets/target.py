@@ -1,4 +1,4 @@
-"""What every target has, and how one is found from what users write."""
+"""The interface of targets, and the conversion from the user's argument."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
 
     @classmethod
     def from_tvm_target(cls, target: TVMTarget) -> Target:
-        """Return what one of TVM's targets, of the kind ``tvm_kind``, stands for."""
+        """Convert one of TVM's targets, of the kind ``tvm_kind``."""
         raise TargetError(f"{cls.__name__} reads no target of TVM; give a name")
 
     @classmethod
@@ -112,7 +112,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
 
     @_required
     def measurer(self, workload: Workload, *, verify: Verify = True, seed: int = 0) -> Measurer:
-        """Start what measures candidates for ``workload`` on this machine; the caller closes it.
+        """Start a measurer for ``workload`` on this machine; the caller closes it.
 
         ``verify`` is that of ``tune``; ``seed`` that of the random inputs. Raises TargetError where
         ``check_present`` does.

@@ -1,4 +1,4 @@
-"""What latencies are measured with: versions of the software, and when two of them compare."""
+"""Software versions of a measurement, and whether two toolchains compare."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def schedlang_version() -> str:
 
 
 def toolchain_key() -> str:
-    """Return the versions of schedlang and of what generates code, as text.
+    """Return the versions of schedlang and of the code generators, as text.
 
     Latencies compare between equal ones.
     """

@@ -1,4 +1,4 @@
-"""The Python of the documentation as scripts: finding it, running it, reading what it prints.
+"""Find the Python scripts of the documentation, run them, and read their output.
 
 Each file is one script, each section of CONTRIBUTING.md is one too. A fresh Python runs a script in
 an empty folder; pytest runs it if it defines tests. Lines keep their numbers, so a traceback points
@@ -94,7 +94,7 @@ def lines_of_section(text: str, section: str | None) -> range:
 
 @dataclass(frozen=True)
 class Script:
-    """What runs in one process: a file, or a section of it."""
+    """A unit that runs in one process: a file, or a section of it."""
 
     file: Path
     section: str | None = None
@@ -105,7 +105,7 @@ class Script:
 
     @property
     def file_name(self) -> str:
-        """The name of the Python file, which is the module's name in what is printed."""
+        """The name of the Python file, which is also the module's name in the output."""
         words = self.section or self.file.stem
         return re.sub(r"\W+", "_", words.lower()) + ".py"
 
@@ -150,7 +150,7 @@ def with_text(text: str, line: int, wanted: str) -> str:
 
 
 def run_script(script: Script, code: str, folder: Path) -> dict[int, str]:
-    """What each block prints, by its line; fails with a traceback that has the file's lines."""
+    """Return each block's output by its line; a failure has a traceback with the file's lines."""
     path = folder / script.file_name
     path.write_text(code, encoding="utf-8")
     empty = folder / "empty"

@@ -1,4 +1,4 @@
-"""What modules ask about a program."""
+"""Analyses of a program, for modules."""
 
 from schedlang.analysis.program import (
     BlockFacts,

@@ -1,4 +1,4 @@
-"""What modules ask about matrix products and their like; nothing here is recorded."""
+"""Analyses of matrix products and similar blocks, for modules; no call is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor intrinsics as modules see them: what they compute, how to add one, what runs them."""
+"""Tensor intrinsics, for modules: their computation, their targets, and adding one."""
 
 from __future__ import annotations
 

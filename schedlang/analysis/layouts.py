@@ -1,4 +1,4 @@
-"""What modules ask about the layouts of operands; nothing here is recorded."""
+"""Analyses of operand layouts, for modules; no call is recorded."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Draw:
         return list(labels).index(label)
 
     def undone(self, count: int) -> None:
-        """Do nothing: a site that was met stays used."""
+        """Do nothing: a visited site stays used."""
 
     def unused(self) -> list[str]:
         """Return the given sites that the program never met."""

@@ -1,4 +1,4 @@
-"""The contents of arguments, as a trace stores them: what is in them, and what it stands for."""
+"""The contents of arguments as a trace stores them, and their values in a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles: what instructions take and return. A handle means nothing outside its schedule."""
+"""Handles, which instructions take and return. A handle is valid only in its schedule."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class InstructionKind:
     ----------
     name: unique in the registry; the method's or function's name.
     parameters: declared by the signature it was made from.
-    pure: it only looks or draws, so it can be left out when nothing uses its results.
+    pure: it does not change the program; it can be removed when its results are unused.
     function: the user's or our Python function that declares it.
     """
 
@@ -150,7 +150,7 @@ class Instruction:
 
 
 Line = tuple[Instruction, ...]
-"""A straight line of instructions: what interpreters take and return."""
+"""A sequence of instructions, which interpreters take and return."""
 
 KINDS: dict[str, InstructionKind] = {}
 

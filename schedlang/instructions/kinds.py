@@ -129,7 +129,7 @@ class Sampling(InstructionKind):
         self.tvm_lines = tvm_lines
 
     def distribution(self, state: ProgramState, args: Sequence[Any]) -> Distribution:
-        """Return what the decision is drawn from, at this point of the program."""
+        """Return the distribution of the decision at this point of the program."""
         values = state.values
         return self.make(state.raw, *[resolve_content(arg, values) for arg in args])
 

@@ -20,7 +20,7 @@ def draws(line: Line) -> Iterator[Instruction]:
 
 
 def decisions(line: Line) -> dict[str, Any]:
-    """Return what was drawn, by site, in program order."""
+    """Return the drawn decisions by site, in program order."""
     return {i.site: i.decision for i in draws(line)}
 
 

@@ -1,4 +1,4 @@
-"""What TVM has for an instruction of ours, and how that is written and stored."""
+"""TVM's counterparts of our instructions, and how they are printed and stored."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What reads a trace: replay, assess, flatten."""
+"""Interpreters of a trace: replay, assess, flatten."""

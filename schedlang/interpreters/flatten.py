@@ -76,7 +76,7 @@ class _Flattener(Interpreter):
 def _paired(
     inside: Sequence[Any], outside: Sequence[Any], handles: Sequence[Handle]
 ) -> dict[int, Handle]:
-    """From the handles that a macro was given inside to the flat ones that they stand for."""
+    """Maps handles inside a macro to the corresponding handles of the flat trace."""
     table: dict[int, Handle] = {}
     for inner, outer in zip(inside, outside, strict=True):
         for a, b in zip(handles_in(inner), handles_in(outer), strict=True):

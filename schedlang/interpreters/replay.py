@@ -25,7 +25,7 @@ Decide = Callable[[Instruction, Distribution], Any]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A decision that did not fit at replay, and what took its place."""
+    """A decision that did not fit at replay, and its replacement."""
 
     site: str
     recorded: Any
@@ -38,11 +38,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay gave.
+    """The result of a replay.
 
     Attributes
     ----------
-    workload: what it was replayed on.
+    workload: the workload that it was replayed on.
     state: the scheduled program.
     line: the instructions with the decisions and distributions as used.
     changes: decisions that are not the recorded ones.

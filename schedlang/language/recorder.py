@@ -212,7 +212,7 @@ class Recorder(ProgramState):
             self._restore()
 
     def _restore(self) -> None:
-        """Make the program again from what is recorded."""
+        """Rebuild the program from the recorded instructions."""
         again = ProgramState(tvm_schedule.new_schedule(self.workload.mod, detail=True))
         for _ in apply(again, self._instructions):
             pass

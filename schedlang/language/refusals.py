@@ -1,4 +1,4 @@
-"""Errors of an instruction that does not apply: what was refused, where, and why."""
+"""Errors of an instruction that does not apply: the refused call, its place and the reason."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Schedule(
 
     Attributes
     ----------
-    changes: decisions of a replayed trace that did not fit, and what took their place.
+    changes: decisions of a replayed trace that did not fit, and their replacements.
     """
 
     changes: tuple[Change, ...] = ()
@@ -109,7 +109,7 @@ class Schedule(
 
     @property
     def trace(self) -> Trace:
-        """What was recorded so far."""
+        """The trace recorded so far."""
         return Trace(tuple(self._instructions), self._workload)
 
     def show(self) -> None:
@@ -150,12 +150,12 @@ class Trace:
 
     @property
     def decisions(self) -> dict[str, Any]:
-        """What was drawn, by site, in program order."""
+        """The drawn decisions by site, in program order."""
         return lines.decisions(self.instructions)
 
     @property
     def distributions(self) -> dict[str, Distribution]:
-        """What it was drawn from, by site: as found when the trace was recorded or replayed."""
+        """The distribution of each site when the trace was recorded or replayed."""
         drawn = lines.draws(self.instructions)
         return {i.site: i.distribution for i in drawn if i.distribution is not None}
 
@@ -228,7 +228,7 @@ class Trace:
 
         Parameters
         ----------
-        workload: what to apply it to; by default the workload it was recorded on.
+        workload: the workload to apply it to; by default the one it was recorded on.
         misfit: what to do with a decision outside its distribution's support: ``"reject"`` raises
             ``InvalidTrace``, ``"resample"`` draws another one with ``seed``, ``"repair"`` takes the
             nearest one.

@@ -140,4 +140,4 @@ class _Revise:
         return int(_carry(old.decision, distribution, self._rng))
 
     def undone(self, count: int) -> None:
-        """Do nothing: only choices that stood are in the trace."""
+        """Do nothing: the trace holds no choices that were rolled back."""

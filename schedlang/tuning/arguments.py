@@ -1,4 +1,4 @@
-"""What ``tune`` accepts for its arguments, and what of them identifies the call."""
+"""Convert and check the arguments of ``tune``, and identify its call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_whole(*, least: int, **arguments: int) -> None:
 
 
 def as_space(space: Space | Module) -> Space:
-    """Return the space that ``space`` means; SpaceError for what is none."""
+    """Convert ``space`` to a ``Space``; SpaceError if that is impossible."""
     if isinstance(space, Module):
         return Space([space])
     if isinstance(space, Space):
@@ -36,7 +36,7 @@ def as_strategy(
     seed: int,
     trials: int | None,
 ) -> Strategy:
-    """Return the strategy that ``search`` means; ValueError for what is none."""
+    """Convert ``search`` to a ``Strategy``; ValueError if that is impossible."""
     if isinstance(search, Strategy):
         return search
     if callable(search):
@@ -48,7 +48,7 @@ def as_strategy(
 
 
 def search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -> object:
-    """Return what tells one search from another; ``strategy`` is what ``search`` made."""
+    """Return an identity of a search; ``strategy`` is the one made from ``search``."""
     given: object = search
     if isinstance(search, Strategy):
         try:
@@ -59,5 +59,5 @@ def search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -
 
 
 def measurer_identity(measurer: SupportsMeasure | None) -> object:
-    """Return what tells one measurer from another: latencies compare where class and key do."""
+    """Return an identity of a measurer: class and key, which say whether latencies compare."""
     return None if measurer is None else [type(measurer), as_measurer(measurer).key]

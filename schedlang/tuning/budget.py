@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-# The finals get this part of a wall-clock budget, and no more than this many seconds.
+# The finals get this fraction of a wall-clock budget, up to this number of seconds.
 _FINALS_PART = 0.2
 _FINALS_SECONDS = 7.0
 # Seconds to build the finalists and to end the run, besides the finals' own samples.

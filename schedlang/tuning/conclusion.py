@@ -1,4 +1,4 @@
-"""The result of a run, and what a database keeps of it."""
+"""The result of a run, and its stored form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_CULPRITS = 5
 
 
 def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
-    """Return what ``tune`` gives back for a run that ended; ``finished`` says why it did."""
+    """Return the result of a run that ended; ``finished`` says why it ended."""
     state = run.state
     best = None
     if leaders := state.leaderboard.fastest_first:
@@ -45,7 +45,7 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
 
 
 def ending_of(run: TuningRun, result: TuneResult) -> Ending:
-    """Return what the database keeps of a run that ended."""
+    """Return the ending of a run as the database stores it."""
     leaders = [leader.record.id for leader in run.state.leaderboard.fastest_first]
     finals = {} if run.finals is None else {f.id: list(f.samples) for f in run.finals.ranking}
     return Ending(

@@ -196,8 +196,8 @@ def _similar(
         return None
     found = attempts[fastest]
     note = (
-        f"no record of its own: the schedule of the similar program {found.name!r}, verified and "
-        "measured on this one"
+        f"no record for this program: applied the schedule of the similar program {found.name!r}, "
+        "verified and measured on this one"
     )
     order = tuple(range(len(workload.args)))
     return Match(workload, found.record, found.schedule, "family", (note,), target, order)

@@ -73,7 +73,7 @@ class TuneResult:
 
     Attributes
     ----------
-    workload: what was tuned.
+    workload: the tuned workload.
     records: every measurement of this run, in order.
     rejected: number of traces that did not become candidates and of candidates that failed, by
         reason.

@@ -1,4 +1,4 @@
-"""One tuning run: ask, measure, tell, and write down what was measured as it comes."""
+"""One tuning run: ask, measure, tell, and store each measurement as it arrives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schedlang.tuning.records import as_record
 from schedlang.tuning.resume import RunState
 
 FINALS_SECONDS = 5.0
-# Size of the first batch of a run with a wall-clock budget, when nothing was measured yet.
+# Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
 
 
@@ -31,7 +31,7 @@ class TuningRun:
     state: where the run stands: new, or as earlier calls left it.
     blank: the fields that all records of the run share.
     database: where records go.
-    measurer: what measures the workload.
+    measurer: measures the workload.
     budget: wall time.
     finals: whether there are finals, for which the search leaves time.
 

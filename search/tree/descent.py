@@ -21,7 +21,7 @@ _DRAWS = 20
 
 @dataclass(frozen=True)
 class Rollout:
-    """Decides what the tree does not.
+    """Decides the sites that the tree does not.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Descent:
         return value
 
     def _select(self, node: Node, site: str, distribution: Distribution) -> Decision:
-        # Before the first reward the tree says nothing, priors do.
+        # Before the first reward, priors decide.
         if self._rollout.alone or self._root.best == 0:
             live = self._rollout.draw_live(site, distribution, node)
             if live is not None:
@@ -134,7 +134,7 @@ class Descent:
     # -- the tree --------------------------------------------------------------------------------
 
     def expect(self, score: float) -> None:
-        """Tell the nodes that it passed, and only those, what a cost model predicts for it."""
+        """Add a cost model's prediction to the nodes on the path, and to no others."""
         for node in (*self._visited, self._node):
             if node is not None:
                 node.expect(score)

@@ -1,4 +1,4 @@
-"""Where a tree search goes on: UCB1 or PUCT over normalised max-Q, and progressive widening."""
+"""Selection in a tree search: UCB1 or PUCT over normalised max-Q, and progressive widening."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of a tree search: what is known about each prefix of decisions."""
+"""The tree of a tree search: statistics of each prefix of decisions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Node:
             self.untried = min(distribution.size(), _MANY)
 
     def child(self, value: Decision, prior: float) -> Node:
-        """Return the node of a value of the next site, and make it at the first visit."""
+        """Return the node of a value of the next site; create it at the first visit."""
         found = self.children.get(value)
         if found is None:
             assert self.untried

@@ -1,4 +1,4 @@
-"""Whether this machine can run what is compiled for a target."""
+"""Check whether this machine can run programs for a target."""
 
 from __future__ import annotations
 

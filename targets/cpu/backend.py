@@ -38,7 +38,7 @@ class GuardedMemory:
         self.tensor.copyfrom(value)
 
     def read(self) -> Array:
-        """Copy what the tensor holds."""
+        """Return a copy of the tensor's values."""
         found: Array = self.tensor.numpy()
         return found
 
@@ -60,7 +60,7 @@ class CPUBackend:
 
     Parameters
     ----------
-    generator: what compiles for it.
+    generator: compiles for it.
     cpus: logical CPUs, one per thread; while a program runs, the calling thread stays on the first.
     """
 

@@ -18,7 +18,7 @@ _PRIVATE_BYTES = 2 << 20
 _SHARED_BYTES = 64 << 20
 # A cache keeps some old data until clearly more than its size has passed through it.
 _TIMES = 2
-# It reads what it writes: LLVM may turn a loop that only writes into one that bypasses the caches.
+# It reads the memory that it writes: LLVM may make a write-only loop bypass the caches.
 _SWEEP = """
 @T.prim_func(s_tir=True)
 def main(memory: T.Buffer(({threads}, {words}), "int64")):
@@ -31,7 +31,7 @@ def main(memory: T.Buffer(({threads}, {words}), "int64")):
 
 
 class CacheFlusher:
-    """Evict what the caches of ``cpus`` hold: TVM's thread on each CPU writes more than fits.
+    """Evict the caches of ``cpus``: TVM's thread on each CPU writes more than fits.
 
     The threads are awake afterwards, so the next timed call does not wait for them. Flushing 32 MiB
     of cache takes a few milliseconds.

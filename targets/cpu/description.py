@@ -1,4 +1,4 @@
-"""A table of what is known about a CPU target, with the source of each value."""
+"""A table of a CPU target's properties, with the source of each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU features by LLVM's names: what LLVM says of a CPU, and what the kernel confirms of this one.
+"""CPU features by LLVM's names: LLVM's list for a CPU, and those that this kernel confirms.
 
 LLVM knows this machine by the name of its CPU. A hypervisor or the kernel may have disabled
 features that CPUs of this name have; code that uses them crashes.
@@ -68,7 +68,7 @@ def host_features() -> frozenset[str]:
 
 @cache
 def host_attributes() -> tuple[str, ...]:
-    """Return what LLVM must be told besides the CPU's name, such as ``("-avx512vnni",)``."""
+    """Return LLVM's options besides the CPU's name, such as ``("-avx512vnni",)``."""
     flags = host.cpu_flags()
     if flags is None:
         return ()

@@ -31,7 +31,7 @@ def cpus_to_use(usable: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def limits_here(cpus: tuple[int, ...], assumed: Facts) -> Facts:
-    """Return cores and caches of this machine; ``assumed`` fills in what it does not report."""
+    """Return cores and caches of this machine; ``assumed`` gives unreported values."""
     listed = ", ".join(map(str, cpus)) if len(cpus) <= 8 else f"{cpus[0]} ... {cpus[-1]}"
     cores = Fact(len(cpus), f"affinity mask, one CPU a core ({listed})")
     return {**assumed, **_caches_of(cpus[0]), "cores": cores}

@@ -46,7 +46,7 @@ class LocalCPU(Measurer):
     workers: number of worker processes; by default the number of cores.
     build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
-        more than 5 seconds: what takes long to compile is too large to be fast. ``math.inf``
+        more than 5 seconds: such programs are too large to be fast. ``math.inf``
         disables it.
     memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
         the memory that is free now, but at least 2 GiB; None disables the limit.
@@ -123,7 +123,7 @@ class LocalCPU(Measurer):
         self._pool.rebind(*self._binding_requests())
 
     def _binding_requests(self) -> tuple[Request, Request]:
-        """Make what binds a new worker and a running one to the workload."""
+        """Return the requests that bind a new and a running worker to the workload."""
         return binding_requests(
             Binding.of(self.workload, self.target, self._seed, verifies=self._verify.enabled),
             self._set_up,
@@ -182,7 +182,7 @@ class LocalCPU(Measurer):
     def _build_some(
         self, pending: deque[Work]
     ) -> tuple[list[Measurement], list[tuple[Slot, Work]]]:
-        """Build the candidates of one round; return the failures and what now waits to run."""
+        """Build the candidates of one round; return the failures and the work ready to run."""
         pool = self._pool
         for slot in pool.slots:
             if slot.requests >= self._recycle_after:
@@ -193,7 +193,7 @@ class LocalCPU(Measurer):
         failed: list[Measurement] = []
         built: list[tuple[Slot, Work]] = []
         building: dict[int, Work] = {}
-        # What an earlier, abandoned call left in a worker goes with its first build.
+        # A worker's first build discards leftovers of an earlier, abandoned call.
         emptied: set[int] = set()
         while (queue or building or pool.starting) and not self._late():
             suspects = any(work.suspect for work in queue)

@@ -1,4 +1,4 @@
-"""What is known about a CPU that programs are scheduled for, and what LLVM is told of it."""
+"""The properties of a CPU that programs are scheduled for, and its options for LLVM."""
 
 from __future__ import annotations
 

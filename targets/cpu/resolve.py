@@ -1,4 +1,4 @@
-"""Finding out what the user did not give of a CPU target, with the source of each value."""
+"""Resolve the unspecified properties of a CPU target, with the source of each value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NARROW_BITS = 128
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the user gave of a target; ``numbers`` holds the limits that were given."""
+    """The user's settings of a target; ``numbers`` holds the given limits."""
 
     name: str
     mcpu: str | None
@@ -34,7 +34,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What LLVM generates code for, and where it runs.
+    """The CPU that LLVM generates code for, and where it runs.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def _vector_facts(architecture: str, available: frozenset[str], code: Code) -> F
 
 
 def _check_cpu(name: str, mcpu: str, triple: str) -> None:
-    """Refuse an unknown CPU. TVM itself goes on without the CPU's features and only logs it."""
+    """Reject an unknown CPU. TVM only logs it, and continues without the CPU's features."""
     if codegen.is_cpu(mcpu, triple):
         return
     close = difflib.get_close_matches(mcpu, codegen.cpu_names(triple), n=1)

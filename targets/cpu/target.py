@@ -1,4 +1,4 @@
-"""The CPU as a target: its space, how programs are built for it, and what measures them."""
+"""The CPU as a target: its space, its builds and its measurer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CPUTarget(CPUMachine):
 
     @classmethod
     def from_tvm_target(cls, target: TVMTarget) -> CPUTarget:
-        """Return what one of TVM's targets of kind llvm stands for: a named target, or a CPU."""
+        """Convert one of TVM's targets of kind llvm to a named target or a CPU."""
         found = codegen.target_attributes(target)
         triple, mcpu, attributes = found["triple"], found["mcpu"], found["attributes"]
         cores, bits = found["cores"], found["sve_bits"] or None
@@ -72,7 +72,7 @@ class CPUTarget(CPUMachine):
         return LocalCPU(workload, self, verify=verify, seed=seed)
 
     def missing_features(self) -> tuple[str, ...]:
-        """Return what it needs and this machine does not have, by LLVM's names."""
+        """Return the features, by LLVM's names, that it needs and this machine lacks."""
         return availability.missing_features(self)
 
     def check_present(self) -> None:
@@ -100,7 +100,7 @@ class CPUTarget(CPUMachine):
 
 @cache
 def _cpu_name(root: Path = Path("/")) -> str:
-    """Return what the CPU calls itself; its architecture where nothing says more."""
+    """Return the CPU's model name; its architecture if that is unknown."""
     try:
         text = (root / "proc/cpuinfo").read_text()
     except OSError:

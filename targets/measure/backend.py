@@ -1,4 +1,4 @@
-"""Where programs run: what the measuring core asks of a kind of machine."""
+"""The interface between measuring and the kind of machine that runs programs."""
 
 from __future__ import annotations
 

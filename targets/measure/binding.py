@@ -1,4 +1,4 @@
-"""What a worker is told of the workload that it measures."""
+"""The message that binds a worker to a workload."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Binding:
 
     @classmethod
     def read(cls, message: Message) -> Binding:
-        """Read what ``message()`` wrote; the header may hold more."""
+        """Read the result of ``message()``; the header may hold more."""
         header = message.header
         return cls(
             from_json(message.blobs[0].decode()),

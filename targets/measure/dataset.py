@@ -1,4 +1,4 @@
-"""The tensors of one workload, watched for what a program must not do to them."""
+"""The tensors of one workload, with checks for invalid writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Dataset:
     ----------
     tensors: the arguments of a call.
     positive: which inputs it has.
-    in_place: whether the program reads what it overwrites.
+    in_place: whether the program reads tensors that it overwrites.
     output_types: element types of the written tensors.
     """
 
@@ -50,7 +50,7 @@ class Dataset:
         self.refill()
 
     def refill(self) -> None:
-        """Put every tensor back to what it holds before a call."""
+        """Restore every tensor to its values before a call."""
         for memory, arg, value in zip(self._memory, self._args, self._inputs, strict=True):
             if arg.role == "input":
                 assert value is not None
@@ -58,7 +58,7 @@ class Dataset:
         self.restore()
 
     def restore(self) -> None:
-        """Put what a program may write back to what it holds before a call."""
+        """Restore the tensors that a program may write to their values before a call."""
         for i in self._written:
             arg, value = self._args[i], self._inputs[i]
             self._memory[i].fill(inputs.poison(arg.shape, arg.dtype) if value is None else value)
@@ -75,7 +75,7 @@ class Dataset:
         return others
 
     def outputs(self) -> list[Array]:
-        """Copy what the written tensors hold."""
+        """Return copies of the written tensors."""
         return [self._memory[i].read() for i in self._written]
 
     def changed_input(self) -> str | None:

@@ -17,7 +17,7 @@ class Fault(SchedlangError):
     Attributes
     ----------
     status: how the measurement ends.
-    corrupt: the process cannot be trusted any more.
+    corrupt: whether the process can no longer be trusted.
     samples: raw times in seconds that are evidence of the fault.
     """
 
@@ -37,7 +37,7 @@ class Fault(SchedlangError):
 
 @contextmanager
 def faults(otherwise: Status) -> Iterator[None]:
-    """Turn what generated code, or code generation, raises into faults with this status.
+    """Turn exceptions of generated code, or of code generation, into faults with this status.
 
     Running out of memory has a status of its own.
     """
@@ -53,6 +53,6 @@ def faults(otherwise: Status) -> Iterator[None]:
 
 
 def describe(error: BaseException) -> str:
-    """Say in one line what went wrong."""
+    """Describe an error in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (": ".join((type(error).__name__, lines[0])) if lines else type(error).__name__)[:_LINE]

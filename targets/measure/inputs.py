@@ -1,4 +1,4 @@
-"""Random inputs for a program, and what its outputs hold before it has run."""
+"""Random inputs for a program, and the initial values of its outputs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _random(
 
 
 def poison(shape: tuple[int, ...], dtype: str) -> Array:
-    """Return what an output holds before a run: NaN, or an odd pattern if the type has no NaN."""
+    """Return an output's initial value: NaN, or an odd pattern if the type has no NaN."""
     if is_floating(dtype):
         return np.full(shape, np.nan, np.dtype(dtype))
     return _pattern(shape, dtype)

@@ -19,7 +19,7 @@ _MOST_ROUNDS = 4
 
 
 class _WorkerLost(Exception):
-    """The worker is gone, with every program that was built in it."""
+    """The worker was lost, with every program that was built in it."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What the unscheduled program computes, and whether another program computes the same."""
+"""The results of the unscheduled program, and comparing another program's with them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Reference:
         return compare(got, want, data.output_types, numerics)
 
     def damaged(self, data: Dataset) -> bool:
-        """Whether a program reached what this object or the dataset keeps to itself."""
+        """Whether a program changed private data of this object or the dataset."""
         return _digest(data, self.expected) != self.checksum
 
 

@@ -1,4 +1,4 @@
-"""How long the unscheduled program takes."""
+"""Time the unscheduled program."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class CandidateRunner:
 
     def _check_bounds(self) -> None:
         if (reason := self._data.overrun()) is not None:
-            # What lies beyond the guard may be damaged too.
+            # Memory beyond the guard may be damaged too.
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
 
     def _check_samples(
@@ -177,4 +177,4 @@ class CandidateRunner:
 
 
 def _nothing() -> None:
-    """Nothing is overwritten that a call reads."""
+    """Do nothing: calls overwrite no tensor that they read."""

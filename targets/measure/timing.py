@@ -71,7 +71,7 @@ REFERENCE_TIMING = TimingPolicy(min_repeats=3, max_repeats=5, relative_width=0.1
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What timing a program gave.
+    """The result of timing a program.
 
     Attributes
     ----------

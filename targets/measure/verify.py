@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """What bounds the rounding errors of a program.
+    """Properties of a program that bound its rounding errors.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def compare(
 
 
 def instability(call: Callable[[], None], outputs: Callable[[], Sequence[Array]]) -> str:
-    """Return what to add to a mismatch; empty if one more call gives the same ``outputs``."""
+    """Return a note for a mismatch; empty if one more call gives the same ``outputs``."""
     first = outputs()
     call()
     same = all(a.tobytes() == b.tobytes() for a, b in zip(first, outputs(), strict=True))

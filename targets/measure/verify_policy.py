@@ -9,13 +9,13 @@ from schedlang.errors import TargetError
 
 Verify = bool | Literal["all"]
 
-# The first few show at once that a space computes something else; later only what may win counts.
+# The first few reveal at once a space with wrong results; later, only possible winners matter.
 _ALWAYS = 4
 _FACTOR = 1.2
 
 
 def check_verify(verify: Any) -> None:
-    """Raise TargetError for what is no value of ``verify``."""
+    """Raise TargetError for an invalid value of ``verify``."""
     if verify not in (True, False, "all"):
         raise TargetError(f"verify={verify!r}; choose True, False or 'all'")
 

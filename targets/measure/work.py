@@ -19,7 +19,7 @@ class Work:
 
     Attributes
     ----------
-    candidate: what is measured.
+    candidate: the measured candidate.
     serial: its name inside the workers.
     suspect: a worker was lost with it that an earlier candidate may have damaged; it gets a second
         chance, in a fresh worker.
@@ -56,9 +56,9 @@ def program_of(work: Work) -> bytes | Reply:
 
 
 def binding_requests(binding: Binding, set_up: dict[str, Any]) -> tuple[Request, Request]:
-    """Make what binds a new worker, and what binds a running one, to a workload.
+    """Return the requests that bind a new and a running worker to a workload.
 
-    ``set_up`` is what a new worker must know besides.
+    ``set_up`` holds further settings of a new worker.
     """
     message = binding.message()
     start = {"request": "start", **set_up, **message.header}
@@ -128,14 +128,14 @@ class Requests:
         return Request(header, timeout=self.run_timeout, executes=True)
 
     def built(self, work: Work, reply: Reply, late: str | None = None) -> Reply:
-        """Take in what came of building; ``late`` says how it timed out."""
+        """Apply the reply to a build; ``late`` describes a time-out."""
         work.build_seconds = reply.seconds
         if not reply.timed_out:
             return reply
         return reply.failed_as(Status.BUILD_TIMEOUT, late or reply.message(self.build_timeout))
 
     def ran(self, work: Work, reply: Reply) -> Reply:
-        """Take in what came of running."""
+        """Apply the reply to a run."""
         work.run_seconds += reply.seconds
         if not reply.timed_out:
             return reply

@@ -36,12 +36,12 @@ class RPCMemory:
         self.tensor.copyfrom(value)
 
     def read(self) -> Array:
-        """Fetch what the tensor holds."""
+        """Fetch the tensor's values."""
         found: Array = self.tensor.numpy()
         return found
 
     def overrun(self) -> None:
-        """Nothing is known of it."""
+        """Return ``None``: writes outside the tensor are not detected."""
 
 
 class RPCBackend:
@@ -76,7 +76,7 @@ class RPCProgram:
     def __init__(self, library: RemoteLibrary, round_trip: float) -> None:
         self.entry = library.entry
         self._library = library
-        # What may pass between our clock's readings besides the calls.
+        # Time between our clock's readings that the calls do not take.
         self._slack = _SLACK_SECONDS + 10 * round_trip
         self._loops: dict[int, Callable[..., float]] = {}
         self._called = False

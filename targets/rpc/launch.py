@@ -42,7 +42,7 @@ class Service:
 
     @property
     def log(self) -> str:
-        """Return the end of what it has written."""
+        """Return the end of its output."""
         return self._log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
 
     def stop(self) -> None:

@@ -127,7 +127,7 @@ class RPC(Measurer):
             start,
             _accept,
             _PROGRAM,
-            # What a killed worker leaves is removed with the folder.
+            # Removing the folder also removes the files of killed workers.
             scratch=Path(self._folder.name),
         )
         self._scheduler = RemoteScheduler(
@@ -211,7 +211,7 @@ class RPC(Measurer):
         self._folder.cleanup()
 
     def _binding_requests(self) -> tuple[Request, Request]:
-        """Make what binds a new worker and a running one to the workload."""
+        """Return the requests that bind a new and a running worker to the workload."""
         return binding_requests(
             Binding.of(self.workload, self.target, self._seed, verifies=self._verify.enabled),
             self._set_up,

@@ -37,7 +37,7 @@ _REFERENCE_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a remote scheduler may do at the same time, and how long it waits.
+    """A remote scheduler's limits on parallel work and waiting times.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class RemoteScheduler:
     Parameters
     ----------
     pool: the workers; ``limits.workers`` is their number.
-    key: what the tracker calls the servers.
+    key: the servers' key at the tracker.
     program: the unscheduled program as JSON; servers compute the expected results with it.
     build_timeout: how long to wait for a build.
     how_to_run: returns the header of the request that runs a program, see ``run_header``; called
@@ -81,7 +81,7 @@ class RemoteScheduler:
     Attributes
     ----------
     pool: the workers.
-    jobs: what each worker works on, by its serial number.
+    jobs: the job of each worker, by its serial number.
     runs: number of programs that were run on each server.
     """
 
@@ -150,7 +150,7 @@ class RemoteScheduler:
     # -- what to do next -------------------------------------------------------------------------
 
     def _submit(self, queue: deque[RemoteWork], built: deque[RemoteWork]) -> list[Done]:
-        """Give idle workers something to do; return what cannot be built at all."""
+        """Give jobs to idle workers; return the candidates that cannot be built at all."""
         pool, limits, refused = self.pool, self._limits, []
         for slot in idle_slots(pool.slots):
             if slot.requests >= limits.recycle_after and slot.serial not in self.jobs:
@@ -216,7 +216,7 @@ class RemoteScheduler:
     # -- what came of it -------------------------------------------------------------------------
 
     def _advance(self, slot: Slot, reply: Reply, built: deque[RemoteWork]) -> Done | None:
-        """Begin the next stage of what the slot works on; return it if this was its last reply."""
+        """Begin the next stage of the slot's job; return the job if this was its last reply."""
         work, stage = self.jobs.pop(slot.serial)
         if stage is Stage.BUILD:
             work.build_seconds = reply.seconds

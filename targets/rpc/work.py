@@ -13,7 +13,7 @@ from schedlang.targets.worker.request import Reply
 
 
 class Stage(enum.StrEnum):
-    """What a worker is doing; the value is the name of the request."""
+    """The stage of a worker's job; the value is the name of the request."""
 
     BUILD = "build"
     RESERVE = "reserve"

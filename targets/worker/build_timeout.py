@@ -1,4 +1,4 @@
-"""The adaptive build timeout: how long to wait for a build, by what the others took."""
+"""The adaptive build timeout: a multiple of the median build time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class BuildTimeout:
         return min(self._most, max(_LEAST_SECONDS, self._factor * median))
 
     def describe(self) -> str:
-        """Say what the limit is, for a message."""
+        """Describe the limit, for a message."""
         if self.limit == self._most or self.median is None:
             return f"not done within {self._most:g} s"
         return f"not done within {self.limit:.3g} s, where half of them take {self.median:.2g} s"

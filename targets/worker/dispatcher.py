@@ -41,7 +41,7 @@ class Dispatcher(ABC):
         except MemoryError as error:
             reply = refusal(Status.OUT_OF_MEMORY, describe(error))
         except Exception as error:
-            # Nothing that a candidate does may end the worker; an unknown fault distrusts it.
+            # No candidate may end the worker; after an unknown fault the worker is not trusted.
             reply = refusal(Status.CRASHED, f"worker: {describe(error)}", corrupt=True)
         return {**reply, "seconds": time.perf_counter() - start}
 

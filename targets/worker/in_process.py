@@ -138,6 +138,6 @@ def _other_threads_run() -> bool:
 
 
 def _keep_descendants() -> None:
-    """Have what a program leaves behind stay below this process, where the parent finds it."""
+    """Keep a program's leftover processes below this one, where the parent finds them."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1)

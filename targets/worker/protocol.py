@@ -1,6 +1,6 @@
 """Messages between a measurer and its worker: a JSON header and raw bytes, length-prefixed.
 
-Nothing that is read can run code: there is no pickle and no eval.
+Reading a message runs no code: there is no pickle and no eval.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HEADER_LIMIT = 1 << 24
 
 
 class ProtocolError(SchedlangError):
-    """What came through the pipe is not a message."""
+    """The bytes from the pipe are not a message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a worker is asked, and what comes of it."""
+"""A worker's requests and replies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.measurement import Status
 
 START_TIMEOUT = 300.0
-"""Seconds for what is done once with the unscheduled program, which may be very slow."""
+"""Seconds for work done once with the unscheduled program, which may be very slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a request.
+    """The outcome of a request.
 
     Attributes
     ----------
     header: the worker's reply; ``status`` and ``message`` in it say what failed.
-    lost: the worker is gone, with everything that it held.
+    lost: whether the worker was lost, with everything that it held.
     retry: the worker may have been damaged before this request: a fresh one should be asked too.
     stderr: the tail of its standard error.
     seconds: wall time.

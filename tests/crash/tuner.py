@@ -25,7 +25,7 @@ CONTEXT.set_forkserver_preload(["tests.crash.tuner"])
 
 
 class Replayed:
-    """Gives every program the measurement that its structure has, in every process."""
+    """Measures deterministically: the result depends on the program's structure only."""
 
     reference_latency = 1.0
 
@@ -117,7 +117,7 @@ class Process:
         assert started.wait(60), "the process did not start"
 
     def acknowledged(self) -> set[int]:
-        """Ids of what was stored, once the process has ended."""
+        """Return the ids of the stored records, after the process has ended."""
         self.process.join()
         with os.fdopen(os.dup(self._receiver.fileno())) as stream:
             lines = stream.readlines()

@@ -82,7 +82,7 @@ def _closed(folder: Path) -> bytes:
 
 
 def cases(kind: str, folder: Path) -> list[Case]:
-    """The cases of a kind; ``folder`` is for what they are made from."""
+    """Return the cases of a kind; their source files are made in ``folder``."""
     return list(_MAKERS[kind](folder))
 
 
@@ -287,7 +287,7 @@ def _of_programs(folder: Path) -> Iterator[Case]:
 
 
 def _changed(document: Any, n: int) -> Any:
-    """Other references: the right form in the wrong place."""
+    """Cases with well-formed references to the wrong things."""
     rng = random.Random(f"program {n}")
     nodes = document["nodes"]
     for _ in range(rng.randint(1, 3)):

@@ -1,7 +1,7 @@
-"""Run in a process of its own: reads every case of a kind, and says how each ended.
+"""Run in a separate process: read every case of a kind, and print how each ended.
 
 Prints ``begin NAME`` before a case and ``loaded NAME`` or ``refused NAME: ERROR`` after it, so that
-whoever reads knows where it ended if it crashes. A case that takes too long ends the process.
+the reader knows the case if the process crashes. A case that takes too long ends the process.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def read_database(path: Path) -> None:
 
 
 def read_trace(text: str | bytes) -> None:
-    """Load it, and replay what loads."""
+    """Load the case, and replay the loaded traces."""
     if not trace_loads(text):
         raise Refused("TraceFormatError")
 
 
 def read_program(text: str | bytes) -> None:
-    """Have it checked, and TVM read what passes."""
+    """Check the case, and let TVM read it if the check passes."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     with _refusing():

@@ -1,4 +1,4 @@
-"""What every test of an example needs: the file as a module, and a way to run it."""
+"""Fixtures for examples: the file as a module, and running it as a script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load_example() -> Callable[[str], ModuleType]:
 def run_example(
     environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., str]:
-    """Runs a file of ``examples/`` as a script, elsewhere; what it prints on standard output."""
+    """Run a file of ``examples/`` as a script in another folder; return its standard output."""
 
     def run(name: str, *arguments: str) -> str:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""schedlang's side: running a space so that it makes what MetaSchedule made.
+"""schedlang's side: run a space so that it reproduces a program of MetaSchedule.
 
 The space's own Python runs. Each draw is given MetaSchedule's decision for the same thing, which
 ``Schedule`` refuses when it is outside the distribution's support; the choices are found by trying,
@@ -38,7 +38,7 @@ class Follower(sl.Schedule):
     """A schedule that takes given decisions and does nothing that is not expected."""
 
     def expect(self, instructions: Counter[str], decisions: Mapping[Key, Any]) -> None:
-        """What to do: primitives by name and number, and what to draw."""
+        """Set the expected number of primitives by name, and the decisions to draw."""
         self._expected = instructions
         self._wanted = decisions
         self._keys: dict[str, Key] = {}
@@ -70,7 +70,7 @@ class Follower(sl.Schedule):
 
 @dataclass(frozen=True)
 class Followed:
-    """A program of a space that is the wanted one.
+    """A program of a space that equals the wanted one.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def follow(
     decisions: Mapping[Key, Any],
     begin: tuple[int, ...] = (),
 ) -> Followed | str:
-    """Make ``wanted`` with ``space``: the trace, or why the last path did not lead to it.
+    """Reproduce ``wanted`` with ``space``; return the trace, or why the last path failed.
 
     ``begin`` is a path of choices to try first.
     """

@@ -33,7 +33,7 @@ class PeerProgram:
     Attributes
     ----------
     mod: the finished program, without annotations that steer MetaSchedule only.
-    decisions: what was drawn, by what it was drawn for.
+    decisions: the drawn values by the key of their draw.
     """
 
     mod: IRModule
@@ -46,7 +46,7 @@ class PeerSketch:
 
     Attributes
     ----------
-    instructions: how many there are of each kind that changes the program, by schedlang's names.
+    instructions: number of each kind that changes the program, by schedlang's names.
     """
 
     workload: IRModule

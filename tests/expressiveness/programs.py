@@ -1,4 +1,4 @@
-"""What of two programs is compared: all but annotations and the order of instructions."""
+"""Compare two programs, ignoring annotations and the order of instructions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def without_notes(sch: Schedule) -> IRModule:
 
 
 def same_program(one: IRModule, other: IRModule) -> bool:
-    """Whether two programs are one, whatever their variables are called.
+    """Whether two programs are equal up to the names of variables.
 
     Loops, blocks, their order, loop kinds, unroll pragmas and sizes all count. The order in which
     the root block lists its temporary buffers does not: it is the order of the instructions that

@@ -1,4 +1,4 @@
-"""What a draw is for, said alike for MetaSchedule's instructions and for ours."""
+"""Keys of draws that are equal for MetaSchedule's instructions and ours."""
 
 from __future__ import annotations
 

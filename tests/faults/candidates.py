@@ -1,4 +1,4 @@
-"""Candidates that do what a candidate must never do, and the status that each has to end in."""
+"""Candidates that misbehave, and the expected status of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fault suite knows about processes."""
+"""Process fixtures of the fault suite."""
 
 from tests.targets.conftest import survivors
 

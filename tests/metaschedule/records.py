@@ -1,4 +1,4 @@
-"""Records of schedlang's that nobody measured: drawn from the default space, with made-up times."""
+"""Synthetic schedlang records: drawn from the default space, with made-up latencies."""
 
 from __future__ import annotations
 

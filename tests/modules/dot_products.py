@@ -59,7 +59,7 @@ def inner_loop(assembly: str, instruction: str) -> list[str]:
 
 
 def assert_in_registers(assembly: str, instruction: str, accumulators: int) -> None:
-    """The inner loop adds to so many registers, and stores nothing."""
+    """Assert that the inner loop adds to this number of registers, and has no store."""
     loop = inner_loop(assembly, instruction)
     added = {line.split("%")[-1] for line in loop if re.match(rf"\s+{instruction}\s", line)}
     assert len(added) == accumulators
@@ -67,7 +67,7 @@ def assert_in_registers(assembly: str, instruction: str, accumulators: int) -> N
 
 
 def assert_right_numbers(sch: Schedule, fill: Callable[[list[Array]], None] | None = None) -> None:
-    """It computes what the unscheduled program does, as measuring would verify it."""
+    """Assert that it computes the unscheduled program's results, as measuring verifies them."""
     workload = sch.workload
     given = [
         poison(arg.shape, arg.dtype) if value is None else value

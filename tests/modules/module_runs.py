@@ -1,4 +1,4 @@
-"""Applying one module to a small program: the schedule, its golden text, and why not."""
+"""Apply one module to a small program: the schedule, its golden text, or the reason against."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def assert_golden(golden: Golden, name: str, sch: Schedule) -> None:
 
 
 def assert_not_applicable(module: Module, workload: Workload, block: str, reason: str) -> None:
-    """The module has nothing to do at a block of the unscheduled program, for this reason."""
+    """Assert that the module does not apply to a block of the unscheduled program, and why."""
     sch = Schedule(workload, seed=0)
     with pytest.raises(NotApplicable, match=reason):
         module(sch, sch.get_block(block))
 
 
 def same_up_to_buffer_order(one: Any, other: Any) -> bool:
-    """Whether two programs are equal, wherever the intermediate buffers stand in the list."""
+    """Whether two programs are equal up to the order of their intermediate buffers."""
     return structurally_equal(_ordered(one), _ordered(other))
 
 

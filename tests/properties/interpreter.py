@@ -1,6 +1,6 @@
 """Runs a small S-TIR program in Python, element by element, in the order of its loops.
 
-A second opinion on what a program means: nothing of the library and no compiler takes part.
+An independent reference for results: it uses neither the library nor a compiler.
 """
 
 from __future__ import annotations

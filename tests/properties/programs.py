@@ -65,12 +65,12 @@ def inputs(workload: Workload) -> list[Array | None]:
 
 @functools.cache
 def expected(workload: Workload) -> list[Array]:
-    """What the unscheduled program computes."""
+    """Return the outputs of the unscheduled program."""
     return run(workload.mod, workload)
 
 
 def run(mod: Any, workload: Workload) -> list[Array]:
-    """The outputs of a program on ``inputs(workload)``; they hold NaN before."""
+    """Return the outputs of a program on ``inputs(workload)``; they hold NaN before the run."""
     tensors = [
         tvm.runtime.tensor(poison(arg.shape, arg.dtype) if value is None else value)
         for arg, value in zip(workload.args, inputs(workload), strict=True)
@@ -82,7 +82,7 @@ def run(mod: Any, workload: Workload) -> list[Array]:
 
 
 def assert_same_numbers(mod: Any, workload: Workload, what: object) -> None:
-    """The program computes what the unscheduled one computes; ``what`` stands in the message."""
+    """Assert that the program computes the unscheduled results; ``what`` names it in messages."""
     tolerance = 1e-6 * math.sqrt(reduction_length(workload.mod))
     for got, want in zip(run(mod, workload), expected(workload), strict=True):
         size = float(np.sqrt(np.mean(np.square(want))))

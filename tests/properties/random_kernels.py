@@ -1,4 +1,4 @@
-"""Random small programs, the ways to write one of them, and the programs one change away."""
+"""Random small programs, equivalent ways to write them, and programs one change away."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _index(choose: Choose, axes: int, tiny: bool) -> Index:
 
 
 def mutants(node: Any) -> Iterator[tuple[str, Any]]:
-    """Every change of one constant, extent, dtype, offset or operator, with what it is.
+    """Yield every change of one constant, extent, dtype, offset or operator, with its name.
 
     An index may leave its tensor; ``in_bounds`` tells.
     """

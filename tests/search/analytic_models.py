@@ -49,6 +49,6 @@ TILES = Space([note_tile], "tiles")
 
 
 def positive(cost: Cost) -> Cost:
-    """The cost plus what makes the lowest 1: TLI is negative in places, and a latency is not."""
+    """The cost shifted so that the lowest is 1, because TLI may be negative and a latency not."""
     lowest = min(cost(h, w) for h in SIDES for w in SIDES)
     return cost if lowest > 0 else lambda h, w: cost(h, w) - lowest + 1

@@ -1,4 +1,4 @@
-"""A small space of real programs, and what each of them took on one machine.
+"""A small space of real programs, with their latencies on one machine.
 
 ``python -m tests.search.measured_tiles`` measures all of them again on this machine.
 """
@@ -36,7 +36,7 @@ TWO_TILES = sl.Space([tile_two], "two tiles")
 
 
 def name_of(trace: Trace) -> str:
-    """What tells the traces of the space apart."""
+    """Return the key that distinguishes the traces of the space."""
     rows, columns = trace.decisions["tile i"][1], trace.decisions["tile j"][1]
     return f"{trace.choices['order']}, {rows} x {columns}"
 

@@ -45,9 +45,7 @@ def _alive(pid: int) -> bool:
 
 @pytest.fixture(scope="session")
 def hear_ctrl_c() -> Callable[[], None]:
-    """For a script's start: shells start what runs in the background deaf to Ctrl-C, and children
-    inherit that.
-    """
+    """Restore Ctrl-C in a script: shells ignore it for background processes and children."""
     return _hear_ctrl_c
 
 
@@ -57,13 +55,13 @@ def _hear_ctrl_c() -> None:
 
 @pytest.fixture(scope="session")
 def worker_pids() -> Callable[[int], set[int]]:
-    """Process ids of the workers that a process has."""
+    """Return the process ids of a process's workers."""
     return _worker_pids
 
 
 @pytest.fixture(scope="session")
 def survivors() -> Callable[[set[int]], set[int]]:
-    """Waits for processes to end, and gives those that do not; ends them too."""
+    """Wait for processes to end; kill and return the ones that do not."""
     return _wait_until_gone
 
 

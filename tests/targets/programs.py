@@ -37,7 +37,7 @@ def scheduled_matmul(workload: Workload, tile: int = 8) -> IRModule:
 
 
 def from_body(body: str, signature: str = "") -> IRModule:
-    """A module whose ``main`` takes the matmul's tensors and has ``body`` (indented by nothing)."""
+    """A module whose ``main`` takes the matmul's tensors and runs ``body`` (not indented)."""
     tensors = ", ".join(f'{name}: T.Buffer(({N}, {N}), "float32")' for name in "ABC")
     lines = "\n".join("    " + line for line in body.strip("\n").splitlines())
     text = (

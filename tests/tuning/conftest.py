@@ -1,4 +1,4 @@
-"""What the tests of measurement know about scripts and the workers that they start."""
+"""Fixtures for scripts and the workers that they start."""
 
 from tests.targets.conftest import environment, hear_ctrl_c, survivors, worker_pids
 

@@ -77,7 +77,7 @@ class RangesArgument(Argument):
 
 
 class PaddingArgument(Argument):
-    """What fills the elements that a new layout has and the old one has not."""
+    """The fill value of elements that exist only in the new layout."""
 
     name = "padding"
     takes = "a number, a function of the new indices, or `None`"

@@ -13,7 +13,7 @@ from schedlang.instructions.state import BadArgument, ProgramState
 
 
 class LiteralArgument(Argument):
-    """Anything that a trace can store, also what no other type stands for."""
+    """Anything that a trace can store, including values of no other argument type."""
 
     name = "literal"
     takes = "anything that a trace can store: numbers, strings, handles, lists, dicts"

@@ -1,4 +1,4 @@
-"""``TVMReader``: what reads the parts of a trace of TVM's JSON databases."""
+"""``TVMReader``, which reads the parts of a trace from TVM's JSON databases."""
 
 from __future__ import annotations
 

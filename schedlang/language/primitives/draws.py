@@ -1,4 +1,4 @@
-"""The distributions of the sampling instructions, and what their decisions stand for.
+"""The distributions of the sampling instructions, and the values of their decisions.
 
 Each takes the TVM schedule and the values of the instruction's arguments.
 """

@@ -11,12 +11,12 @@ from schedlang.errors import DatabaseError
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended: what its result needs besides the records.
+    """How a run ended: the data of its result besides the records.
 
     Attributes
     ----------
     finished: why it ended.
-    exhausted: the search had nothing left to propose.
+    exhausted: whether the search had nothing left to propose.
     limit: the wall-clock budget that ended it, in seconds; ``None`` if something else did.
     records: ids of its records in order, including records reused from other runs.
     reference: median latency of the unscheduled program, in seconds.
@@ -58,7 +58,7 @@ class Ending:
 
     @staticmethod
     def from_json(text: str) -> Ending:
-        """Read what ``to_json`` wrote; DatabaseError for anything else."""
+        """Read the text of ``to_json``; DatabaseError for any other text."""
         try:
             stored = json.loads(text)
             finals = {int(rank): [float(s) for s in samples] for rank, samples in stored["finals"]}

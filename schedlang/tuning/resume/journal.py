@@ -50,7 +50,7 @@ def new_run(blank: Record, call: str, known: int) -> Run:
 
 
 class Journal:
-    """The written side of one run; ``open_journal`` makes it. Closing it frees the run.
+    """The stored form of one run; ``open_journal`` makes it. Closing it releases the run.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Journal:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was asked yet."""
+        """Whether the search was not asked yet."""
         return not self._asks and not self._measured
 
     @property
@@ -147,11 +147,11 @@ class Journal:
         return [found[number] for number in ids]
 
     def asks(self) -> Sequence[Ask]:
-        """Return what the search was asked after its saved state, in order."""
+        """Return the asks after the search's saved state, in order."""
         return self._asks[self.run.state_asks :]
 
     def restore(self, strategy: Strategy) -> tuple[list[Record], Mapping[int | None, str]] | None:
-        """Bring a search that was asked nothing yet to its saved state.
+        """Restore the saved state of a search that was not asked yet.
 
         Returns the records that it was told of by then, in order, and the traces of the fastest of
         them as JSON text, by the record's id. ``None`` if the state cannot be loaded: discard the
@@ -174,7 +174,7 @@ class Journal:
     # -- the present -----------------------------------------------------------------------------
 
     def note(self, size: int, seconds: float) -> None:
-        """Write down what the search is asked, and the time used, before measuring."""
+        """Store the size of an ask and the time used, before measuring."""
         ask = Ask(size, seconds)
         self.database.add_ask(self.id, ask)
         self._asks.append(ask)
@@ -205,7 +205,7 @@ class Journal:
 
 
 def open_journal(database: Database, fresh: Run, *, anew: bool = False) -> Journal:
-    """Go on with the newest run of the same identity, or begin ``fresh``.
+    """Continue the newest run of the same identity, or start ``fresh``.
 
     ``anew`` begins it in any case. DatabaseError when another process works on it.
     """

@@ -1,4 +1,4 @@
-"""Bringing a run to where it was: nothing is measured twice."""
+"""Continuing an interrupted run without measuring a program twice."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from schedlang.tuning.resume.state import RunState
 
 
 def resume(fresh: RunState, make_strategy: Callable[[], Strategy]) -> RunState:
-    """Return a run as its journal leaves it, ready to be continued; nothing is measured.
+    """Restore a run from its journal, ready to continue; nothing is measured.
 
     Where the search would now propose other programs than it did, as its code has changed, the run
-    begins again under a new entry of the journal, and takes over what was measured.
+    starts again under a new entry of the journal, and reuses the measurements.
 
     Parameters
     ----------

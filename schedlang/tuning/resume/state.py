@@ -51,7 +51,7 @@ class RunState:
         self.leaderboard.add(record, schedule)
 
     def reuse(self, record: Record, proposal: Proposal) -> Outcome:
-        """Take in a record of an earlier call or of another run; return what to tell of it."""
+        """Add a record of an earlier call or another run; return the outcome to tell."""
         self.add(record, proposal.schedule)
         self.earlier += 1
         return Outcome(proposal.id, as_measurement(record, proposal.id))

@@ -14,7 +14,7 @@ Apply = Callable[[Schedule], object]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A right use; the golden text of the same name shows the program before and after.
+    """A correct use; the golden text of the same name shows the program before and after.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Misuse:
-    """A wrong use, and what its message must say.
+    """A wrong use, and its expected message.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Misuse:
 
 @functools.cache
 def scheduled(case: Case) -> Schedule:
-    """The schedule that a case leads to; made once, so do not change it."""
+    """Return the schedule of a case; it is cached, so do not change it."""
     sch = Schedule(case.workload(), seed=0)
     case.apply(sch)
     return sch

@@ -1,4 +1,4 @@
-"""Looking things up; what was found is annotated, so that the golden texts show it."""
+"""Cases of lookups; they annotate their results, so that the golden texts show them."""
 
 from __future__ import annotations
 

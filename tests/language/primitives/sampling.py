@@ -1,4 +1,4 @@
-"""Drawing random variables; what is drawn is used, so that the golden texts show it."""
+"""Cases of sampling; they use the drawn values, so that the golden texts show them."""
 
 from __future__ import annotations
 

@@ -43,9 +43,10 @@ class ImperfectTile(Distribution):
     waste_penalty: exponent from 0 to 64; P(d) is divided by (product / extent) to this power. At 8,
         a tile with 10% padding weighs 0.47 times one without padding.
 
-    The products in the support are the extent rounded up to a multiple of each number from 1 to 64,
-    or up to ``max_innermost_factor`` if that is larger (at most 1024). Sampling and ``log_prob`` do
-    not enumerate the support. DistributionError if no tile satisfies the bounds and the weights.
+    The products in the support are the extent rounded up to a multiple of a number from 1 to 64,
+    or from 1 to ``max_innermost_factor`` if that is larger (at most 1024). Sampling and
+    ``log_prob`` do not enumerate the support. DistributionError if no tile satisfies the bounds and
+    the weights.
     """
 
     kind: ClassVar[str] = "imperfect_tile"

@@ -20,8 +20,8 @@ from schedlang.distributions.tiles.divisors import divisors
 from schedlang.distributions.tiles.factorizations import Factorizations
 from schedlang.distributions.tiles.level_weights import LevelWeights
 
-# Extents are rounded up to multiples of the numbers from 1 to _GRAINS, or up to the bound of the
-# innermost factor if that is larger, but at most up to the second constant.
+# Extents are rounded up to multiples of the numbers from 1 to _GRAINS, or from 1 to the bound of
+# the innermost factor if that is larger, but at most to _MAX_GRAINS.
 _GRAINS = 64
 _MAX_GRAINS = 1024
 # Precision, in bits, of the waste penalty factor of a padded extent.

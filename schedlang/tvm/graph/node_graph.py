@@ -38,7 +38,7 @@ _VALUES: dict[str, tuple[type, ...]] = {
     "ffi.SmallStr": (str,),
 }
 _TEXTS = ("ffi.String", "ffi.SmallStr", "str")
-# Node types that TVM uses in place of each other for integers and for strings.
+# Declared type -> other node types that are accepted for it: encodings of integers and strings.
 _STANDS_FOR = {"ffi.BigInt": ("int",), "ffi.SmallStr": ("ffi.String",), "ffi.String": _TEXTS}
 _CONTAINERS = ("ffi.Array", "ffi.Map")
 # Fields that may be null although TVM declares them otherwise.

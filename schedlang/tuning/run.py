@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from schedlang.database import Database, Record
+from schedlang.errors import SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.finals import Finals
 from schedlang.search import Outcome, Proposal
@@ -94,6 +95,11 @@ class TuningRun:
                     return state.strategy.finished or "the search proposed nothing"
             with self._measuring():
                 outcomes = list(self._measure(proposals, bar))
+            if len(outcomes) < len(proposals) and math.isinf(self._deadline):
+                raise SchedlangError(
+                    f"the measurer {self._measurer.key!r} gave no measurement for "
+                    f"{len(proposals) - len(outcomes)} of {len(proposals)} candidates"
+                )
             with self.budget.timing("search"):
                 state.strategy.tell(outcomes)
             # What was not measured in time is pending: only asking again can take that up.

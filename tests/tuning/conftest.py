@@ -1,5 +1,17 @@
 """Fixtures for scripts and the workers that they start."""
 
+import pytest
+
 from tests.targets.conftest import environment, hear_ctrl_c, survivors, worker_pids
+from tests.tuning.fake_time import FakeTime
 
 __all__ = ["environment", "hear_ctrl_c", "survivors", "worker_pids"]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """The time of runs and budgets, whatever else the machine does."""
+    fake = FakeTime()
+    for module in ("measurement.adapter", "tuning.budget", "tuning.run"):
+        monkeypatch.setattr(f"schedlang.{module}.time", fake)
+    return fake

@@ -13,30 +13,9 @@ from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import LocalCPU
 from schedlang.testing.spaces import ORDINARY, TINY, small_workload
 from schedlang.tuning.budget import Budget
+from tests.tuning.fake_time import FakeTime
 
 LATENCY = 1e-5
-
-
-class FakeTime:
-    """A clock that only runs while a measurer pretends to work."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """The time of runs and budgets, whatever else the machine does."""
-    fake = FakeTime()
-    for module in ("measurement.adapter", "tuning.budget", "tuning.run"):
-        monkeypatch.setattr(f"schedlang.{module}.time", fake)
-    return fake
 
 
 class Pretends:

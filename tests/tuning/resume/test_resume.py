@@ -21,24 +21,31 @@ from schedlang.search import CoordinateDescent, Evolutionary, Random, Strategy
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.resume.owner import is_alive, this_process
 from tests.crash.tuner import Replayed
+from tests.tuning.fake_time import FakeTime
 
 WORKLOAD = sl.workloads.get("GMM", n=32, m=32, k=32)
+SECONDS = 0.05
 
 
 class Counted(Replayed):
-    """Counts its measurements, and stops as a user's Ctrl-C does after ``stop_after`` of them."""
+    """Counts its measurements, and stops as a user's Ctrl-C does after ``stop_after`` of them.
 
-    def __init__(self, stop_after: int | None = None) -> None:
+    Each takes ``SECONDS`` of a clock.
+    """
+
+    def __init__(self, stop_after: int | None = None, clock: FakeTime | None = None) -> None:
         super().__init__()
         self.count = 0
         self.finals = 0
         self._stop_after = stop_after
+        self._clock = clock or FakeTime()
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         for measurement in super().measure(candidates):
             if self.count == self._stop_after:
                 raise KeyboardInterrupt
             self.count += 1
+            self._clock.sleep(SECONDS)
             yield measurement
 
     def remeasure(self, *args: Any, **options: Any) -> list[Measurement]:
@@ -110,14 +117,14 @@ def test_more_trials_continue_and_fewer_do_not_measure(database: Database) -> No
     assert measurer.count == 0
 
 
-def test_wall_clock_budgets_count_earlier_calls(database: Database) -> None:
-    first = tune(database, Counted(), trials=None, seconds=1.5, finals=0)
+def test_wall_clock_budgets_count_earlier_calls(database: Database, clock: FakeTime) -> None:
+    first = tune(database, Counted(clock=clock), trials=None, seconds=1.5, finals=0)
     assert first.finished == "1.5 s are over"
-    again = tune(database, Counted(), trials=None, seconds=1.5, finals=0)
+    again = tune(database, Counted(clock=clock), trials=None, seconds=1.5, finals=0)
     assert again.earlier == len(again.records) == len(first.records)
-    more = tune(database, Counted(), trials=None, seconds=2.5, finals=0)
+    more = tune(database, Counted(clock=clock), trials=None, seconds=2.5, finals=0)
     assert more.earlier == len(first.records) < len(more.records)
-    assert more.seconds < 1.5
+    assert more.seconds == pytest.approx(1.0, abs=8 * SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -294,16 +301,12 @@ def test_a_run_that_started_warm_goes_on_as_it_would_have(search: str, tmp_path:
     assert results[0].best.trace == results[1].best.trace
 
 
-def test_trials_count_where_seconds_were_given_too(database: Database) -> None:
-    tune(database, Counted(), trials=8, seconds=100)
-    assert len(tune(database, Counted(), trials=16, seconds=100).records) == 16
-    more = tune(database, Counted(), trials=None, seconds=more_than_used(database))
+def test_trials_count_where_seconds_were_given_too(database: Database, clock: FakeTime) -> None:
+    tune(database, Counted(clock=clock), trials=8, seconds=100)
+    assert len(tune(database, Counted(clock=clock), trials=16, seconds=100).records) == 16
+    used = Ending.from_json(max(database.runs(), key=lambda run: run.id or 0).outcome).seconds
+    more = tune(database, Counted(clock=clock), trials=None, seconds=used + 1.5)
     assert len(more.records) > 16
-
-
-def more_than_used(database: Database) -> float:
-    ending = Ending.from_json(max(database.runs(), key=lambda run: run.id or 0).outcome)
-    return ending.seconds + 1.5
 
 
 def test_other_names_of_blocks_are_another_run_with_the_same_measurements(

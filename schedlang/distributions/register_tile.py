@@ -98,10 +98,10 @@ class RegisterTile(Distribution):
         check_int(owner, "registers", self.registers, 1, _MAX_REGISTERS)
         if type(self.uniform) is not bool:
             refuse(owner, "uniform", self.uniform, "must be True or False")
-        if type(self.strides) is not tuple or (
-            self.strides and (len(self.strides) != len(self.extents) or self.strides[-1] != 1)
-        ):
-            refuse(owner, "strides", self.strides, "must be () or one per loop, the last one 1")
+        if type(self.strides) is not tuple or len(self.strides) not in (0, len(self.extents)):
+            refuse(owner, "strides", self.strides, "must be () or one per loop")
+        if self.strides and self.strides[-1] != 1:
+            refuse(owner, "strides", self.strides, "must be 1 for the last loop")
         for stride in self.strides:
             check_int(owner, "strides", stride, 1, MAX_EXTENT)
         if set(self.strides) == {1}:

@@ -111,8 +111,8 @@ def test_repair_stays_near(given: tuple[int, ...], repaired: tuple[int, ...]) ->
         (((4, 4), (), 0, 16), "lanes=0"),
         (((4, 4), (), 8, 0), "registers=0"),
         (((4, 4), (), 8, 16, 1), "uniform=1.*True or False"),
-        (((4, 4), (), 8, 16, False, (2,)), "strides=.*one a loop"),
-        (((4, 4), (), 8, 16, False, (1, 2)), "strides=.*of the last one 1"),
+        (((4, 4), (), 8, 16, False, (2,)), "strides=.*one per loop"),
+        (((4, 4), (), 8, 16, False, (1, 2)), "strides=.*1 for the last loop"),
         (((4, 4), (), 8, 16, False, (0, 1)), "strides=0"),
     ],
 )

@@ -37,7 +37,7 @@ from schedlang.search.models.booster import train_booster
 from schedlang.search.models.cost_model import CostModel, Example, RandomModel, Scores, throughputs
 from schedlang.search.models.decision_model import DecisionModel, site_values
 from schedlang.search.models.gradient_boosting import LEAST_WEIGHT, ROUNDS, GradientBoosting
-from schedlang.tvm.analysis.features import statement_features
+from schedlang.tvm.analysis.statement_features import statement_features
 
 WORKLOADS = ("GMM", "C2D", "SFM", "T2D")
 PROGRAMS, UNSEEN, TRAINED_ON = 192, 64, (32, 64, 128)

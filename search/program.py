@@ -8,7 +8,7 @@ from functools import cached_property
 from schedlang.distributions.base import Decision
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.models.decision_model import site_values
-from schedlang.tvm.analysis.features import Features, statement_features
+from schedlang.tvm.analysis.statement_features import Features, statement_features
 from schedlang.tvm.program import structural_key
 
 

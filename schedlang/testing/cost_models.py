@@ -22,7 +22,7 @@ import pytest
 
 from schedlang.search import CostModel, CostModelError, Example
 from schedlang.testing._fresh_process import check_in_fresh_process
-from schedlang.tvm.analysis.features import COLUMNS, Features
+from schedlang.tvm.analysis.statement_features import COLUMNS, Features
 
 MakeModel = Callable[[int], CostModel]
 

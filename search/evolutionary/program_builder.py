@@ -16,7 +16,7 @@ from schedlang.search.program import Program, extract_features
 from schedlang.search.proposals import Proposals
 from schedlang.spaces.mutation import revise
 from schedlang.spaces.space import Space
-from schedlang.tvm.analysis.features import Features
+from schedlang.tvm.analysis.statement_features import Features
 
 
 class ProgramBuilder:

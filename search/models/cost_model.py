@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from schedlang.errors import SchedlangError
 from schedlang.search.state import dump_rng, load_rng
-from schedlang.tvm.analysis.features import Features
+from schedlang.tvm.analysis.statement_features import Features
 
 Scores = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class Example:
     Attributes
     ----------
     features: a row for each of its statements, (statements, 164), from
-        ``schedlang.tvm.analysis.features.statement_features``.
+        ``schedlang.tvm.analysis.statement_features.statement_features``.
     latency: in seconds, positive; ``None`` if it failed to build, to run or to be right.
     workload_key: of the program before scheduling; latencies are comparable within one workload.
     """

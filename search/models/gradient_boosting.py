@@ -21,7 +21,7 @@ from schedlang.search.models.cost_model import (
     read_document,
     throughputs,
 )
-from schedlang.tvm.analysis.features import COLUMNS, Features
+from schedlang.tvm.analysis.statement_features import COLUMNS, Features
 
 if TYPE_CHECKING:
     import lightgbm

@@ -11,7 +11,7 @@ from schedlang.database.programs import stored_workload
 from schedlang.errors import InvalidTrace, TraceFormatError
 from schedlang.language.schedule import Trace
 from schedlang.search.models.cost_model import CostModel, Example
-from schedlang.tvm.analysis.features import statement_features
+from schedlang.tvm.analysis.statement_features import statement_features
 from schedlang.workloads.workload import Workload
 
 # Up to this many times the limit, all records are read; of more, some are looked up one by one.

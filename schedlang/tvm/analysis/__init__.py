@@ -1,4 +1,4 @@
-"""What TVM knows about a scheduled program: read-only, nothing here is recorded."""
+"""Read-only queries about a scheduled program; nothing here is recorded in a trace."""
 
 from schedlang.tvm.analysis.program import (
     INLINE,

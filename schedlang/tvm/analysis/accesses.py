@@ -1,4 +1,4 @@
-"""How a block indexes the buffers that it reads and writes."""
+"""Accesses: how a block indexes the buffers that it reads and writes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Access:
     ----------
     buffer: its name.
     dtype: its element type.
-    dims: for each dimension the position of the block variable that is its index; None where the
-        index is another expression, or a range.
+    dims: for each dimension the position of the block variable that indexes it; None if the index
+        is another expression, or a range.
     variables: positions of all block variables in the indices.
     """
 
@@ -32,7 +32,7 @@ class Access:
 
 
 def accesses(sch: TVMSchedule, block: Any, role: str) -> tuple[Access, ...]:
-    """What a block touches, in the order of its signature; ``role`` is "read" or "write"."""
+    """Return a block's accesses in the order of its signature; ``role`` is "read" or "write"."""
     stmt = get_statement(sch, block)
     variables = [axis.var for axis in stmt.iter_vars]
     return tuple(
@@ -41,12 +41,12 @@ def accesses(sch: TVMSchedule, block: Any, role: str) -> tuple[Access, ...]:
 
 
 def block_axes(sch: TVMSchedule, block: Any) -> tuple[tuple[str, int], ...]:
-    """The variables of a block in order: ``("S" or "R", extent)``, -1 for one not constant."""
+    """Return ``("S" or "R", extent)`` for each block variable; -1 if not constant."""
     return axes(get_statement(sch, block).iter_vars)
 
 
 def axes(iter_vars: Any) -> tuple[tuple[str, int], ...]:
-    """Kind and extent of each."""
+    """Return kind (``"S"`` or ``"R"``) and extent of each variable; -1 if not constant."""
     return tuple(
         (
             "R" if int(axis.iter_type) == tirx.IterVar.CommReduce else "S",
@@ -69,5 +69,5 @@ def _access(region: Any, variables: list[Any]) -> Access:
 
 
 def position_of(var: Any, variables: list[Any]) -> int:
-    """Position of a variable in a list; -1 when it is not there."""
+    """Return the position of a variable in a list; -1 if it is absent."""
     return next((k for k, other in enumerate(variables) if var.same_as(other)), -1)

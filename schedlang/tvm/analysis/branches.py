@@ -1,4 +1,4 @@
-"""Conditions in a block's value, and the loops that they depend on."""
+"""Conditions in the value that a block computes, and the loops they depend on."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _IF_THEN_ELSE = "prim.if_then_else"
 
 
 def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
-    """Whether a condition in a block's body depends on a loop around it."""
+    """Return whether a condition in a block's body depends on a loop around it."""
     moved = moved_variables(sch, block, loop)
     return any(mentions(condition, moved) for condition, _ in _branches(sch, block))
 
 
 def condition_strides(sch: TVMSchedule, block: Any) -> list[int]:
-    """For each variable of a block, of how many of its values one has work to do at a time.
+    """Return the stride of each block variable: a stride of n makes 1 of n values non-zero.
 
-    From conditions ``floormod(index, n) == constant``, alone or joined by "and", without which the
-    value is 0. The index is linear in the variable, and n is divided by what it has in common with
-    the coefficient. The least common multiple where there are several conditions; 1 where there is
-    none.
+    Strides come from conditions ``floormod(index, n) == constant``, alone or joined by "and",
+    outside which the value is 0. With an index linear in the variable, the stride is n divided by
+    its greatest common divisor with the coefficient. Several conditions give the least common
+    multiple, none gives 1.
     """
     variables = [iter_var.var for iter_var in get_statement(sch, block).iter_vars]
     strides = [1] * len(variables)
@@ -42,7 +42,7 @@ def condition_strides(sch: TVMSchedule, block: Any) -> list[int]:
 
 
 def _moduli(sch: TVMSchedule, block: Any) -> list[tuple[Any, int]]:
-    """Index and divisor of each condition ``floormod(index, divisor) == constant`` of a block."""
+    """Return (index, divisor) of each condition ``floormod(index, divisor) == constant``."""
     found: list[tuple[Any, int]] = []
 
     def note_all(condition: Any) -> None:
@@ -67,7 +67,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _branches(sch: TVMSchedule, block: Any) -> list[tuple[Any, Any]]:
-    """Each condition in a block's body, and what is there if it does not hold."""
+    """Return each condition in a block's body, and the value if it does not hold."""
     found: list[tuple[Any, Any]] = []
 
     def note_call(call: Any) -> None:

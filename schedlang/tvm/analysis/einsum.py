@@ -1,4 +1,4 @@
-"""Recognising einsums, and what may be added to their extents without changing the result."""
+"""Recognise einsums, and which of their extents may be padded without changing the result."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from schedlang.tvm.schedule import TVMSchedule, get_statement
 
 @dataclass(frozen=True, slots=True)
 class Einsum:
-    """A block that adds up products of elements, each index one of its variables (or 0).
+    """A block that sums products of elements, indexed by its variables or 0.
 
     Attributes
     ----------
     extents: iterations of each variable.
     reduced: positions of the variables that are summed over.
-    paddable: positions of the variables that may run further, with zeros for what is outside the
-        operands: all dimensions that they index have their extent, and outside a reduced one every
-        factor of a term is 0.
+    paddable: positions of the variables whose extents may grow if operands are zero outside their
+        bounds: every dimension that such a variable indexes has its extent, and a reduced one
+        indexes every factor.
     result: for each dimension of the result the position of its variable; None for the index 0.
     """
 
@@ -33,7 +33,7 @@ class Einsum:
 
 
 def einsum_of(sch: TVMSchedule, block: Any) -> Einsum | None:
-    """The einsum that a block computes; None when it computes something else."""
+    """Return the einsum that a block computes; None if it computes something else."""
     stmt = get_statement(sch, block)
     variables = [axis.var for axis in stmt.iter_vars]
     extents = tuple(int(getattr(axis.dom.extent, "value", -1)) for axis in stmt.iter_vars)
@@ -65,7 +65,7 @@ def einsum_of(sch: TVMSchedule, block: Any) -> Einsum | None:
         paddable -= {
             k for k, size in zip(dim, shape, strict=True) if k is not None and size != extents[k]
         }
-    # Every factor of a term outside must be 0: an infinite one times 0 would not be.
+    # Outside, every factor must be 0: 0 times an infinite factor would be NaN.
     paddable -= {k for k in reduced if any(k not in dim for dim in dims[:-1])}
     return Einsum(extents, reduced, frozenset(paddable), dims[-1])
 
@@ -76,7 +76,7 @@ def _is_zero(init: Any) -> bool:
 
 
 def _added_term(store: Any) -> Any | None:
-    """``x`` of ``C[i] = C[i] + x``."""
+    """Return ``x`` of ``C[i] = C[i] + x``; None for another statement."""
     value = store.value
     if not isinstance(value, tirx.Add):
         return None
@@ -88,7 +88,7 @@ def _added_term(store: Any) -> Any | None:
 
 
 def _is_product_of_loads(expr: Any, loads: list[Any]) -> bool:
-    """Whether it is a product of (converted) elements, which are added to ``loads``."""
+    """Return whether it is a product of (converted) elements; append them to ``loads``."""
     if isinstance(expr, tirx.Mul):
         return _is_product_of_loads(expr.a, loads) and _is_product_of_loads(expr.b, loads)
     if isinstance(expr, tirx.Cast):
@@ -100,7 +100,7 @@ def _is_product_of_loads(expr: Any, loads: list[Any]) -> bool:
 
 
 def _dims(indices: Any, variables: list[Any]) -> tuple[int | None, ...]:
-    """Positions of the variables that are the indices; None for 0, -1 for all else."""
+    """Return the positions of the variables that are indices; None for 0, -1 for others."""
     dims: list[int | None] = []
     for index in indices:
         if isinstance(index, tirx.Var):

@@ -1,4 +1,4 @@
-"""Layouts of operands: which buffers may change theirs, and what the loops would like to read."""
+"""Layouts of operands: which buffers may change theirs, and the layout that suits the loops."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _block_realize = _ffi_api.GetSBlockRealize
 
 
 def layout_free_buffers(sch: TVMSchedule) -> tuple[str, ...]:
-    """Names of the buffers that the program marks: ``layout_free_buffers`` of the function, numbers
-    of its parameters, and ``layout_free_placeholders`` of its blocks.
+    """Return the names of the buffers whose layout the program allows to change.
+
+    They are listed in the function's ``layout_free_buffers`` (positions of parameters) and in
+    ``layout_free_placeholders`` of its blocks.
     """
     func = get_module(sch)[MAIN]
     attrs = func.attrs
@@ -39,12 +41,12 @@ def layout_free_buffers(sch: TVMSchedule) -> tuple[str, ...]:
 
 
 def parameter_names(sch: TVMSchedule) -> tuple[str, ...]:
-    """Names of the function's parameters."""
+    """Return the names of the function's parameters."""
     return tuple(str(param.name) for param in get_module(sch)[MAIN].params)
 
 
 def readers(sch: TVMSchedule, buffer: str) -> tuple[str, ...]:
-    """Names of the blocks that read a buffer."""
+    """Return the names of the blocks that read a buffer."""
     names: list[str] = []
 
     def note(block: Any) -> None:
@@ -56,11 +58,10 @@ def readers(sch: TVMSchedule, buffer: str) -> tuple[str, ...]:
 
 
 def suggested_layout(sch: TVMSchedule, block: Any, read_index: int) -> IndexMap | None:
-    """The layout in which a block reads one of its buffers from front to back, in the order of the
-    loops around it (TVM's SuggestIndexMap).
+    """Return the layout in which the loops around a block read a buffer in order.
 
-    None where the buffer has it already, where the block reads it at several places, and where its
-    indices are no tiles of the loops (a sliding window).
+    It comes from TVM's SuggestIndexMap. None if the buffer has this layout already, if the block
+    reads it at several places, or if its indices are not tiles of the loops (a sliding window).
     """
     realize = _block_realize(sch, block)
     buffer = realize.block.reads[read_index].source
@@ -85,17 +86,17 @@ def suggested_layout(sch: TVMSchedule, block: Any, read_index: int) -> IndexMap 
         return None
     shape = [int(extent) for extent in buffer.ty.shape]
     new_shape = [int(extent) for extent in found.map_shape(buffer.ty.shape)]
-    # An index that leaves the buffer (at a border, under a condition) has other digits.
+    # The sizes differ if an index leaves the buffer (at a border, under a condition).
     if math.prod(new_shape) != math.prod(shape):
         return None
     return None if _keeps_order(layout, shape, new_shape) else layout
 
 
 def _keeps_order(layout: IndexMap, shape: list[int], new_shape: list[int]) -> bool:
-    """Whether the layout leaves every element where it was in memory.
+    """Return whether the layout leaves every element where it was in memory.
 
-    It only permutes the digits of the flat index, so it is enough to look at where each place value
-    goes, and place values are divisors of the size.
+    A layout permutes the digits of the flat index, so checking the place values suffices, and
+    these are divisors of the size.
     """
     size = math.prod(shape)
     below = [d for d in range(1, math.isqrt(size) + 1) if size % d == 0]

@@ -1,4 +1,4 @@
-"""How a block's reads run beside what it writes, what its body costs, and what binds its loops."""
+"""Access patterns of blocks, the cost of their bodies, and the binding of their loops."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _BINARY = (
 
 
 def read_pattern(sch: TVMSchedule, block: Any) -> tuple[bool, bool]:
-    """Whether the block's reads are all injective, and all ordered, in what it writes.
+    """Return whether all reads of a block are injective, and whether all are ordered.
 
-    A read is either only if each of its indices is a constant, or one index of the write plus or
-    minus a constant (MetaSchedule's AnalyzeReadWritePattern; Ansor's conditions of a strictly
-    inlinable node). Injective: no index of the write occurs twice. Ordered: they occur in their
-    order. A block with several written buffers has neither.
+    Both require that each index of a read is a constant, or an index of the write plus or minus a
+    constant (MetaSchedule's AnalyzeReadWritePattern; Ansor's conditions of a strictly inlinable
+    node). Injective: no index of the write occurs twice. Ordered: they occur in the order of the
+    write. A block that writes several buffers is neither.
     """
     stmt = get_statement(sch, block)
     if len(stmt.writes) != 1:
@@ -57,7 +57,7 @@ def read_pattern(sch: TVMSchedule, block: Any) -> tuple[bool, bool]:
 
 
 def _place_of(dom: Any, written: list[Any]) -> int | None:
-    """Which of the written indices a read index is, shifted or not."""
+    """Return the position of the written index that a read index is, up to a constant."""
     if not isinstance(dom.extent, tirx.IntImm):
         return None
     index = dom.min
@@ -67,10 +67,9 @@ def _place_of(dom: Any, written: list[Any]) -> int | None:
 
 
 def count_operations(sch: TVMSchedule, block: Any) -> int:
-    """Arithmetic operations, comparisons, casts and calls in one iteration of a block's body.
+    """Count arithmetic operations, comparisons, casts and calls in one iteration of a block.
 
-    Those that compute an index do not count, nor does what a block of several statements does
-    beyond its stores.
+    Index arithmetic does not count; of a block of several statements only the stores do.
     """
     return _operations_of(get_statement(sch, block).body)
 
@@ -95,23 +94,23 @@ def _operations_of(node: Any) -> int:
 
 
 def is_spatial_program(sch: TVMSchedule, function: str = "main") -> bool:
-    """Whether no block of the function reduces."""
+    """Return whether no block of the function reduces."""
     return bool(_is_spatial_program(get_module(sch)[function]))
 
 
 def written_rank(sch: TVMSchedule, block: Any) -> int:
-    """Number of dimensions of the first buffer that a block writes."""
+    """Return the number of dimensions of the first buffer that a block writes."""
     return len(get_statement(sch, block).writes[0].source.ty.shape)
 
 
 def thread_axis(sch: TVMSchedule, loop: Any) -> str:
-    """What a loop is bound to, such as ``"threadIdx.x"``; ``""`` when it is not bound."""
+    """Return the thread axis a loop is bound to, such as ``"threadIdx.x"``; ``""`` if none."""
     binding = get_statement(sch, loop).thread_binding
     return "" if binding is None else str(binding.thread_tag)
 
 
 def is_below_root(sch: TVMSchedule, block: Any) -> bool:
-    """Whether a block stands in the root block itself, not inside another block."""
+    """Return whether a block is directly in the root block, not inside another block."""
     parent = _get_sref(sch, block).parent
     while parent is not None and not isinstance(parent.stmt, SBlock):
         parent = parent.parent
@@ -119,15 +118,15 @@ def is_below_root(sch: TVMSchedule, block: Any) -> bool:
 
 
 def common_depth(sch: TVMSchedule, blocks: list[Any]) -> int:
-    """How many outer loops all of the blocks share."""
+    """Count the outer loops that all of the blocks share."""
     first, *others = blocks
     return shared_depth(sch, list(get_loops(sch, first)), others)
 
 
 def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:
-    """Whether each variable of a block is a loop of its own, in any order, or a constant.
+    """Return whether each variable of a block is bound to its own loop or to a constant.
 
-    ``is_trivial_binding`` asks for the order of the loops too, which rfactor does not keep.
+    ``is_trivial_binding`` also requires the order of the loops, which rfactor does not keep.
     """
     values = _block_realize(sch, block).iter_values
     loops = [value for value in values if not isinstance(value, tirx.IntImm)]
@@ -137,11 +136,11 @@ def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:
 
 
 def count_consumers(sch: TVMSchedule, block: Any) -> int:
-    """How many blocks read what a block writes."""
+    """Count the blocks that read the results of a block."""
     return len(get_consumers(sch, block))
 
 
 def has_own_loops(sch: TVMSchedule, block: Any) -> bool:
-    """Whether there are loops around a block, and nothing else in them."""
+    """Return whether a block has loops, and they surround no other block."""
     loops = list(get_loops(sch, block))
     return bool(loops) and all(is_single_child(sch, loop) for loop in loops)

@@ -1,4 +1,4 @@
-"""What TVM knows about a scheduled program: read-only, nothing here is recorded."""
+"""Facts of blocks, loops and buffers of a scheduled program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROOT = -1
 
 
 class LoopKind(enum.StrEnum):
-    """What a loop iterates: ``spatial``, ``reduction``, or ``opaque`` (both, or neither)."""
+    """Kind of a loop: spatial, reduction, or opaque (both, or neither)."""
 
     SPATIAL = "S"
     REDUCTION = "R"
@@ -43,13 +43,13 @@ _LOOP_KINDS = {"S": LoopKind.SPATIAL, "R": LoopKind.REDUCTION}
 
 
 def loop_kind(sch: TVMSchedule, loop: Any) -> LoopKind:
-    """Kind of a loop, by how the blocks below it use its variable."""
+    """Return the kind of a loop, by how the blocks below it use its variable."""
     return _LOOP_KINDS.get(_loop_iter_type(sch, loop), LoopKind.OPAQUE)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
-    """What a transformation module asks about a block."""
+    """Facts of a block that transformation modules use."""
 
     name: str
     spatial_extents: tuple[int, ...]
@@ -63,7 +63,7 @@ class BlockFacts:
 
 
 def block_facts(sch: TVMSchedule, block: Any) -> BlockFacts:
-    """Facts of a block; extents are -1 where they are not constant."""
+    """Return the facts of a block; extents that are not constant are -1."""
     stmt = get_statement(sch, block)
     spatial: list[int] = []
     reduction: list[int] = []
@@ -97,7 +97,7 @@ def block_facts(sch: TVMSchedule, block: Any) -> BlockFacts:
 
 
 def block_names(mod: IRModule, function: str = "main") -> list[str]:
-    """Names of the blocks in post-order (MetaSchedule, Figure 5); the root last."""
+    """Return the names of the blocks in post-order (MetaSchedule, Figure 5), the root last."""
     names: list[str] = []
 
     def note(block: Any) -> None:
@@ -108,9 +108,7 @@ def block_names(mod: IRModule, function: str = "main") -> list[str]:
 
 
 def buffer_index(sch: TVMSchedule, block: Any, name: str, role: str) -> int:
-    """Position of the buffer called ``name`` among a block's reads or writes; ValueError if
-    absent.
-    """
+    """Return the position of buffer ``name`` in a block's reads or writes; ValueError if absent."""
     stmt = get_statement(sch, block)
     regions = stmt.reads if role == "read" else stmt.writes
     names = [str(region.source.name) for region in regions]
@@ -122,14 +120,14 @@ def buffer_index(sch: TVMSchedule, block: Any, name: str, role: str) -> int:
 
 
 def index_dtype(sch: TVMSchedule, block: Any) -> str:
-    """Data type of a block's index variables."""
+    """Return the data type of a block's index variables."""
     for iter_var in get_statement(sch, block).iter_vars:
         return str(iter_var.var.ty)
     return "int64"
 
 
 def buffer_of(sch: TVMSchedule, block: Any, role: str, index: int) -> Any:
-    """The buffer that a block reads or writes; IndexError with the count when there is none."""
+    """Return a buffer that a block reads or writes; IndexError if ``index`` is out of range."""
     stmt = get_statement(sch, block)
     regions = stmt.reads if role == "read" else stmt.writes
     if not 0 <= index < len(regions):
@@ -140,12 +138,12 @@ def buffer_of(sch: TVMSchedule, block: Any, role: str, index: int) -> Any:
 
 
 def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
-    """Where a block may be computed: -2 inlined, -1 where it is, k >= 0 the first consumer's k-th
-    loop.
+    """Return the locations at which a block may be computed.
 
-    The rules of TVM's SampleComputeLocation (no unit loops, no spatial loop below a reduction loop,
-    no trailing reduction loop), but without its dry run of every compute-at, which takes most of
-    the time of a replay; a location that TVM then refuses is an invalid trace.
+    -2 is inlined, -1 where it is, k >= 0 the first consumer's k-th loop. The rules are those of
+    TVM's SampleComputeLocation (no unit loops, no spatial loop below a reduction loop, no trailing
+    reduction loop), but without its dry run of every compute-at, which takes most of the time of a
+    replay. A location that TVM refuses later makes the trace invalid.
     """
     consumers = list(get_consumers(sch, block))
     locations = [INLINE, ROOT] if _may_inline(sch, block, consumers) else [ROOT]
@@ -173,7 +171,7 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
 
 
 def shared_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:
-    """How many of the loops, outermost first, are around all of the other blocks too."""
+    """Count the loops, from the outermost, that also surround all of the other blocks."""
     srefs = [_get_sref(sch, loop) for loop in loops]
     for other in others:
         theirs = [_get_sref(sch, loop) for loop in get_loops(sch, other)]
@@ -212,7 +210,7 @@ def _may_inline(sch: TVMSchedule, block: Any, consumers: list[Any]) -> bool:
 
 
 def has_data_reuse(sch: TVMSchedule, block: Any) -> bool:
-    """Whether some read region leaves a spatial block variable of extent > 1 unused."""
+    """Return whether some read region does not depend on a spatial variable of extent > 1."""
     stmt = get_statement(sch, block)
     spatial = [
         v.var
@@ -229,18 +227,18 @@ def has_data_reuse(sch: TVMSchedule, block: Any) -> bool:
 
 
 def loop_is_plain(sch: TVMSchedule, loop: Any) -> bool:
-    """Whether a loop is serial and without annotations."""
+    """Return whether a loop is serial and has no annotations."""
     stmt = get_statement(sch, loop)
     return int(stmt.kind) == tirx.ForKind.SERIAL and not stmt.annotations
 
 
 def is_single_child(sch: TVMSchedule, loop: Any) -> bool:
-    """Whether the body of a loop is one statement."""
+    """Return whether the body of a loop is one statement."""
     return not isinstance(get_statement(sch, loop).body, tirx.SeqStmt)
 
 
 def stores_contiguously(sch: TVMSchedule, block: Any, loop: Any) -> bool:
-    """Whether a loop moves only the last index of every buffer that the block writes."""
+    """Return whether of every written buffer only the last index depends on a loop."""
     moved = moved_variables(sch, block, loop)
     for region in get_statement(sch, block).writes:
         *outer, last = (dom.min for dom in region.region)
@@ -250,7 +248,7 @@ def stores_contiguously(sch: TVMSchedule, block: Any, loop: Any) -> bool:
 
 
 def moved_variables(sch: TVMSchedule, block: Any, loop: Any) -> list[Any]:
-    """The block variables whose values depend on a loop around the block."""
+    """Return the block variables whose values depend on a loop around the block."""
     variable = get_statement(sch, loop).loop_var
     realize = _block_realize(sch, block)
     return [
@@ -261,12 +259,12 @@ def moved_variables(sch: TVMSchedule, block: Any, loop: Any) -> list[Any]:
 
 
 def mentions(expr: Any, variables: list[Any]) -> bool:
-    """Whether one of the variables occurs in an expression."""
+    """Return whether one of the variables occurs in an expression."""
     used = _undefined_vars(expr, [])[:]
     return any(variable.same_as(other) for variable in variables for other in used)
 
 
 def buffer_shape(sch: TVMSchedule, block: Any, role: str, index: int) -> tuple[int, ...]:
-    """Extents of a buffer that a block reads or writes; -1 where one is not constant."""
+    """Return the extents of a buffer that a block reads or writes; -1 if not constant."""
     shape = buffer_of(sch, block, role, index).ty.shape
     return tuple(int(getattr(extent, "value", -1)) for extent in shape)

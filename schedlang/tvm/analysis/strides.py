@@ -1,4 +1,4 @@
-"""How far a step of a loop moves what a block reads and writes."""
+"""Strides: how far one step of a loop moves the accesses of a block."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _block_realize = _ffi_api.GetSBlockRealize
 
 
 def access_strides(sch: TVMSchedule, block: Any, loops: Sequence[Any]) -> list[list[int]] | None:
-    """Elements by which one step of each loop moves each region that the block reads or writes.
+    """Return the stride, in elements, of every accessed region along each loop.
 
-    One row a region, reads first, in it one number a loop: 0 where the loop does not move it. None
-    when the size of a buffer that has to be known is not constant. The stride is taken from the
-    last index that contains the loop's variable in a sum of constant multiples; in a sum with the
-    variable in several terms, the smallest counts; a variable under any other operator does not.
+    The result has a row for each region, reads first, with a number for each loop; 0 if the region
+    does not depend on the loop. It is None if a buffer size that is needed is not constant. The
+    stride comes from the last index that contains the loop's variable in a sum of constant
+    multiples; of several terms with the variable the smallest multiple counts. Other uses of the
+    variable are ignored.
     """
     realize = _block_realize(sch, block)
     variables = [get_statement(sch, loop).loop_var for loop in loops]
@@ -38,7 +39,7 @@ def access_strides(sch: TVMSchedule, block: Any, loops: Sequence[Any]) -> list[l
 
 
 def _stride(indices: Sequence[Any], shape: Sequence[int | None], variable: Any) -> int | None:
-    """Stride of one variable; None when a size on the way is unknown."""
+    """Return the stride of one variable; None if a size that is needed is unknown."""
     size = 1
     for index, extent in zip(reversed(indices), reversed(shape), strict=True):
         coefficient = _coefficient(index, variable)
@@ -51,7 +52,7 @@ def _stride(indices: Sequence[Any], shape: Sequence[int | None], variable: Any) 
 
 
 def _coefficient(expr: Any, variable: Any) -> int | None:
-    """Smallest constant factor of a variable in a sum; None when it is in none of the terms."""
+    """Return the smallest constant factor of a variable in a sum; None if it is in no term."""
     if isinstance(expr, tirx.Var):
         return 1 if expr.same_as(variable) else None
     if isinstance(expr, tirx.Add):

@@ -23,7 +23,7 @@ from schedlang.testing.cost_models import (
     features_of,
     made_up_examples,
 )
-from schedlang.tvm.analysis.features import COLUMNS
+from schedlang.tvm.analysis.statement_features import COLUMNS
 
 MODELS = {"gradient boosting": GradientBoosting, "random": RandomModel}
 

@@ -15,7 +15,7 @@ import pytest
 from schedlang.search import CostModelError, Example, RandomModel
 from schedlang.search.models.cost_model import Scores
 from schedlang.testing.cost_models import EXAMPLES, CostModelContract
-from schedlang.tvm.analysis.features import Features
+from schedlang.tvm.analysis.statement_features import Features
 
 
 class NoName(RandomModel):

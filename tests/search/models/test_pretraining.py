@@ -17,7 +17,7 @@ from schedlang.search.models.cost_model import Example, RandomModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.models.pretraining import Pretraining, pretrain
 from schedlang.testing.spaces import ORDINARY, small_workload
-from schedlang.tvm.analysis.features import statement_features
+from schedlang.tvm.analysis.statement_features import statement_features
 from schedlang.tvm.program import to_json
 from schedlang.workloads import matmul
 from schedlang.workloads.workload import Workload

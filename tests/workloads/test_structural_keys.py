@@ -16,8 +16,8 @@ from tvm.script import from_source
 from schedlang.targets import build_callable
 from schedlang.tvm.program import as_main
 from schedlang.workloads.keys.structure import Structure, structure_of
-from tests.properties.interpreter import interpreted
-from tests.properties.random_kernels import (
+from tests.workloads.interpreter import interpreted
+from tests.workloads.random_kernels import (
     STYLES,
     Choose,
     Kernel,

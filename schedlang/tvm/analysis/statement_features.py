@@ -1,10 +1,10 @@
-"""What a cost model sees of a program: TVM's feature extractor (Ansor, section 5.2, appendix B).
+"""Statement features, the input of cost models: TVM's extractor (Ansor, 5.2 and appendix B).
 
-The extractor lowers a program before it looks at it. Two of the passes on this way take half to
-five sixths of the time: they simplify expressions, and shrink intermediate buffers to what is used
-of them. Without them models rank nearly as well (pairs in the right order: 0.775 instead of 0.780,
-after 128 of 192 random programs of six workloads), so they are left out. With them, counts of index
-arithmetic, strides of padded accesses and sizes of intermediate buffers would be more exact.
+The extractor lowers a program first. Two of its passes take half to five sixths of the time: they
+simplify expressions, and shrink intermediate buffers to the parts that are used. Models rank nearly
+as well without them (0.775 of the pairs in the right order instead of 0.780, after 128 of 192
+random programs of six workloads), so they are skipped. With them, counts of index arithmetic,
+strides of padded accesses and sizes of intermediate buffers would be more exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tvm.target import Target as TVMTarget
 from schedlang.tvm.schedule import TVMSchedule
 
 COLUMNS = 164
-"""Features of one statement."""
+"""Number of features of one statement."""
 
 _BUFFERS = 5
 _CURVE_SAMPLES = 10
@@ -39,16 +39,16 @@ Table = NDArray[np.float64]
 
 
 def statement_features(schedules: Sequence[TVMSchedule], threads: int = 1) -> list[Features | None]:
-    """For each program one row of 164 features for each buffer that its statements compute.
+    """Extract a table per program: a row of 164 features for each statement that stores a buffer.
 
     Counts, lengths and bytes are log2(1 + x); categories are one-hot. A statement that stores a
-    constant has no row, so a program may have none: (0, 164). None stands for a program that TVM
-    cannot lower, or with a feature that is not finite.
+    constant has no row, so a table may be empty: (0, 164). The result is None for a program that
+    TVM cannot lower, or that has a feature that is not finite.
 
     Parameters
     ----------
-    schedules: TVM's schedules, as in ``Schedule.raw``; they stay as they are.
-    threads: how many programs to work on at a time; the interpreter lock is released.
+    schedules: TVM's schedules, as in ``Schedule.raw``; they are not changed.
+    threads: number of programs to work on at the same time; the interpreter lock is released.
     """
     if threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
@@ -70,10 +70,10 @@ def statement_features(schedules: Sequence[TVMSchedule], threads: int = 1) -> li
 
 
 def _extract_in_threads(schedules: Sequence[TVMSchedule], threads: int) -> list[Table | None]:
-    """TVM's tables, in order; None for the programs that it fails at."""
+    """Return TVM's tables, in order; None for programs that it cannot lower."""
     if threads == 1:
         return _extract_in_this_thread(schedules)
-    # Not with threads of TVM's own: what passes to skip is known in the thread that says so only.
+    # TVM's own threads would run the skipped passes: a PassContext holds for its thread only.
     tables: list[Table | None] = [None] * len(schedules)
     with ThreadPoolExecutor(threads) as pool:
         parts = [schedules[number::threads] for number in range(threads)]
@@ -88,7 +88,7 @@ def _extract_in_this_thread(schedules: Sequence[TVMSchedule]) -> list[Table | No
 
 
 def _extract(schedules: Sequence[TVMSchedule]) -> list[Table | None]:
-    """One call of TVM's extractor; as a program that it fails at ends it, more calls if need be."""
+    """Call TVM's extractor. One bad program fails the call, so halves are tried again then."""
     if not schedules:
         return []
     candidate = _function("MeasureCandidate")
@@ -104,10 +104,10 @@ def _extract(schedules: Sequence[TVMSchedule]) -> list[Table | None]:
 
 
 def _in_order(rows: Table) -> Table:
-    """The rows with the buffers of a statement in an order that depends on the features alone.
+    """Sort the buffers of each statement in an order that depends on the features alone.
 
-    TVM puts those with the most cache lines first, then those with the most bytes; of two that are
-    equal in both it goes by their names, and by addresses when these are the same too.
+    TVM sorts by cache lines, then bytes, both descending; it breaks ties by name, and then by
+    address, which differs from run to run.
     """
     accesses = rows[:, _ACCESSES].reshape(len(rows), _BUFFERS, -1)
     keys = [-accesses[:, :, column] for column in range(accesses.shape[2] - 1, -1, -1)]
@@ -128,13 +128,13 @@ def _extractor() -> Any:
 
 @cache
 def _context() -> Any:
-    # The extractor asks the target only whether it has the key "gpu". With it the lengths of GPU
-    # threads are filled in, 1 where there are none: right for programs of any kind.
+    # The extractor only tests whether the target has the key "gpu". With it, the features include
+    # the lengths of GPU threads, 1 for programs without them: right for programs of any kind.
     target = TVMTarget({"kind": "llvm", "keys": ["cpu", "gpu"]})
     return _function("TuneContext")(None, target, None, None, "features", 1, 1, None)
 
 
 @cache
 def _function(name: str) -> Any:
-    # Not from tvm.s_tir.meta_schedule: its Python part needs packages that schedlang does not.
+    # tvm.s_tir.meta_schedule cannot be imported: it needs packages that schedlang does not require.
     return tvm_ffi.get_global_func(f"s_tir.meta_schedule.{name}")

@@ -1,8 +1,6 @@
 """Analyses of a program, for modules."""
 
 from schedlang.analysis.program import (
-    BlockFacts,
-    LoopKind,
     access_strides,
     block_exists,
     block_facts,
@@ -30,6 +28,7 @@ from schedlang.analysis.program import (
     thread_axis,
     written_rank,
 )
+from schedlang.tvm.analysis import BlockFacts, LoopKind
 
 __all__ = [
     "BlockFacts",

@@ -14,37 +14,6 @@ from schedlang.tvm.analysis import branches as _branches
 from schedlang.tvm.analysis import patterns as _patterns
 from schedlang.tvm.analysis import strides as _tvm_strides
 
-__all__ = [
-    "BlockFacts",
-    "LoopKind",
-    "access_strides",
-    "block_exists",
-    "block_facts",
-    "branches_along",
-    "buffer_shape",
-    "common_depth",
-    "condition_strides",
-    "constant_extent",
-    "count_consumers",
-    "count_operations",
-    "has_data_reuse",
-    "has_own_loops",
-    "has_plain_binding",
-    "has_trivial_binding",
-    "is_below_root",
-    "is_output",
-    "is_single_child",
-    "is_spatial_program",
-    "loop_is_plain",
-    "loop_kind",
-    "loop_kinds",
-    "read_pattern",
-    "require",
-    "stores_contiguously",
-    "thread_axis",
-    "written_rank",
-]
-
 
 def require(condition: bool, reason: str) -> None:
     """Raise ``NotApplicable(reason)`` unless the condition holds."""

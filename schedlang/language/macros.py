@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -136,7 +135,7 @@ def sampling_instruction(function: Callable[..., Distribution]) -> Callable[...,
     def call(
         sch: Schedule, /, *args: Any, name: str | None = None, decision: Any = None, **kwargs: Any
     ) -> Any:
-        bound = inspect.signature(function).bind(sch, *args, **kwargs)
+        bound = kind.signature.bind(sch, *args, **kwargs)
         bound.apply_defaults()
         return sch.draw(kind, list(bound.arguments.values())[1:], name, decision)
 

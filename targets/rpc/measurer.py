@@ -167,8 +167,7 @@ class RPC(Measurer):
                     self._note_best(measurement)
                 yield measurement
         finally:
-            for work in works:
-                _forget(work)
+            self._forget_all(works)
 
     def remeasure(
         self,
@@ -201,8 +200,7 @@ class RPC(Measurer):
         try:
             found = interleave(list(works), take_round, rounds, budget_seconds)
         finally:
-            for work in works.values():
-                _forget(work)
+            self._forget_all(list(works.values()))
         return [found[candidate.id] for candidate in candidates]
 
     def close(self) -> None:
@@ -240,6 +238,13 @@ class RPC(Measurer):
         if work.policy is not None:
             return run_header(work.policy, None, work.verify_factor)
         return run_header(self._timing, self.best_so_far, self._verify.factor)
+
+    def _forget_all(self, works: Sequence[RemoteWork]) -> None:
+        """Remove all their libraries, and what builds that were stopped have left of others."""
+        names = {f"candidate{work.serial}" for work in works}
+        for path in Path(self._folder.name).iterdir():
+            if path.name.partition(".")[0] in names:
+                path.unlink(missing_ok=True)
 
     def _work(self, candidate: Candidate) -> RemoteWork:
         return RemoteWork(candidate, next(self._serials), timeout=self._run_timeout)

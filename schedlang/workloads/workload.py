@@ -142,8 +142,8 @@ def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:
     parameters = program.parameters(func)
     roles = program.parameter_roles(func)
     arguments = tuple(
-        Argument(p.name, _static_shape(where, p), p.dtype, role)  # type: ignore[arg-type]
-        for p, role in zip(parameters, roles, strict=True)
+        Argument(p.name, _static_shape(where, k, p), p.dtype, role)  # type: ignore[arg-type]
+        for k, (p, role) in enumerate(zip(parameters, roles, strict=True))
     )
     if not any(argument.role != "input" for argument in arguments):
         raise WorkloadError(
@@ -162,7 +162,7 @@ def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:
     return arguments
 
 
-def _static_shape(where: str, parameter: program.Parameter) -> tuple[int, ...]:
+def _static_shape(where: str, position: int, parameter: program.Parameter) -> tuple[int, ...]:
     what = f"{where}: argument {parameter.name!r}"
     if parameter.kind == "pointer":
         raise WorkloadError(
@@ -174,7 +174,12 @@ def _static_shape(where: str, parameter: program.Parameter) -> tuple[int, ...]:
             f"{what} is a scalar ({parameter.dtype}); fix its value with "
             "func.specialize({param: value}), or pass it as a tensor of shape (1,)"
         )
-    shape = tuple(_check_extent(what, axis, extent) for axis, extent in enumerate(parameter.shape))
+    example = tuple(128 if isinstance(extent, str) else extent for extent in parameter.shape)
+    buffer = f"tvm.tirx.decl_buffer({example}, {parameter.dtype!r})"
+    remedy = f"func.specialize({{func.params[{position}]: {buffer}}}) for 128"
+    shape = tuple(
+        _check_extent(what, axis, extent, remedy) for axis, extent in enumerate(parameter.shape)
+    )
     if not parameter.compact:
         raise WorkloadError(
             f"{what} has strides or an offset; only compact row-major tensors can be measured: "
@@ -188,11 +193,13 @@ def _static_shape(where: str, parameter: program.Parameter) -> tuple[int, ...]:
     return shape
 
 
-def _check_extent(what: str, axis: int, extent: int | str) -> int:
+def _check_extent(
+    what: str, axis: int, extent: int | str, remedy: str = "func.specialize(...)"
+) -> int:
     if isinstance(extent, str):
         raise WorkloadError(
             f"{what} has the symbolic extent {extent} in dimension {axis}; a workload is static: "
-            "fix it with func.specialize(...), and make one workload for each size"
+            f"fix it with {remedy}, and make one workload for each size"
         )
     if extent <= 0:
         raise WorkloadError(

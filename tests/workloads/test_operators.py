@@ -171,6 +171,32 @@ def test_numbers_agree_with_numpy(case: str) -> None:
     np.testing.assert_allclose(output, reference(*inputs), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_bfloat16_is_computed_in_float32(case: str) -> None:
+    """Products are exact in float32; only norm and softmax round their result to bfloat16."""
+    workload, reference = CASES[case]
+    source = workload.source.removeprefix("sl.").removesuffix(")") + ", dtype='bfloat16')"
+    half = eval(source, {"workloads": workloads})
+    assert {a.dtype for a in half.args if a.role == "input"} == {"bfloat16"}
+    rounded = half.name in ("NRM", "SFM")
+    assert half.args[-1].dtype == ("bfloat16" if rounded else "float32")
+    inputs, output = run(half)
+    expected = reference(*(x.astype("float32") for x in inputs))
+    precision = 2.0**-8 if rounded else 1e-5
+    np.testing.assert_allclose(output.astype("float32"), expected, rtol=precision, atol=1e-5)
+
+
+def test_bfloat16_products_can_be_summed_in_bfloat16() -> None:
+    workload = workloads.matmul(4, 5, 6, dtype="bfloat16", out_dtype="bfloat16")
+    (a, b), output = run(workload)
+    assert output.dtype == a.dtype
+    expected = a.astype("float32") @ b.astype("float32")
+    # Six sums, each rounded to 8 bits.
+    np.testing.assert_allclose(output.astype("float32"), expected, rtol=0.05, atol=0.05)
+    with pytest.raises(WorkloadError, match="sum integers in integers, floats in floats"):
+        workloads.matmul(dtype="bfloat16", out_dtype="int32")
+
+
 def test_every_operator_has_a_numeric_case() -> None:
     assert set(workloads.names()) <= set(CASES)
 
@@ -197,11 +223,11 @@ def test_float16_products_can_be_summed_in_float32() -> None:
         (lambda: workloads.C2D(heigth=3), r"C2D: .*'heigth'; it takes height, width, in_channels"),
         (
             lambda: workloads.GMM(dtype="float8"),
-            r"GMM: dtype must be one of float16, float32, float64, int8, not 'float8'",
+            r"GMM: dtype must be one of float16, bfloat16, float32, float64, int8, not 'float8'",
         ),
         (
             lambda: workloads.SFM(dtype="int8"),
-            r"SFM: dtype must be one of float16, float32, float64, not 'int8'",
+            r"SFM: dtype must be one of float16, bfloat16, float32, float64, not 'int8'",
         ),
         (
             lambda: workloads.GMM(dtype="int8", out_dtype="float32"),

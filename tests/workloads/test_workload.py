@@ -197,7 +197,8 @@ SYMBOLIC = te.placeholder((4, N), "float32", "S")
     [
         (
             lambda: from_te([SYMBOLIC, te.compute((4, N), lambda i, j: SYMBOLIC[i, j] + 1.0)]),
-            r"argument 'S' has the symbolic extent n in dimension 1; .*func.specialize",
+            r"argument 'S' has the symbolic extent n in dimension 1; .*func.specialize"
+            r"\(\{func.params\[0\]: tvm.tirx.decl_buffer\(\(4, 128\), 'float32'\)\}\) for 128",
         ),
         (lambda: from_module(tvm.IRModule({})), r"the module has no PrimFunc; lower it first"),
         (
@@ -282,3 +283,13 @@ SYMBOLIC = te.placeholder((4, N), "float32", "S")
 def test_errors_say_what_is_wrong_and_what_to_do(make: Any, message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
         make()
+
+
+def test_the_remedy_for_a_symbolic_shape_works() -> None:
+    sum_of = te.compute((4, N), lambda i, j: SYMBOLIC[i, j] + 1.0, name="T")
+    func = te.create_prim_func([SYMBOLIC, sum_of])
+    with pytest.raises(WorkloadError) as info:
+        from_prim_func(func)
+    remedy = str(info.value).partition("fix it with ")[2].partition(" for 128")[0]
+    fixed = eval(remedy, {"func": func, "tvm": tvm})
+    assert [argument.shape for argument in from_prim_func(fixed).args] == [(4, 128), (4, 128)]

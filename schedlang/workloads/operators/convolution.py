@@ -1,8 +1,8 @@
 """Convolutions of MetaSchedule's appendix A.2, channels last.
 
 The defaults are the configurations of the paper. An operator first copies its input into a tensor
-padded with zeros, also if ``padding`` is 0; the schedule may inline the copy. With ``dtype="int8"``
-products are summed in int32 unless ``out_dtype`` is given.
+padded with zeros, also if ``padding`` is 0; the schedule may inline the copy. Products of int8 are
+summed in int32 and those of bfloat16 in float32, unless ``out_dtype`` is given.
 """
 
 from __future__ import annotations
@@ -244,8 +244,12 @@ def output_extent(
 
 
 def accumulator(dtype: str, out_dtype: str | None) -> str:
-    """Return the accumulator dtype: ``out_dtype`` if given, int32 for integers, else ``dtype``."""
-    chosen = out_dtype or ("int32" if dtype.startswith("int") else dtype)
+    """Return the dtype of sums: ``out_dtype`` if given.
+
+    Otherwise int32 for integers, float32 for bfloat16, and ``dtype`` for other types.
+    """
+    natural = "float32" if dtype == "bfloat16" else dtype
+    chosen = out_dtype or ("int32" if dtype.startswith("int") else natural)
     if chosen.startswith("int") != dtype.startswith("int"):
         raise WorkloadError(
             f"dtype={dtype!r} with out_dtype={chosen!r}: sum integers in integers, floats in floats"

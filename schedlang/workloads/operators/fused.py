@@ -23,7 +23,8 @@ def CBR(
 ) -> list[te.Tensor]:
     """relu((conv2d(inputs, weight) + bias) * scale + offset); bias, scale and offset are (co,).
 
-    The order of the parameters is inputs, weight, bias, offset, scale, output.
+    The order of the parameters is inputs, weight, bias, offset, scale, output. The output has the
+    type in which products are summed: ``dtype``, and float32 for bfloat16.
     """
     inputs, weight, conv = convolve(
         "CBR", (height, width), in_channels, out_channels, kernel_size, stride, padding,
@@ -32,12 +33,18 @@ def CBR(
     bias = te.placeholder((out_channels,), dtype, "bias")
     scale = te.placeholder((out_channels,), dtype, "scale")
     offset = te.placeholder((out_channels,), dtype, "offset")
-    shape = conv.shape
-    biased = te.compute(shape, lambda n, h, w, c: conv[n, h, w, c] + bias[c], name="bias_add")
-    scaled = te.compute(shape, lambda n, h, w, c: biased[n, h, w, c] * scale[c], name="bn_scale")
-    moved = te.compute(shape, lambda n, h, w, c: scaled[n, h, w, c] + offset[c], name="bn_offset")
+    shape, wide = conv.shape, conv.dtype
+    biased = te.compute(
+        shape, lambda n, h, w, c: conv[n, h, w, c] + bias[c].astype(wide), name="bias_add"
+    )
+    scaled = te.compute(
+        shape, lambda n, h, w, c: biased[n, h, w, c] * scale[c].astype(wide), name="bn_scale"
+    )
+    moved = te.compute(
+        shape, lambda n, h, w, c: scaled[n, h, w, c] + offset[c].astype(wide), name="bn_offset"
+    )
     output = te.compute(
-        shape, lambda n, h, w, c: te.max(moved[n, h, w, c], te.const(0, dtype)), name="relu"
+        shape, lambda n, h, w, c: te.max(moved[n, h, w, c], te.const(0, wide)), name="relu"
     )
     return [inputs, weight, bias, offset, scale, output]
 

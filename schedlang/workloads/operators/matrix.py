@@ -1,4 +1,4 @@
-"""Matrix products; with ``dtype="int8"`` summed in int32 unless ``out_dtype`` is given."""
+"""Matrix products; int8 is summed in int32, bfloat16 in float32, unless ``out_dtype`` is given."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-FLOAT_DTYPES = ("float16", "float32", "float64")
+FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
 CONTRACTION_DTYPES = (*FLOAT_DTYPES, "int8")
 
 _factories: dict[str, Callable[..., Workload]] = {}

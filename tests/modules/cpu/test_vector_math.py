@@ -196,8 +196,18 @@ def test_flattening_keeps_it_and_tvm_refuses_it() -> None:
         of_one_argument("sqrt"),
         computed(lambda x: tirx.exp(x).astype("int8"), "float32", "int8"),
         computed(lambda x: tirx.exp(x).astype("bfloat16"), "float32", "bfloat16"),
+        computed(lambda x: tirx.exp(x.astype("float32") + 1.0), "bfloat16", "float32"),
     ],
-    ids=["times 2", "matmul", "float64", "bfloat16", "sqrt", "to int8", "to bfloat16"],
+    ids=[
+        "times 2",
+        "matmul",
+        "float64",
+        "bfloat16",
+        "sqrt",
+        "to int8",
+        "to bfloat16",
+        "of bfloat16",
+    ],
 )
 def test_not_applicable(workload: Workload) -> None:
     with pytest.raises(NotApplicable, match="no block calls such a function in float32"):

@@ -31,7 +31,7 @@ def main() -> None:
     if "avx512bf16" not in host_features():
         raise SystemExit("This CPU has no AVX-512 BF16.")
     sizes = (arguments.size,) * 3
-    space = sl.default_space("cpu").before("multi_level_tiling", UseBF16Dot())
+    space = sl.default_space("cpu") + UseBF16Dot()
     halved = sl.tune(bfloat16_matmul(*sizes), space=space, trials=arguments.trials)
     plain = sl.tune(sl.workloads.matmul(*sizes), trials=arguments.trials)
     print(halved.best.trace.as_python())

@@ -29,7 +29,7 @@ def main() -> None:
     if "avx512vnni" not in host_features():
         raise SystemExit("This CPU has no AVX-512 VNNI.")
     sizes = (arguments.size,) * 3
-    space = sl.default_space("cpu").before("multi_level_tiling", UseVNNI())
+    space = sl.default_space("cpu") + UseVNNI()
     quantized = sl.tune(quantized_matmul(*sizes), space=space, trials=arguments.trials)
     plain = sl.tune(sl.workloads.matmul(*sizes), trials=arguments.trials)
     print(quantized.best.trace.as_python())

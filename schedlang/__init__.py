@@ -22,6 +22,7 @@ from schedlang.errors import (
     DistributionError,
     InstructionError,
     InvalidTrace,
+    NoLatencyError,
     NotApplicable,
     SchedlangError,
     SpaceError,
@@ -36,8 +37,9 @@ from schedlang.language.replay import assess, replay, resample
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.spaces.module import Module, module
-from schedlang.spaces.sketch import Sketch
-from schedlang.spaces.space import Space, Stochastic
+from schedlang.spaces.sketch import FailedPathWarning, Sketch
+from schedlang.spaces.space import Space
+from schedlang.spaces.stochastic import Stochastic
 from schedlang.tuning import (
     Match,
     Target,
@@ -61,6 +63,7 @@ __all__ = [
     "DatabaseError",
     "Distribution",
     "DistributionError",
+    "FailedPathWarning",
     "ImperfectTile",
     "IndexMap",
     "InstructionError",
@@ -73,6 +76,7 @@ __all__ = [
     "Measurement",
     "Measurer",
     "Module",
+    "NoLatencyError",
     "NotApplicable",
     "PartitionedTile",
     "PerfectTile",

@@ -31,6 +31,7 @@ class InstructionError(SchedlangError):
     location: ``file:line`` in the user's code; empty when a stored trace is replayed.
     program: the affected part of the program, as TVMScript; may be empty.
     module: the transformation module that applied the instruction; empty outside modules.
+    block: the block that the module worked on; empty at the root and outside modules.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class InstructionError(SchedlangError):
         self.location = location
         self.program = program
         self.module = module
+        self.block = ""
         super().__init__(self._render())
 
     def _render(self) -> str:
@@ -71,6 +73,8 @@ class InvalidTrace(SchedlangError):
     site: the sampling site, or the name of the instruction that does not apply.
     value: the rejected decision; None for an instruction.
     support: the distribution of the site, as text.
+    module: the transformation module that recorded the instruction; empty where none did.
+    block: the block that the instruction works on, as the trace looked it up; may be empty.
     """
 
     def __init__(
@@ -80,6 +84,8 @@ class InvalidTrace(SchedlangError):
         self.site = site
         self.value = value
         self.support = support
+        self.module = ""
+        self.block = ""
         super().__init__(message)
 
 
@@ -105,6 +111,10 @@ class DistributionError(SchedlangError, ValueError):
 
 class WorkloadError(SchedlangError, ValueError):
     """A program cannot be a workload: dynamic shape, several functions, not schedulable."""
+
+
+class NoLatencyError(SchedlangError, ValueError):
+    """A measurement that failed has no latency; the message says how it ended."""
 
 
 class TargetError(SchedlangError, ValueError):

@@ -58,12 +58,9 @@ class Proposals:
 
     def refuse(self, error: InvalidTrace | InstructionError) -> None:
         """Note a trace that could not become a program."""
+        reason = error.reason if isinstance(error, InvalidTrace) else "instruction"
         message = str(error).splitlines()[0]
-        if isinstance(error, InvalidTrace):
-            self.rejections.append(Rejection(error.reason, error.site, message))
-        else:
-            where = "/".join(filter(None, (error.module, error.instruction)))
-            self.rejections.append(Rejection("instruction", where, message))
+        self.rejections.append(Rejection(reason, _culprit(error), message))
 
     def admit(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
         """Propose a program; ``None``, and a rejection, if it was proposed before.
@@ -149,3 +146,15 @@ class Proposals:
             for number, text, measured in stored["told"]
         ]
         self.rejections = [Rejection(*map(str, rejection)) for rejection in stored["rejections"]]
+
+
+def _culprit(error: InvalidTrace | InstructionError) -> str:
+    """Say which module did what, and where: ``tile: split at block C``."""
+    if isinstance(error, InstructionError):
+        what = error.instruction
+    elif error.module and error.reason == "decision":
+        what = f"decision of {error.site!r}"
+    else:
+        what = error.site
+    module = f"{error.module}: " if error.module else ""
+    return f"{module}{what}" + (f" at block {error.block}" if error.block else "")

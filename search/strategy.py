@@ -51,7 +51,8 @@ class Rejection:
     Attributes
     ----------
     reason: a word to count by: ``decision``, ``instruction`` or ``duplicate``.
-    where: the site, or the module and instruction, that caused it.
+    where: what caused it: module, instruction or site, and block, such as
+        ``tile: split at block C``.
     message: one line.
     """
 

@@ -15,6 +15,8 @@ KINDS = {
     "cpu": "schedlang.targets.cpu.target:CPUTarget",
 }
 """Where the class of each kind is, as ``"module:Class"``; it is imported when it is needed."""
+# What others call a kind, TVM for one, in lower case.
+_OTHER_NAMES = {"llvm": "cpu", "cpu": "cpu", "host": "cpu", "native": "cpu"}
 
 
 def load(kind: str) -> Any:
@@ -56,6 +58,12 @@ def class_of(name: str) -> Any:
 def unknown_target(name: str) -> TargetError:
     """Return the error for a name that no target has: it lists the names, and the nearest one."""
     names = all_names()
+    word, _, options = name.strip().partition(" ")
+    if word.lower() in _OTHER_NAMES:
+        kind = _OTHER_NAMES[word.lower()]
+        given = f", with options as arguments: Target({kind!r}, cores=4, mcpu=...)"
+        hint = f"did you mean {kind!r}{given if options else ''}? Known"
+        return TargetError(f"unknown target {name!r}; {hint}: {', '.join(names)}")
     # Users write avx512-vnni, AVX512VNNI, arm/sve: compare without separators and case.
     known = {
         _plain(text): full

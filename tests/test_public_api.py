@@ -90,3 +90,42 @@ def test_the_version_is_that_of_the_package() -> None:
     text = (Path(sl.__file__).resolve().parents[1] / "pyproject.toml").read_text()
     found = re.search(r'^version = "(.*)"$', text, re.MULTILINE)
     assert found is not None and sl.__version__ == found[1]
+
+
+def test_every_module_and_instruction_that_the_page_names_is_exported() -> None:
+    """docs/modules.md names them in the first column of its tables, and in its last paragraph."""
+    root = Path(sl.__file__).resolve().parents[1]
+    page = (root / "docs" / "modules.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    shared = re.findall(r"`(\w+)`", page.partition("These instructions in Python are shared")[2])
+    assert {"register_tile", "UseVNNI"} <= set(rows) and "unroll_tile" in shared
+    assert set(rows + shared) <= set(sl.modules.__all__)
+
+
+WITHOUT_PYTEST = """
+import importlib.abc, sys
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] == "pytest":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+import schedlang
+try:
+    import schedlang.testing.distributions
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_the_contract_suites_say_that_they_need_pytest() -> None:
+    root = Path(sl.__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYTEST],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == (
+        "schedlang.testing holds tests for pytest, which is not installed: pip install pytest\n"
+    )

@@ -43,7 +43,7 @@ def finish_blocks(
         decompose_reduction_block(sch, block, max_lanes)
 
 
-@module(at="root")
+@module(at="root", stage="finish")
 def parallel_vectorize_unroll(
     sch: Schedule,
     *,

@@ -77,7 +77,7 @@ def unroll_tile(sch: Schedule, block: BlockRV, depth: int, lanes: int) -> None:
         sch.vectorize(inner)
 
 
-@module
+@module(before="multi_level_tiling")
 def register_tile(
     sch: Schedule,
     block: BlockRV,

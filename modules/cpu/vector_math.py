@@ -45,7 +45,7 @@ def vectorize_math(sch: Schedule, functions: Sequence[str] = MATH_FUNCTIONS) -> 
         replace_math_calls(sch, sch.get_block(name), functions)
 
 
-@module(at="root")
+@module(at="root", stage="finish")
 def vector_math(
     sch: Schedule, *, functions: Sequence[str] = MATH_FUNCTIONS, prob: float = 1.0
 ) -> None:

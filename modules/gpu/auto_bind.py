@@ -85,7 +85,7 @@ def bind_unbound_blocks(sch: Schedule, max_threadblocks: int, max_threads_per_bl
         bind_to_threads(sch, block, threads, max_threadblocks, max_threads_per_block)
 
 
-@module
+@module(stage="finish")
 def auto_bind(
     sch: Schedule,
     block: BlockRV,

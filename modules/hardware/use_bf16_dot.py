@@ -62,7 +62,7 @@ _IMPLEMENTATION = f"""
 define_intrinsic(INTRINSIC, _SIGNATURE + _DESCRIPTION, _SIGNATURE + _IMPLEMENTATION)
 
 
-@module(name="use_bf16_dot")
+@module(name="use_bf16_dot", before="multi_level_tiling")
 def UseBF16Dot(  # noqa: N802 - named after the hardware, as MetaSchedule's UseTensorCore is
     sch: Schedule, block: BlockRV, *, features: Collection[str] | None = None
 ) -> None:

@@ -46,7 +46,7 @@ _IMPLEMENTATION = """
 define_intrinsic(INTRINSIC, _SIGNATURE + _DESCRIPTION, _SIGNATURE + _IMPLEMENTATION)
 
 
-@module(name="use_vnni")
+@module(name="use_vnni", before="multi_level_tiling")
 def UseVNNI(  # noqa: N802 - named after the hardware, as MetaSchedule's UseTensorCore is
     sch: Schedule, block: BlockRV, *, features: Collection[str] | None = None
 ) -> None:

@@ -16,7 +16,7 @@ from schedlang.spaces.module import module
 WAYS = ("none", "outer", "inner", "both")
 
 
-@module
+@module(before="multi_level_tiling")
 def add_rfactor(
     sch: Schedule,
     block: BlockRV,

@@ -39,7 +39,7 @@ def initialize_before(
         vectorize_inner(sch, init, max_lanes)
 
 
-@module
+@module(stage="finish")
 def decompose_reduction(
     sch: Schedule, block: BlockRV, *, where: str = "outermost", max_lanes: int = 0
 ) -> None:

@@ -56,7 +56,7 @@ def pad_to_multiples(sch: Schedule, block: BlockRV, multiples: list[int | IntExp
             sch.compute_inline(producer)
 
 
-@module
+@module(before="multi_level_tiling")
 def pad_einsum(
     sch: Schedule,
     block: BlockRV,

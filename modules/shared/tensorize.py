@@ -20,7 +20,7 @@ from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
 from schedlang.spaces.module import Module, module
 
 
-@module
+@module(before="multi_level_tiling")
 def tensorize_with(
     sch: Schedule,
     block: BlockRV,

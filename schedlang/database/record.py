@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.measurement import Status
+from schedlang.measurement.measurement import no_latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Record:
 
     @property
     def latency(self) -> float:
-        """Median of the samples, in seconds; ValueError when the status is not OK."""
+        """Median of the samples, in seconds; NoLatencyError, a ValueError, if it is not OK."""
         if not self.ok:
-            raise ValueError(f"record {self.id} has no latency: it ended as {self.status}")
+            raise no_latency(f"record {self.id}", self.status, self.message)
         return statistics.median(self.samples)

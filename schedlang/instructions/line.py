@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from schedlang.errors import SpaceError
+from schedlang.expressions import IntRV
 from schedlang.instructions.choices import plain_decision
 from schedlang.instructions.contents import map_handles
 from schedlang.instructions.handles import Handle, handle_name, numbered
@@ -27,6 +28,21 @@ def decisions(line: Line) -> dict[str, Any]:
 def choices(line: Line) -> dict[str, Any]:
     """Return the options that were taken, by choice point."""
     return {i.site: i.args[0][i.decision] for i in line if isinstance(i.kind, Choice)}
+
+
+def block_of(line: Line, instruction: Instruction) -> str:
+    """Return the name of the block that an instruction works on, as ``get_block`` looked it up.
+
+    Empty where it takes no block and no loop.
+    """
+    makers = {handle.index: made for made in line for handle in made.outputs}
+    while instruction.kind.name != "get_block":
+        taken = (h for h in instruction.inputs() if not isinstance(h, IntRV))
+        maker = next((makers[h.index] for h in taken if h.index in makers), None)
+        if maker is None:
+            return ""
+        instruction = maker
+    return str(instruction.args[0])
 
 
 def with_decisions(line: Line, given: Mapping[str, Any]) -> Line:

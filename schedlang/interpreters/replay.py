@@ -13,6 +13,7 @@ from schedlang.expressions import IntRV
 from schedlang.instructions.handles import Handle, make_handle
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Sampling
+from schedlang.instructions.line import block_of
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.apply import Interpreter, apply
 from schedlang.tvm import errors
@@ -98,10 +99,12 @@ def rerun(line: Line, workload: Workload, decide: Decide) -> Replayed:
     try:
         for instruction in apply(state, line, _Deciding(decide)):
             applied.append(instruction)  # noqa: PERF402 - on an error, says which one failed
-    except InvalidTrace:
+    except InvalidTrace as error:
+        _name_place(error, line, line[len(applied)])
         raise
     except Exception as error:
-        raise _invalid(line[len(applied)], error) from None
+        failed = line[len(applied)]
+        raise _name_place(_invalid(failed, error), line, failed) from None
     return Replayed(workload, state, tuple(applied))
 
 
@@ -147,3 +150,9 @@ def _invalid(instruction: Instruction, error: Exception) -> InvalidTrace:
     return InvalidTrace(
         f"{instruction}{where}: {first}", reason="instruction", site=instruction.kind.name
     )
+
+
+def _name_place(error: InvalidTrace, line: Line, instruction: Instruction) -> InvalidTrace:
+    error.module = instruction.module
+    error.block = block_of(line, instruction)
+    return error

@@ -129,7 +129,7 @@ class Recorder(ProgramState):
         if self._choices > MAX_CHOICES:
             raise SpaceError(
                 f"more than {MAX_CHOICES} choices in one trace, the last {name!r} in module "
-                f"{self._module() or '(none)'}: is there an endless loop of choices?"
+                f"{self.module_path or '(none)'}: is there an endless loop of choices?"
             )
         site = free_site(self._sites, name)
         if decision is None or self._workload is None:
@@ -153,7 +153,7 @@ class Recorder(ProgramState):
         return tuple(named.values())
 
     def _refused(self, kind: InstructionKind, args: tuple[Any, ...], error: Exception) -> Exception:
-        return refused(self, kind, args, error, self._module())
+        return refused(self, kind, args, error, self.module_path)
 
     def _record(
         self,
@@ -170,7 +170,7 @@ class Recorder(ProgramState):
             )
         handles = self.define(result.prefixes, result.values)
         if self._recording:
-            outputs, module = tuple(handles), self._module()
+            outputs, module = tuple(handles), self.module_path
             self._instructions.append(
                 Instruction(
                     kind, args, outputs, result.single, site, decision, distribution, module
@@ -180,7 +180,9 @@ class Recorder(ProgramState):
 
     # -- modules ---------------------------------------------------------------------------------
 
-    def _module(self) -> str:
+    @property
+    def module_path(self) -> str:
+        """Names of the modules that are being applied, outermost first; empty outside of them."""
         return "/".join(self._modules)
 
     @contextmanager

@@ -7,6 +7,8 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from schedlang.errors import NoLatencyError
+
 if TYPE_CHECKING:
     from tvm.ir import IRModule
 
@@ -66,7 +68,15 @@ class Measurement:
 
     @property
     def latency(self) -> float:
-        """Median of the samples, in seconds; ValueError when the status is not OK."""
+        """Median of the samples, in seconds; NoLatencyError, a ValueError, if it is not OK."""
         if not self.ok or not self.samples:
-            raise ValueError(f"measurement {self.id} has no latency: it ended as {self.status}")
+            raise no_latency(f"measurement {self.id}", self.status, self.message)
         return statistics.median(self.samples)
+
+
+def no_latency(what: str, status: Status, message: str) -> NoLatencyError:
+    """Return the error for asking a failure for its latency; the message says why it failed."""
+    said = f" ({message})" if message else ""
+    return NoLatencyError(
+        f"{what} has no latency: it ended as {status}{said}; ask only those that are .ok"
+    )

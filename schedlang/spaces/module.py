@@ -4,40 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
+from schedlang.spaces.failures import name_failure
+from schedlang.spaces.visit import Visit
 from schedlang.tvm import analysis
 
 At = Literal["block", "root"]
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """Report of what a module did at one place.
-
-    Attributes
-    ----------
-    module: its name.
-    block: where it was; empty at the root.
-    instructions: number of instructions that it recorded there.
-    reason: why it does not apply there, from ``NotApplicable``; None where it applies.
-    """
-
-    module: str
-    block: str
-    instructions: int = 0
-    reason: str | None = None
-
-    def __str__(self) -> str:
-        where = f"{self.module} at {self.block or 'the root'}"
-        if self.reason is not None:
-            return f"{where}: does not apply" + (self.reason and f", {self.reason}")
-        return f"{where}: {self.instructions} instruction{'s' * (self.instructions != 1)}"
+Stage = Literal["finish"]
+Before = str | tuple[str, ...] | None
 
 
 class Module:
@@ -51,6 +30,10 @@ class Module:
     name: of the module in composition and reports.
     at: ``"block"`` for ``f(sch, block)``, visited at every block; ``"root"`` for ``f(sch)``.
     options: values of the function's keyword-only parameters.
+    before: name of the module in front of which ``space + module`` puts it, or a tuple of names
+        for in front of all of them; None for no such place.
+    stage: ``"finish"`` for a module that finishes the program: ``+`` puts other modules in front
+        of it. None for other modules.
     """
 
     def __init__(
@@ -60,6 +43,8 @@ class Module:
         name: str | None = None,
         at: At = "block",
         options: Mapping[str, Any] | None = None,
+        before: str | Sequence[str] | None = None,
+        stage: Stage | None = None,
     ) -> None:
         if at not in ("block", "root"):
             raise SpaceError(f'a module works at "block" or at "root", not {at!r}')
@@ -67,6 +52,8 @@ class Module:
         self.name = name or function.__name__
         self.at = at
         self.options = dict(options or {})
+        self.before = _checked_before(self.name, before)
+        self.stage = _checked_stage(self.name, stage)
         functools.update_wrapper(self, function)
         self._check_signature()
 
@@ -103,34 +90,63 @@ class Module:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if not args:
-            return Module(
-                self.function, name=self.name, at=self.at, options={**self.options, **options}
-            )
+            return self._changed(options={**self.options, **options})
         sch, *location = args
         with sch.within(self.name):
             return self.function(sch, *location, **{**self.options, **options})
 
     def renamed(self, name: str) -> Module:
         """Return the module under another name, to use it twice in a space."""
-        return Module(self.function, name=name, at=self.at, options=self.options)
+        return self._changed(name=name)
+
+    def placed(
+        self, *, before: str | Sequence[str] | None = None, stage: Stage | None = None
+    ) -> Module:
+        """Return the module with another place under ``+``; without arguments, with none."""
+        return self._changed(before=before, stage=stage)
+
+    def _changed(self, **changes: Any) -> Module:
+        kept: dict[str, Any] = {
+            "name": self.name,
+            "at": self.at,
+            "options": self.options,
+            "before": self.before,
+            "stage": self.stage,
+        }
+        return Module(self.function, **{**kept, **changes})
+
+    # -- visiting --------------------------------------------------------------------------------
 
     def visit(self, sch: Schedule) -> list[Visit]:
         """Apply it at the root, or at every block in post-order, wherever it applies.
 
-        Where it raises ``NotApplicable``, its instructions are undone. Blocks that it removes or
-        adds on the way are skipped.
+        Where it raises ``NotApplicable``, its instructions are undone. Another exception gets a
+        note that names the module and the block. Blocks that it removes or adds on the way are
+        skipped.
         """
-        if self.at == "root":
-            return [self._attempt(sch)]
-        return [self._attempt(sch, name) for name in block_names(sch) if name in block_names(sch)]
+        return [self.visit_place(sch, block) for block in self.places(sch)]
 
-    def _attempt(self, sch: Schedule, block: str = "") -> Visit:
+    def places(self, sch: Schedule) -> Iterator[str]:
+        """Yield where it works: the blocks that are there at the start and still are, or ``""``."""
+        if self.at == "root":
+            yield ""
+            return
+        for name in block_names(sch):
+            if name in block_names(sch):
+                yield name
+
+    def visit_place(self, sch: Schedule, block: str) -> Visit:
+        """Apply it at one block, or at the root for ``""``."""
         mark = sch.mark()
+        path = "/".join(filter(None, [sch.module_path, self.name]))
         try:
             self(sch, *([self._block(sch, block)] if block else []))
         except NotApplicable as error:
             sch.rollback(mark)
             return Visit(self.name, block, reason=str(error))
+        except Exception as error:
+            name_failure(error, path, block)
+            raise
         return Visit(self.name, block, sch.mark()[0] - mark[0])
 
     def _block(self, sch: Schedule, name: str) -> BlockRV:
@@ -139,12 +155,43 @@ class Module:
 
     def __repr__(self) -> str:
         options = ", ".join(f"{key}={value!r}" for key, value in self.options.items())
-        return f"<module {self.name}({options}) at {self.at}>"
+        place = "".join(f", {said}" for said in self.describe_place())
+        return f"<module {self.name}({options}) at {self.at}{place}>"
+
+    def describe_place(self) -> list[str]:
+        """Return what it states about its place under ``+``, as text."""
+        stage = [f"stage {self.stage}"] if self.stage else []
+        names = names_before(self)
+        return [*stage, *([f"before {', '.join(names)}"] if names else [])]
+
+
+def names_before(module: Module) -> tuple[str, ...]:
+    """Return the names of the modules in front of which ``+`` puts this one."""
+    if isinstance(module.before, str):
+        return (module.before,)
+    return module.before or ()
 
 
 def block_names(sch: Schedule) -> list[str]:
     """Return the names of the schedule's blocks below the root, in post-order."""
     return [name for name in analysis.block_names(sch.mod) if name != "root"]
+
+
+def _checked_before(name: str, before: Any) -> Before:
+    if before is None:
+        return None
+    names = before if isinstance(before, (list, tuple)) else (before,)
+    if not names or not all(isinstance(one, str) and one for one in names):
+        raise SpaceError(
+            f"module {name!r}: before={before!r}; give the name of a module, or a tuple of names"
+        )
+    return before if isinstance(before, str) else tuple(names)
+
+
+def _checked_stage(name: str, stage: Any) -> Stage | None:
+    if stage is not None and stage != "finish":
+        raise SpaceError(f'module {name!r}: stage={stage!r}; there is "finish", or None')
+    return stage  # type: ignore[no-any-return]
 
 
 @overload
@@ -153,18 +200,35 @@ def module(function: Callable[..., Any], /) -> Module: ...
 
 @overload
 def module(
-    *, at: At = "block", name: str | None = None
+    *,
+    at: At = "block",
+    name: str | None = None,
+    before: str | Sequence[str] | None = None,
+    stage: Stage | None = None,
 ) -> Callable[[Callable[..., Any]], Module]: ...
 
 
 def module(
-    function: Callable[..., Any] | None = None, /, *, at: At = "block", name: str | None = None
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    at: At = "block",
+    name: str | None = None,
+    before: str | Sequence[str] | None = None,
+    stage: Stage | None = None,
 ) -> Any:
     """Make a transformation module of a function: ``@sl.module`` or ``@sl.module(at="root")``.
 
     The function takes ``(sch, block)``, or ``(sch)`` at the root, and options by keyword only. It
     raises ``NotApplicable`` where it does not apply.
+
+    ``before`` and ``stage`` state its place in ``space + module``: in front of the module called
+    ``before`` (or of all that a tuple names); without one of that name, in front of the first
+    module with ``stage="finish"``; without such a module, at the end. A module that has
+    ``stage="finish"`` itself goes to the end.
     """
-    if function is not None:
-        return Module(function, name=name, at=at)
-    return lambda f: Module(f, name=name, at=at)
+
+    def make(decorated: Callable[..., Any]) -> Module:
+        return Module(decorated, name=name, at=at, before=before, stage=stage)
+
+    return make if function is None else make(function)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from schedlang.errors import SpaceError
 from schedlang.instructions.choices import Path
 from schedlang.language.replay import resample
 from schedlang.language.schedule import Schedule, Trace
+from schedlang.spaces.failures import describe_failure
+
+_GIVE_UP_AFTER = 64
+"""Number of paths without a sketch after which the enumeration ends."""
+
+Choices = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class Sketch:
     trace: a member; ``schedlang.resample`` gives others.
     """
 
-    choices: tuple[tuple[str, str], ...]
+    choices: Choices
     trace: Trace
 
     def sample(self, seed: int | None = None) -> Schedule:
@@ -30,20 +37,75 @@ class Sketch:
         return resample(self.trace, seed=seed)
 
 
-def enumerate_sketches(run: Callable[[Path], Trace], seed: int, limit: int) -> Iterator[Sketch]:
+@dataclass(frozen=True)
+class FailedPath:
+    """A path of choices on which a module raised an exception.
+
+    Attributes
+    ----------
+    choices: option taken at each choice point up to there, by site.
+    error: the exception; its notes name the module, the block and the line.
+    """
+
+    choices: Choices
+    error: Exception
+
+    def __str__(self) -> str:
+        taken = ", ".join(f"{site}={option}" for site, option in self.choices)
+        return f"{taken or 'without choices'}: {describe_failure(self.error)}"
+
+
+class FailedPathWarning(UserWarning):
+    """Some paths of choices have no sketch, because a module failed on them."""
+
+
+class Sketches(list[Sketch]):
+    """The sketches of a space.
+
+    Attributes
+    ----------
+    failed: the paths of choices that have no sketch, because a module failed on them.
+    """
+
+    def __init__(self, paths: Iterable[Sketch | FailedPath] = ()) -> None:
+        self.failed: list[FailedPath] = []
+        for path in paths:
+            if isinstance(path, Sketch):
+                self.append(path)
+            else:
+                self.failed.append(path)
+
+
+def warn_of(failed: Sequence[FailedPath]) -> None:
+    """Warn of paths that failed, if there are any."""
+    if failed:
+        warnings.warn(
+            f"{len(failed)} path{'s' * (len(failed) > 1)} of choices gave no sketch; the first "
+            f"was {failed[0]}",
+            FailedPathWarning,
+            stacklevel=3,
+        )
+
+
+def enumerate_paths(
+    run: Callable[[Path], Trace], seed: int, limit: int
+) -> Iterator[Sketch | FailedPath]:
     """Yield every path of choices of a program that has a positive probability.
 
     ``run`` runs the program with a decider. It is run again with a forced prefix of choices until
-    no option is left. Paths that differ only in choices that were rolled back are one sketch.
-    SpaceError when there are more than ``limit``.
+    no option is left. Paths that differ only in choices that were rolled back are one sketch. A
+    path on which ``run`` raises is yielded as a ``FailedPath``; its exception is raised if there is
+    no sketch at all, or none after 64 such paths. SpaceError when there are more than ``limit``
+    paths, and where ``run`` raises one.
     """
     pending: list[tuple[int, ...]] = [()]
     seen: set[tuple[int, ...]] = set()
     complete: set[tuple[int, ...]] = set()
+    failed: list[FailedPath] = []
     while pending:
         prefix = pending.pop()
         path = Path(prefix, random.Random(seed))
-        trace = run(path)
+        trace = _attempt(run, path)
         for depth in range(len(path.taken) - 1, len(prefix) - 1, -1):
             if path.state(depth) in seen:
                 continue
@@ -59,4 +121,21 @@ def enumerate_sketches(run: Callable[[Path], Trace], seed: int, limit: int) -> I
             raise SpaceError(
                 f"more than {limit} sketches; choices of the last one: {list(path.choices())}"
             )
-        yield Sketch(path.choices(), trace)
+        if isinstance(trace, Trace):
+            yield Sketch(path.choices(), trace)
+            continue
+        failed.append(FailedPath(path.choices(), trace))
+        yield failed[-1]
+        if len(failed) == len(complete) == _GIVE_UP_AFTER:
+            break
+    if failed and len(failed) == len(complete):
+        raise failed[0].error
+
+
+def _attempt(run: Callable[[Path], Trace], path: Path) -> Trace | Exception:
+    try:
+        return run(path)
+    except SpaceError:  # the space is wrong, on every path
+        raise
+    except Exception as error:
+        return error

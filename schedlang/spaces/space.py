@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, overload
 
 from schedlang.errors import SpaceError
-from schedlang.instructions.choices import Decider, Draw, option_label
+from schedlang.instructions.choices import Decider, Draw
 from schedlang.language.schedule import Schedule
-from schedlang.spaces.module import At, Module, Visit
-from schedlang.spaces.sketch import Sketch, enumerate_sketches
+from schedlang.spaces.failures import describe_failure
+from schedlang.spaces.module import Module
+from schedlang.spaces.placement import common_place, in_place_of, merge
+from schedlang.spaces.sketch import FailedPath, Sketch, Sketches, enumerate_paths, warn_of
+from schedlang.spaces.visit import Visit
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
@@ -21,7 +24,9 @@ MAX_SKETCHES = 4_096
 class Space:
     """A probabilistic program: modules visited in order (MetaSchedule, Figure 5).
 
-    Composition is by name and pure: every method gives a new space.
+    Composition is by name and pure: every method gives a new space. A space is read like a list of
+    its modules: ``len(space)``, iteration, ``space[0]``, ``space[1:]`` (a space), and by name:
+    ``space["tile"]``. ``print(space)`` shows them in order.
     """
 
     modules: tuple[Module, ...]
@@ -50,7 +55,15 @@ class Space:
     # -- composition -----------------------------------------------------------------------------
 
     def __add__(self, other: Module | Space) -> Space:
-        return Space([*self.modules, other], self.name)
+        """Return a space with more modules, each at the place that it states (``sl.module``).
+
+        That is in front of the module that it names with ``before``. If the space has no such
+        module, it is in front of the first module with ``stage="finish"``, and without one at the
+        end. A module with ``stage="finish"``, and what follows it in ``other``, goes to the end.
+        The modules of ``other`` keep their order: if their places contradict it, a module moves
+        forward, in front of the one that follows it.
+        """
+        return Space(merge(self.modules, Space([other]).modules), self.name)
 
     def before(self, name: str, module: Module | Space) -> Space:
         """Return a space with ``module`` in front of the module called ``name``."""
@@ -63,9 +76,13 @@ class Space:
         return Space([*self.modules[:position], module, *self.modules[position:]], self.name)
 
     def replace(self, name: str, module: Module | Space) -> Space:
-        """Return a space with ``module`` in place of the module called ``name``."""
+        """Return a space with ``module`` in place of the module called ``name``.
+
+        A module that states no place of its own takes over the other's ``before`` and ``stage``.
+        """
         position = self._find(name)
-        return Space([*self.modules[:position], module, *self.modules[position + 1 :]], self.name)
+        new = in_place_of(self.modules[position], Space([module]).modules)
+        return Space([*self.modules[:position], *new, *self.modules[position + 1 :]], self.name)
 
     def without(self, *names: str) -> Space:
         """Return a space without the modules of these names."""
@@ -82,12 +99,48 @@ class Space:
         raise SpaceError(f"no module {name!r} in this space of {', '.join(names) or 'none'}{hint}")
 
     def as_module(self, name: str) -> Module:
-        """Return the whole space as one module at the root."""
+        """Return the whole space as one module at the root.
+
+        Under ``+`` it goes in front of everything that one of its modules states. It finishes
+        (``stage="finish"``) if all of its modules do.
+        """
 
         def composed(sch: Schedule) -> None:
             self.apply(sch)
 
-        return Module(composed, name=name, at="root")
+        before, stage = common_place(self.modules)
+        return Module(composed, name=name, at="root", before=before, stage=stage)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.modules)
+
+    def __contains__(self, item: object) -> bool:
+        """Whether it has a module of this name, or this module, with whatever options."""
+        if isinstance(item, Module):
+            return any((m.name, m.function) == (item.name, item.function) for m in self.modules)
+        return any(m.name == item for m in self.modules)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Module: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Space: ...
+
+    def __getitem__(self, key: int | str | slice) -> Module | Space:
+        """Return a module by position or name; SpaceError for an unknown name. A slice is a space.
+
+        Raises ``IndexError`` for a position that it does not have.
+        """
+        if isinstance(key, str):
+            return self.modules[self._find(key)]
+        if isinstance(key, slice):
+            return Space(self.modules[key], self.name)
+        return self.modules[key]
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -126,60 +179,66 @@ class Space:
     def explain(self, workload: Workload | Any, seed: int = 0) -> list[Visit]:
         """Run the program once and return what each module did at each block; print them.
 
-        A visit where the module did not apply has its reason. Another seed takes other choices,
-        after which other modules may apply.
+        A visit where the module did not apply has its reason. A visit where it raised another
+        exception has the ``error``: what it did there is undone, and the run goes on. Another seed
+        takes other choices, after which other modules may apply.
         """
-        return self.apply(Schedule(workload, decider=Draw(random.Random(seed))))
+        sch = Schedule(workload, decider=Draw(random.Random(seed)))
+        return [_visit(m, sch, block) for m in self.modules for block in m.places(sch)]
 
     def sketches(
         self, workload: Workload | Any, seed: int = 0, limit: int = MAX_SKETCHES
-    ) -> list[Sketch]:
+    ) -> Sketches:
         """Return every path of choices with a positive probability, with a trace that took it.
 
         The program is run again with a forced prefix of choices until no option is left. Choices
         of a module that then did not apply do not count: paths that differ only in them are one
-        sketch. SpaceError when there are more than ``limit``.
+        sketch. SpaceError when there are more than ``limit`` paths.
+
+        Paths on which a module raises an exception have no sketch: the result lists them as
+        ``failed``, and a ``FailedPathWarning`` names the first. If every path fails (at least the
+        first 64 of them), the exception of the first is raised. A SpaceError is raised at once.
         """
-        return list(self.iterate_sketches(workload, seed, limit))
+        found = Sketches(self._paths(workload, seed, limit))
+        warn_of(found.failed)
+        return found
 
     def iterate_sketches(
         self, workload: Workload | Any, seed: int = 0, limit: int = MAX_SKETCHES
     ) -> Iterator[Sketch]:
-        """Yield ``sketches`` one at a time."""
+        """Yield ``sketches`` one at a time; the warning comes at the end."""
+        failed = []
+        for path in self._paths(workload, seed, limit):
+            if isinstance(path, Sketch):
+                yield path
+            else:
+                failed.append(path)
+        warn_of(failed)
+
+    def _paths(self, workload: Any, seed: int, limit: int) -> Iterator[Sketch | FailedPath]:
         workload = as_workload(workload)
-        return enumerate_sketches(lambda path: self.run(workload, path).trace, seed, limit)
+        return enumerate_paths(lambda path: self.run(workload, path).trace, seed, limit)
+
+    # -- text ------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return f"Space([{', '.join(m.name for m in self.modules)}], name={self.name!r})"
 
+    def __str__(self) -> str:
+        width = max((len(m.name) for m in self.modules), default=0)
+        lines = [
+            f"{k:>4}  {m.name:<{width}}  at {m.at:<5}  {', '.join(m.describe_place())}".rstrip()
+            for k, m in enumerate(self.modules)
+        ]
+        count = f"{len(lines)} module{'s' * (len(lines) != 1)}"
+        return "\n".join([f"space {self.name!r} of {count}", *lines])
 
-def Stochastic(  # noqa: N802 - named as a module, after MetaSchedule's Stochastic-Compose
-    modules: Sequence[Module],
-    probs: Sequence[float] | None = None,
-    *,
-    name: str | None = None,
-) -> Module:
-    """Make a module that draws one of ``modules`` at each location (MetaSchedule, Figure 5).
 
-    The draw is a choice point, so each module has its own sketches. All must work at the same kind
-    of location. Where the drawn one raises ``NotApplicable``, so does this one.
-    """
-    options = list(modules)
-    if not options or not all(isinstance(m, Module) for m in options):
-        raise SpaceError("Stochastic takes a non-empty list of modules")
-    kinds = {m.at for m in options}
-    if len(kinds) != 1:
-        raise SpaceError("Stochastic takes modules that all work at blocks, or all at the root")
-    at: At = options[0].at
-    title = name or "stochastic(" + "|".join(option_label(m) for m in options) + ")"
-    if at == "root":
-
-        def draw(sch: Schedule) -> None:
-            sch.choose(title, options, probs)(sch)
-
-    else:
-
-        def draw(sch: Schedule, block: Any) -> None:  # type: ignore[misc]
-            sch.choose(title, options, probs)(sch, block)
-
-    return Module(draw, name=title, at=at)
+def _visit(module: Module, sch: Schedule, block: str) -> Visit:
+    """Apply a module at one place; where it raises, undo what it did and report the error."""
+    mark = sch.mark()
+    try:
+        return module.visit_place(sch, block)
+    except Exception as error:
+        sch.rollback(mark)
+        return Visit(module.name, block, error=describe_failure(error))

@@ -128,6 +128,11 @@ def _opened(database: Database | str | os.PathLike[str] | None, stack: ExitStack
         return database
     if database is None:
         raise DatabaseError("give the database to look in: a path or a Database")
+    if isinstance(database, str | os.PathLike) and not os.path.exists(database):
+        raise DatabaseError(
+            f"database {os.fspath(database)}: there is no such file to read; tune(..., "
+            f"database={os.fspath(database)!r}) makes it and puts its records there"
+        )
     return stack.enter_context(open_database(database, read_only=True))
 
 

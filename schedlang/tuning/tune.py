@@ -71,7 +71,9 @@ def tune(
     space: what to search; by default the target's own.
     trials: maximum number of candidates to measure; 64 when ``seconds`` is not given either.
     seconds: wall time of the whole call, finals included; it then returns the best so far. A
-        measurer of your own that keeps no deadline finishes the candidate that it has begun.
+        measurer of your own that keeps no deadline finishes the candidate that it has begun. Where
+        the call continues a run of ``database``, seconds that earlier calls of the run used count;
+        to search on, give more than before.
     seed: seed of the search and of the random inputs.
     search: a name of ``schedlang.search.SEARCHES``, ``"auto"`` for what measured best (see
         docs/search.md), a function ``(space, workload, seed) -> Strategy`` such as a strategy's
@@ -95,7 +97,8 @@ def tune(
 
     Returns the records and the best candidate. A bad candidate never raises: it becomes a record
     with its status. An interruption (Ctrl-C) stops the workers and keeps the records made so far.
-    An exception in a module, other than ``NotApplicable``, ends the run. Wrong arguments raise
+    An exception in a module, other than ``NotApplicable``, ends the run; a note on it names module,
+    block and line. Wrong arguments raise
     ``ValueError``, ``TypeError``, ``SpaceError``, ``WorkloadError`` or ``TargetError``, a database
     that cannot be opened ``DatabaseError``.
     """
@@ -105,11 +108,12 @@ def tune(
         trials = TRIALS
     check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
     check_whole(seed=seed, finals=finals, least=0)
+    check_verify(verify)
     space = default_space(target) if space is None else as_space(space)
     make_strategy = partial(as_strategy, search, space, workload, seed, trials)
     strategy = make_strategy()
     # Before the database is opened: a call that cannot measure leaves no file behind.
-    given = _bound(measurer, workload, target, verify)
+    given = _bound(measurer, workload, target)
     # A measurer that is given verifies by its own settings.
     verified: Verify = verify if given is None else False
     blank = blank_record(workload, target, strategy.name, seed)
@@ -150,12 +154,9 @@ def tune(
         return result
 
 
-def _bound(
-    measurer: SupportsMeasure | None, workload: Workload, target: Target, verify: Verify
-) -> Measurer | None:
+def _bound(measurer: SupportsMeasure | None, workload: Workload, target: Target) -> Measurer | None:
     """Return a measurer that was given, bound to the workload; check that the default can work."""
     if measurer is None:
-        check_verify(verify)
         target.check_present()
         return None
     given = as_measurer(measurer)

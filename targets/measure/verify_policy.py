@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+from difflib import get_close_matches
 from typing import Any, Literal
-
-from schedlang.errors import TargetError
 
 Verify = bool | Literal["all"]
 
@@ -15,9 +14,13 @@ _FACTOR = 1.2
 
 
 def check_verify(verify: Any) -> None:
-    """Raise TargetError for an invalid value of ``verify``."""
-    if verify not in (True, False, "all"):
-        raise TargetError(f"verify={verify!r}; choose True, False or 'all'")
+    """Raise ValueError for an invalid value of ``verify``."""
+    if isinstance(verify, bool) or (isinstance(verify, str) and verify == "all"):
+        return
+    known = {"all": "'all'", "true": "True", "false": "False"}
+    close = get_close_matches(verify.lower(), known, 1) if isinstance(verify, str) else []
+    hint = f"; did you mean {known[close[0]]}?" if close else ""
+    raise ValueError(f"verify={verify!r}; choose True, False or 'all'{hint}")
 
 
 class VerifyPolicy:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from schedlang.database import Ask, Database, MemoryDatabase, Record, Run, SQLiteDatabase
-from schedlang.measurement import Status
+from schedlang.errors import NoLatencyError, SchedlangError
+from schedlang.measurement import Measurement, Status
 from schedlang.testing.database import DatabaseContract, make_record
 
 
@@ -228,6 +229,19 @@ def test_a_failed_record_has_no_latency() -> None:
     with pytest.raises(ValueError, match="record None has no latency: it ended as run_timeout"):
         _ = record.latency
     assert not record.ok
+
+
+def test_what_has_no_latency_says_why_and_is_an_error_of_ours() -> None:
+    record = make_record(status=Status.BUILD_ERROR, message="too large")
+    measurement = Measurement(7, Status.CRASHED, message="signal 11")
+    said = r" has no latency: it ended as %s \(%s\); ask only those that are \.ok$"
+    for one, name, why in (
+        (record, "record None", ("build_error", "too large")),
+        (measurement, "measurement 7", ("crashed", "signal 11")),
+    ):
+        with pytest.raises(NoLatencyError, match=name + said % why) as info:
+            _ = one.latency
+        assert isinstance(info.value, SchedlangError)
 
 
 def test_bytes_that_are_no_text_do_not_stop_a_record() -> None:

@@ -34,7 +34,7 @@ def test_it_composes_in_one_line(name: str, load_example: Callable[[str], Module
     source = inspect.getsource(load_example(name).main)
     module = EXAMPLES[name][1]
     [line] = [line.strip() for line in source.splitlines() if f"{module}()" in line]
-    assert line == f'space = sl.default_space("cpu").before("multi_level_tiling", {module}())'
+    assert line == f'space = sl.default_space("cpu") + {module}()'
 
 
 @each_example

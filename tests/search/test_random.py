@@ -47,7 +47,7 @@ def test_rejections_name_the_module_and_the_instruction(workload: Workload) -> N
     strategy = Random(FRAGILE, workload, seed=0)
     assert len(strategy.ask(4)) == 4
     refused = [r for r in strategy.rejections if r.reason == "instruction"]
-    assert refused and all(r.where == "split_too_short/split" for r in refused)
+    assert refused and all(r.where == "split_too_short: split at block C" for r in refused)
     for rejection in refused:
         assert re.match(r"split\(loop=l2 \(j in 32\), factors=\[8, v\d=[23]\]", rejection.message)
 
@@ -57,7 +57,7 @@ def test_without_a_valid_program_it_says_why(workload: Workload) -> None:
     assert strategy.ask(4) == []
     assert len(strategy.rejections) == 20
     last = strategy.rejections[-1]
-    assert last.where == "reorder_twice/reorder"
+    assert last.where == "reorder_twice: reorder at block C"
     assert strategy.finished == f"no valid program in 20 draws; the last one: {last.message}"
     assert last.message.startswith("reorder(loops=[l2 (j in 32), l2 (j in 32)]): ")
 

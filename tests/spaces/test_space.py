@@ -253,3 +253,33 @@ def test_choices_of_an_explanation_follow_the_seed() -> None:
     found = {space.explain(product(), seed)[0].reason for seed in range(20)}
     assert found == {None, "never"}
     assert space.explain(product(), 7) == space.explain(product(), 7)
+
+
+# -- a space as a list of modules ------------------------------------------------------------------
+
+
+def test_it_is_read_like_a_list() -> None:
+    space = sl.Space([tile(parts=3), fork, last], name="mine")
+    assert len(space) == 3 and len(sl.Space([])) == 0
+    assert list(space) == list(space.modules)
+    assert [module.name for module in reversed(list(space))] == ["last", "fork", "tile"]
+    assert space[0] is space.modules[0] and space[-1] is last
+    assert space["fork"] is fork and space["tile"].options == {"parts": 3}
+    part = space[1:]
+    assert isinstance(part, sl.Space) and names(part) == ["fork", "last"] and part.name == "mine"
+    assert names(space[::-1]) == ["last", "fork", "tile"]
+    with pytest.raises(IndexError):
+        space[3]
+    with pytest.raises(SpaceError, match="no module 'fok' in this space.*did you mean 'fork'"):
+        space["fok"]
+    with pytest.raises(TypeError):
+        space[None]  # type: ignore[index]
+
+
+def test_it_says_what_it_has() -> None:
+    space = sl.Space([tile(parts=3), fork])
+    assert "tile" in space and "fork" in space and "last" not in space
+    assert tile in space, "whatever its options"
+    assert fork in space and last not in space
+    assert tile.renamed("fork") not in space and fork.renamed("way") not in space
+    assert 0 not in space and None not in space

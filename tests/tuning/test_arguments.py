@@ -83,6 +83,13 @@ def test_a_strategy_of_ones_own_is_told_every_outcome() -> None:
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"workload": "matmul"}, sl.WorkloadError, r"expected a Workload.*from_script\(text\)"),
     ({"target": "tpu"}, sl.TargetError, "unknown target 'tpu'; known: cpu"),
+    ({"target": "llvm"}, sl.TargetError, "unknown target 'llvm'; did you mean 'cpu'\\?"),
+    (
+        {"target": "llvm -mcpu=znver4"},
+        sl.TargetError,
+        r"did you mean 'cpu', with options as arguments: Target\('cpu', cores=4, mcpu=...\)\?",
+    ),
+    ({"target": "Native"}, sl.TargetError, "did you mean 'cpu'\\?"),
     ({"target": 3}, sl.TargetError, r"3 \(int\) is not a target"),
     ({"space": "cpu"}, sl.SpaceError, "space is a Space or a module, not str"),
     ({"space": [tile_rows]}, sl.SpaceError, "space is a Space or a module, not list"),
@@ -95,7 +102,11 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"finals": -1}, ValueError, "finals=-1; give a whole number, 0 or more"),
     ({"search": "genetic"}, ValueError, "search='genetic'; known: auto, random, grid, "),
     ({"search": 7}, ValueError, "or give a Strategy"),
-    ({"verify": "some"}, sl.TargetError, "verify='some'; choose True, False or 'all'"),
+    ({"verify": "some"}, ValueError, "^verify='some'; choose True, False or 'all'$"),
+    ({"verify": "al"}, ValueError, "verify='al'; .*; did you mean 'all'\\?"),
+    ({"verify": "true"}, ValueError, "verify='true'; .*; did you mean True\\?"),
+    ({"verify": 1}, ValueError, "verify=1; choose True, False or 'all'$"),
+    ({"verify": None}, ValueError, "verify=None; choose"),
     ({"database": 3}, TypeError, "a database is a path, a Database or None, not a int"),
     ({"database": "."}, sl.DatabaseError, "."),
 ]
@@ -145,3 +156,16 @@ def test_a_given_measurer_is_used_and_stays_open() -> None:
         assert result.reference_latency == measurer.reference_latency
         [again] = measurer.measure([sl.Candidate(0, result.best.schedule.mod)])
         assert again.ok
+
+
+def test_how_to_verify_is_checked_with_a_measurer_too() -> None:
+    workload = sl.workloads.from_te(tensors())
+    with LocalCPU(workload, "cpu") as measurer:
+        with pytest.raises(ValueError, match="verify='al'; choose True, False or 'all'"):
+            sl.tune(workload, trials=1, measurer=measurer, verify="al")  # type: ignore[arg-type]
+
+
+def test_a_wrong_value_is_no_error_of_the_target() -> None:
+    with pytest.raises(ValueError) as info:
+        sl.tune(tensors(), trials=1, verify="al")  # type: ignore[arg-type]
+    assert not isinstance(info.value, sl.SchedlangError)

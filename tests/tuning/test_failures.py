@@ -101,9 +101,11 @@ def test_no_valid_program_says_why(workload: sl.Workload) -> None:
     result = sl.tune(workload, space=hopeless, trials=4)
     assert list(result.records) == []
     assert result.rejected == {"instruction": 200}
-    assert result.culprits == [("hopeless/reorder", 200)]
+    assert result.culprits == [("hopeless: reorder at block C", 200)]
     assert result.finished.startswith("no valid program in 200 draws; the last one: reorder(loops=")
-    with pytest.raises(sl.SchedlangError, match=r"mostly by hopeless/reorder; .*Loop j appears"):
+    with pytest.raises(
+        sl.SchedlangError, match=r"mostly by hopeless: reorder at block C; .*Loop j appears"
+    ):
         _ = result.best
     assert str(result).startswith(
         "matmul: 0 measured; rejected: 200 instruction; mostly by hopeless"
@@ -124,6 +126,9 @@ def test_where_nothing_applies_the_unscheduled_program_is_measured(workload: sl.
 def test_a_mistake_in_a_module_shows_its_own_line(workload: sl.Workload) -> None:
     with pytest.raises(IndexError) as info:
         sl.tune(workload, space=mistaken, trials=1)
+    [note] = info.value.__notes__
+    line = mistaken.function.__code__.co_firstlineno + 3
+    assert note == f"in module mistaken at block C, line {__file__}:{line}"
     last = traceback.extract_tb(info.tb)[-1]
     assert last.filename == __file__
     assert last.line == "sch.parallel(loops[3])  # there are three"

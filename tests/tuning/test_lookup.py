@@ -110,8 +110,13 @@ def test_nothing_is_found(tuned: tuple[Database, sl.TuneResult], tmp_path: Path)
     database, _ = tuned
     assert sl.best(sl.workloads.get("SFM", m=8, n=8), "cpu", database) is None
     assert sl.best(matmul(), sl.Target("cpu", cores=1), database) is None
-    with pytest.raises(DatabaseError, match="there is no such file to read"):
-        sl.best(matmul(), "cpu", tmp_path / "none.db")
+    for missing in (tmp_path / "none.db", str(tmp_path / "no folder" / "none.db")):
+        with pytest.raises(DatabaseError, match="there is no such file to read; tune") as info:
+            sl.best(matmul(), "cpu", missing)
+        assert f"tune(..., database={str(missing)!r}) makes it" in str(info.value)
+        assert "read_only" not in str(info.value)
+    with pytest.raises(DatabaseError, match="there is no such file to read; tune"):
+        sl.apply(matmul(), tmp_path / "none.db")
     with pytest.raises(DatabaseError, match="give the database to look in"):
         sl.best(matmul())
 

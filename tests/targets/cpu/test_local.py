@@ -326,7 +326,7 @@ def test_a_program_that_cannot_be_the_reference_ends_it() -> None:
 def test_wrong_settings_are_refused(workload: Workload) -> None:
     with pytest.raises(TargetError, match="workers=0"):
         LocalCPU(workload, workers=0)
-    with pytest.raises(TargetError, match="verify='some'"):
+    with pytest.raises(ValueError, match="verify='some'; choose True"):
         LocalCPU(workload, verify="some")  # type: ignore[arg-type]
     with pytest.raises(TargetError, match="unknown target 'tpu'"):
         LocalCPU(workload, "tpu")

@@ -1,0 +1,57 @@
+"""Where modules go when spaces are added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.spaces.module import Module, Stage, names_before
+
+
+def merge(left: Sequence[Module], right: Sequence[Module]) -> list[Module]:
+    """Put each module of ``right`` at its place among those of ``left``; both keep their order.
+
+    The place of a module is in front of those that it states with ``before``. If ``left`` has none
+    of them, it is in front of the first module that finishes, and without one at the end. A module
+    that finishes itself, and what follows it in ``right``, goes to the end. Where these places
+    contradict the order of ``right``, a module moves forward, in front of the one that follows it.
+    """
+    names = [module.name for module in left]
+    end = len(left)
+    otherwise = next((k for k, module in enumerate(left) if module.stage == "finish"), end)
+    places: list[int] = []
+    for module in right:
+        if module.stage == "finish":
+            otherwise = end
+        stated = [names.index(name) for name in names_before(module) if name in names]
+        places.append(min(stated, default=otherwise))
+    for k in reversed(range(len(places) - 1)):
+        places[k] = min(places[k], places[k + 1])
+    merged: list[Module] = []
+    for position in range(end + 1):
+        merged += [m for m, place in zip(right, places, strict=True) if place == position]
+        merged += left[position : position + 1]
+    return merged
+
+
+def common_place(modules: Sequence[Module]) -> tuple[tuple[str, ...] | None, Stage | None]:
+    """Return ``before`` and ``stage`` of one module made of several.
+
+    It goes in front of everything that one of them states, except for one another. It finishes if
+    all of them do.
+    """
+    own = {module.name for module in modules}
+    stated = [name for module in modules for name in names_before(module) if name not in own]
+    finishes = bool(modules) and all(module.stage == "finish" for module in modules)
+    return tuple(dict.fromkeys(stated)) or None, "finish" if finishes else None
+
+
+def in_place_of(old: Module, new: Sequence[Module]) -> list[Module]:
+    """Return modules that replace another one: those that state no place take over its place."""
+    if old.before is None and old.stage is None:
+        return list(new)
+    return [
+        module.placed(before=old.before, stage=old.stage)
+        if module.before is None and module.stage is None
+        else module
+        for module in new
+    ]

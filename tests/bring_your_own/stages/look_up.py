@@ -1,0 +1,63 @@
+"""In a process that tuned nothing: find, apply, run and export each program."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+import schedlang as sl
+from tests.bring_your_own.catalogue import PROGRAMS
+from tests.bring_your_own.stages.child import attempt
+
+COLUMNS = ("found", "right", "applied", "exported", "written")
+_SEED = 11
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Yield what looks a program up by name in the database of ``folder``."""
+
+    def look_up(name: str) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        given, database = PROGRAMS[name], folder / "tune.db"
+        made = given.make()
+        workload = sl.workloads.as_workload(made)
+        call = given.call(workload.args, _SEED)
+        call.save(folder / f"{name}.call")
+        match = sl.best(made, "cpu", database, similar=False)
+        if match is None:
+            return {"found": "sl.best found nothing"}
+        columns["found"] = ""
+
+        def agrees(kernel: Any) -> str:
+            tensors = [value.copy() for value in call.before]
+            kernel(*tensors)
+            return call.mismatch(tensors)
+
+        def applied() -> str:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", sl.UntunedWarning)
+                mod = sl.apply(made, database)
+            again = sl.workloads.from_module(mod).mod
+            if not tvm.ir.structural_equal(again, match.mod):
+                return "sl.apply makes another program than sl.best"
+            return agrees(sl.targets.build_callable(again))
+
+        def written() -> None:
+            text = match.trace.as_tvm_python()
+            (folder / f"{name}.tvm.py").write_text(text, encoding="utf-8")
+            stored = tvm.ir.save_json(match.schedule.mod)
+            (folder / f"{name}.mod.json").write_text(stored, encoding="utf-8")
+
+        attempt(columns, "right", lambda: agrees(match.build()))
+        attempt(columns, "applied", applied)
+        attempt(columns, "exported", lambda: match.export_library(folder / f"{name}.so") and None)
+        attempt(columns, "written", written)
+        return columns
+
+    yield look_up

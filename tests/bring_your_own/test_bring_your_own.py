@@ -1,0 +1,44 @@
+"""Programs that are nobody's benchmark: tuned, found again, applied, deployed, and written out.
+
+All programs share four processes, see ``row.py``. ``benchmarks/bring_your_own.py`` does the same
+with more trials, and holds the speed-ups to a bound; here nothing depends on a latency.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bring_your_own.catalogue import PROGRAMS
+from tests.bring_your_own.row import Row, run_rows
+
+TRIALS = 3
+
+
+@pytest.fixture(scope="module")
+def rows(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Row]:
+    """The rows of all programs that this session has tests of."""
+    wanted = {
+        item.callspec.params["name"]
+        for item in request.session.items
+        if item.nodeid.startswith(request.node.nodeid) and hasattr(item, "callspec")
+    }
+    names = [name for name in PROGRAMS if name in wanted]
+    folder: Path = tmp_path_factory.mktemp("bring_your_own")
+    return run_rows(names, folder, trials=TRIALS, finals=2, share=True)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_of_a_user(name: str, rows: dict[str, Row]) -> None:
+    assert rows[name].problems == {}
+
+
+def test_there_are_many_and_of_every_type() -> None:
+    assert len(PROGRAMS) >= 64
+    types = {"bool", "bfloat16", "float16", "float32", "float64"}
+    types |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    assert {given.dtype for given in PROGRAMS.values()} == types

@@ -9,6 +9,7 @@ from schedlang.analysis import (
     LoopKind,
     branches_along,
     constant_extent,
+    is_bound_to,
     is_single_child,
     loop_is_plain,
     loop_kind,
@@ -119,16 +120,22 @@ def set_init_apart(sch: Schedule, block: BlockRV, position: int | None = None) -
     """Decompose a reduction, and return the block that sets its initial value.
 
     The initial value is set before the outermost reduction loop, or before loop number
-    ``position`` if that is further out. Returns None if the block sets no initial value or has no
-    reduction loop.
+    ``position`` if that is further out; always inside loops that repeat the whole reduction, as
+    loops of a consumer do that computes it more than once. Returns None if the block sets no
+    initial value or has no reduction loop.
     """
     if sch.get(block).init is None:
         return None
     loops = sch.get_loops(block)
-    outermost = next((k for k, loop in enumerate(loops) if not _is_spatial(sch, loop)), None)
+    own = [k for k, loop in enumerate(loops) if is_bound_to(sch, block, loop)]
+    outermost = next((k for k in own if not _is_spatial(sch, loops[k])), None)
     if outermost is None:
         return None
+    repeating = [
+        k for k in range(outermost) if k not in own and constant_extent(sch, loops[k]) != 1
+    ]
     before = outermost if position is None else min(position, outermost)
+    before = max([before, *(k + 1 for k in repeating)])
     init: BlockRV = sch.decompose_reduction(block, loops[before])
     return init
 

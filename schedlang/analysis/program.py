@@ -66,6 +66,15 @@ def stores_contiguously(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
     return _tvm.stores_contiguously(sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(loop))
 
 
+def is_bound_to(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
+    """Return whether a variable of the block depends on the loop.
+
+    A loop around a block that none depends on repeats the block.
+    """
+    moved = _tvm.moved_variables(sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(loop))
+    return bool(moved)
+
+
 def branches_along(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
     """Return whether a condition in the block's value depends on the loop.
 

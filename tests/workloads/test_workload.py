@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tvm
-from tvm import te
+from tvm import te, tirx
 from tvm.script import from_source
 
 from schedlang import workloads
@@ -106,6 +106,29 @@ def test_a_blockized_reduction_keeps_its_roles() -> None:
 
 def test_a_copy_has_no_flops() -> None:
     assert from_script(script(block("B[vi] = A[vi]"))).flops == 0.0
+
+
+def test_a_loop_whose_length_is_data_counts_one_iteration() -> None:
+    """Else no latency of the program is believed: TVM counts two to the power of 31 iterations."""
+    body = """
+for i in range(16):
+    with T.sblock('b'):
+        vi = T.axis.S(16, i)
+        T.reads(A[0:16], L[vi])
+        T.writes(B[vi])
+        B[vi] = T.float32(0)
+        for k in range(L[vi]):
+            B[vi] = B[vi] + A[k] * A[k]
+"""
+    lengths = "L: T.Buffer((16,), 'int32')"
+    assert from_script(script(body, f"A: {VECTOR}, {lengths}, B: {VECTOR}")).flops == 32.0
+
+
+def test_a_program_with_let_expressions_is_a_workload() -> None:
+    """Schedules with ``vector_math`` have them, and ``sl.apply`` gives such programs back."""
+    a, x = te.placeholder((16,), name="A"), tirx.Var("x", "float32")
+    square = te.compute((16,), lambda i: tirx.Let(x, a[i] + 1.0, x * x), name="B")
+    assert from_te([a, square]).flops == 16.0
 
 
 def test_equality_and_key_ignore_names() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tvm import te
 
 from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV
@@ -14,6 +15,8 @@ from schedlang.modules.shared.finish import parallelize_outer, vectorize_inner
 from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
+from schedlang.workloads import from_te
+from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import elementwise, matmul, row_sum
 from tests.modules.module_runs import Golden, assert_golden, assert_not_applicable, sampled
 from tests.properties.programs import assert_same_numbers
@@ -53,6 +56,31 @@ def test_the_numbers_stay(workload: Any, where: str) -> None:
     for seed in range(5):
         sch = space.sample(workload(), seed=seed)
         assert_same_numbers(sch.mod, workload(), sch.trace)
+
+
+def sum_of_deviations() -> Workload:
+    """The sums of rows, and then of the differences from them: one reduction reads another."""
+    x = te.placeholder((6, 8), name="x")
+    k, m = te.reduce_axis((0, 8), name="k"), te.reduce_axis((0, 8), name="m")
+    total = te.compute((6,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    return from_te([x, te.compute((6,), lambda i: te.sum(x[i, m] - total[i], axis=m), name="out")])
+
+
+@pytest.mark.parametrize("where", ["outermost", "drawn"])
+def test_a_reduction_that_a_loop_of_its_consumer_repeats(where: str) -> None:
+    """Its initial value is set at each repetition: before the loop, the sum would grow with it."""
+
+    @module(at="root")
+    def compute_in_consumer(sch: Schedule) -> None:
+        *_, reduction = sch.get_loops(sch.get_block("out"))
+        sch.compute_at(sch.get_block("total"), reduction)
+
+    workload = sum_of_deviations()
+    space = Space([compute_in_consumer, decompose_reduction(where=where)])
+    for seed in range(3):
+        sch = space.sample(workload, seed=seed)
+        assert "total_init" in sch.mod.script()
+        assert_same_numbers(sch.mod, workload, sch.trace)
 
 
 def test_where_it_does_not_apply() -> None:

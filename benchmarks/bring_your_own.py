@@ -1,10 +1,10 @@
 """Programs of users: tuned, found again, applied, deployed, and written as TVM Python.
 
 Each program of ``tests/bring_your_own/`` goes through ``sl.tune``. A second process looks it up
-with ``sl.best``, applies it with ``sl.apply``, compares its results with numpy's, and exports it; a
-third one, without schedlang, executes its ``as_tvm_python``; a fourth one calls the exported library
-with numpy arrays aligned to their elements only. A program is complete when all of this
-worked, and fine when it is also at least 0.98 times as fast as the unscheduled program.
+with ``sl.best``, applies it with ``sl.apply``, compares its results with numpy's, and exports it. A
+third one, without schedlang, executes its ``as_tvm_python``. A fourth one calls the exported
+library with numpy arrays that are aligned to their elements only. A program is complete when all of
+this worked, and fine when it is also at least 0.98 times as fast as the unscheduled program.
 
 The exit code is 1 if a program is not fine. A process that crashes costs the program in hand only.
 """
@@ -32,16 +32,16 @@ _QUICK = ("axpy_in_place", "argmax_of_rows", "cumulative_sum", "csr_product", "c
 def heading() -> str:
     """The first line of the table."""
     columns = " ".join(f"{column:>8}" for column in COLUMNS)
-    return (
-        f"{'program':30}{'type':9}{'before us':>10}{'after us':>10}{'ratio':>7}{'s':>6} {columns}"
-    )
+    measured = f"{'before us':>10}{'after us':>10}{'ratio':>7}{'s':>6}{'ok':>4}"
+    return f"{'program':30}{'type':9}{measured} {columns}"
 
 
 def line_of(row: Row) -> str:
     """One line of the table."""
     marks = " ".join(f"{'-' if row.problems.get(column) else 'yes':>8}" for column in COLUMNS)
-    times = f"{row.unscheduled * 1e6:10.2f}{row.latency * 1e6:10.2f}{row.speedup:7.2f}"
-    return f"{row.name:30}{PROGRAMS[row.name].dtype:9}{times}{row.seconds:6.1f} {marks}"
+    measured = f"{row.unscheduled * 1e6:10.2f}{row.latency * 1e6:10.2f}{row.speedup:7.2f}"
+    measured += f"{row.seconds:6.1f}{row.candidates:4d}"
+    return f"{row.name:30}{PROGRAMS[row.name].dtype:9}{measured} {marks}"
 
 
 def document(rows: list[Row], trials: int) -> dict[str, Any]:
@@ -57,6 +57,7 @@ def document(rows: list[Row], trials: int) -> dict[str, Any]:
                 "name": row.name,
                 "topic": PROGRAMS[row.name].topic,
                 "dtype": PROGRAMS[row.name].dtype,
+                "candidates": row.candidates,
                 "unscheduled": _number(row.unscheduled),
                 "latency": _number(row.latency),
                 "speedup": _number(row.speedup),
@@ -87,7 +88,8 @@ def main() -> int:
     trials = 4 if given.quick else given.trials
 
     def progress(stage: str, row: Row) -> None:
-        print(f"{stage:10} {row.name}", file=sys.stderr, flush=True)
+        failed = {name: why for name, why in row.columns.items() if why}
+        print(f"{stage:10} {row.name} {failed or ''}", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)

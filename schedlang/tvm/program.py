@@ -283,7 +283,8 @@ def _countable(body: Any) -> Any:
         one = tirx.const(1, str(loop.extent.ty))
         return tirx.For(loop.loop_var, loop.min, one, loop.kind, loop.body)
 
-    return tvm_ffi.structural_map(body, (tirx.For, shortened), (tirx.Let, lambda bound: bound.body))
+    entries = [(tirx.For, shortened), (tirx.Let, lambda bound: bound.body)]
+    return tvm_ffi.structural_map(body, entries)
 
 
 def create_prim_func(tensors: Sequence[te.Tensor]) -> PrimFunc:

@@ -29,6 +29,7 @@ class Program:
         a tuple of them. It does not change what it gets.
     inputs: values for the tensors that the program reads; None where any values do.
     tolerance: largest error relative to the largest element; by default that of each type.
+    judged: whether the user gives ``reference`` to ``sl.tune``, too.
     """
 
     name: str
@@ -38,6 +39,12 @@ class Program:
     reference: Reference
     inputs: Inputs | None = None
     tolerance: float | None = None
+    judged: bool = False
+
+    def given(self) -> dict[str, Any]:
+        """Return what the user says to ``sl.tune`` besides the program."""
+        said = {"inputs": self.inputs, "reference": self.reference if self.judged else None}
+        return {name: value for name, value in said.items() if value is not None}
 
     def call(self, args: Sequence[TensorSpec], seed: int) -> Call:
         """Return a call of the program with these arguments, and what numpy gives for it."""
@@ -69,11 +76,12 @@ def program(
     dtype: str = "float32",
     inputs: Inputs | None = None,
     tolerance: float | None = None,
+    judged: bool = False,
 ) -> Callable[[Callable[[], Any]], Program]:
     """Make a ``Program`` of the function that returns what a user would pass to ``sl.tune``."""
 
     def made(make: Callable[[], Any]) -> Program:
         topic = make.__module__.rpartition(".")[2]
-        return Program(make.__name__, topic, dtype, make, reference, inputs, tolerance)
+        return Program(make.__name__, topic, dtype, make, reference, inputs, tolerance, judged)
 
     return made

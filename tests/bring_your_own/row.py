@@ -41,11 +41,13 @@ class Row:
     ----------
     name: of the program.
     columns: by name, why something did not work; empty text where it did.
+    candidates: number of programs besides the unscheduled one that were measured.
     seconds, unscheduled, latency, speedup: of tuning; NaN where it failed.
     """
 
     name: str
     columns: dict[str, str] = field(default_factory=dict)
+    candidates: int = 0
     seconds: float = math.nan
     unscheduled: float = math.nan
     latency: float = math.nan

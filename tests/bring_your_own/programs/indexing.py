@@ -107,7 +107,7 @@ def _sparse_product(offsets, columns, values, x):
     return np.array([terms[a:b].sum() for a, b in ends])
 
 
-@program(_sparse_product, inputs=_sparse)
+@program(_sparse_product, inputs=_sparse, judged=True)
 def csr_product():
     @T.prim_func(s_tir=True)
     def main(

@@ -73,7 +73,7 @@ def _recurrence(a, x):
     return y
 
 
-@program(_recurrence)
+@program(_recurrence, judged=True)
 def linear_recurrence():
     @T.prim_func(s_tir=True)
     def main(

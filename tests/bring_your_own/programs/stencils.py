@@ -74,7 +74,9 @@ def _life(x):
     return (near == 3) | ((near == 2) & (x == 1))
 
 
-@program(_life, "uint8", inputs=lambda rng: [rng.integers(0, 2, (40, 40)).astype("uint8")])
+@program(
+    _life, "uint8", inputs=lambda rng: [rng.integers(0, 2, (40, 40)).astype("uint8")], judged=True
+)
 def game_of_life_uint8():
     x = te.placeholder((40, 40), "uint8", name="x")
     a, b = te.reduce_axis((0, 3), name="a"), te.reduce_axis((0, 3), name="b")

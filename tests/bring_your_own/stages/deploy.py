@@ -11,8 +11,6 @@ import schedlang as sl
 from tests.bring_your_own.agreement import Call, unaligned
 from tests.bring_your_own.stages.child import attempt
 
-COLUMNS = ("deployed",)
-
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Callable[[str], dict[str, Any]]]:

@@ -12,6 +12,8 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
 from schedlang.targets import build, kinds, toolchain
+from schedlang.targets.measure.problem import ComputeReference, Inputs
+from schedlang.targets.measure.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator
@@ -111,11 +113,21 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         raise NotImplementedError
 
     @_required
-    def measurer(self, workload: Workload, *, verify: Verify = True, seed: int = 0) -> Measurer:
+    def measurer(
+        self,
+        workload: Workload,
+        *,
+        verify: Verify = True,
+        seed: int = 0,
+        inputs: Inputs | None = None,
+        tolerance: GivenTolerance | None = None,
+        reference: ComputeReference | None = None,
+    ) -> Measurer:
         """Start a measurer for ``workload`` on this machine; the caller closes it.
 
-        ``verify`` is that of ``tune``; ``seed`` that of the random inputs. Raises TargetError where
-        ``check_present`` does.
+        ``seed`` is that of the random inputs; the other arguments are those of ``tune``, which
+        passes ``inputs``, ``tolerance`` and ``reference`` only where its user gives them. Raises
+        TargetError where ``check_present`` does.
         """
         raise NotImplementedError
 

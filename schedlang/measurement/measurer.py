@@ -34,6 +34,8 @@ class Measurer(ABC):
         measured by then gets no measurement, or a failed one. Infinite by default.
     best_so_far: lowest latency measured for the workload, in seconds; a measurer may give up on
         candidates that are surely slower. None where nothing is known.
+    reference_complete: whether `reference_latency` is a finished measurement; False where it was
+        cut off, and the latency is then a lower bound.
     seconds: wall time spent so far, in seconds, by activity (``start``, ``build``, ``run``, ...).
         Empty where the measurer does not keep it.
     """
@@ -41,6 +43,7 @@ class Measurer(ABC):
     workload: Workload
     deadline: float = math.inf
     best_so_far: float | None = None
+    reference_complete: bool = True
     seconds: Mapping[str, float] = MappingProxyType({})
     _reference_latency: float = math.nan
 
@@ -60,6 +63,7 @@ class Measurer(ABC):
         self.workload = workload
         self.best_so_far = None
         self._reference_latency = math.nan
+        self.reference_complete = True
 
     @abstractmethod
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:

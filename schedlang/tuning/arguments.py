@@ -7,6 +7,8 @@ from schedlang.measurement import SupportsMeasure, as_measurer
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
+from schedlang.targets.measure.problem import Problem
+from schedlang.tuning.resume.identity import identity
 from schedlang.workloads.workload import Workload
 
 
@@ -56,6 +58,21 @@ def search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -
         except SchedlangError:
             given = vars(search)
     return [given, type(strategy), strategy.name, dict(strategy.settings)]
+
+
+def problem_of(measurer: SupportsMeasure) -> Problem:
+    """Return the inputs, tolerance and reference that a measurer keeps; defaults if it has none."""
+    found = getattr(measurer, "problem", None)
+    return found if isinstance(found, Problem) else Problem()
+
+
+def describe_problem(problem: Problem) -> dict[str, str]:
+    """Return how results are verified, for records; empty for the default.
+
+    Equal digests under ``"verification"`` mean the same inputs, tolerance and reference.
+    """
+    said = problem.describe()
+    return said and {**said, "verification": identity(*problem.given().items())}
 
 
 def measurer_identity(measurer: SupportsMeasure | None) -> object:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
@@ -12,8 +14,17 @@ from schedlang.targets import Target, toolchain_key
 from schedlang.workloads.workload import Workload
 
 
-def blank_record(workload: Workload, target: Target, search: str, seed: int | None) -> Record:
-    """Return a record with the fields that all records of one run share."""
+def blank_record(
+    workload: Workload,
+    target: Target,
+    search: str,
+    seed: int | None,
+    verification: Mapping[str, str] = MappingProxyType({}),
+) -> Record:
+    """Return a record with the fields that all records of one run share.
+
+    Their provenance says how results are verified, where that is not the default.
+    """
     return Record(
         workload_key=workload.key,
         workload_name=workload.name,
@@ -27,7 +38,7 @@ def blank_record(workload: Workload, target: Target, search: str, seed: int | No
         search=search,
         seed=seed,
         created=0.0,
-        provenance=target.provenance(),
+        provenance={**target.provenance(), **verification},
     )
 
 
@@ -45,6 +56,11 @@ def as_record(blank: Record, proposal: Proposal, measurement: Measurement) -> Re
         program_key=proposal.program_key,
         proposal=proposal.id,
     )
+
+
+def verification_of(record: Record) -> str:
+    """Return a digest of the inputs, tolerance and reference of a record; ``""`` for defaults."""
+    return record.provenance.get("verification", "")
 
 
 def as_measurement(record: Record, number: int) -> Measurement:

@@ -14,12 +14,16 @@ from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
+from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
+from schedlang.targets.measure.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify, check_verify
 from schedlang.tuning.arguments import (
     as_space,
     as_strategy,
     check_whole,
+    describe_problem,
     measurer_identity,
+    problem_of,
     search_identity,
 )
 from schedlang.tuning.budget import Budget
@@ -58,6 +62,9 @@ def tune(
     remeasure: bool = False,
     transfer: bool = True,
     verify: Verify = True,
+    inputs: Inputs | None = None,
+    tolerance: GivenTolerance | None = None,
+    reference: ComputeReference | None = None,
     finals: int = 5,
     measurer: SupportsMeasure | None = None,
     progress: bool | None = None,
@@ -88,11 +95,21 @@ def tune(
         and its family, if the search supports it.
     verify: compare results with the unscheduled program's: True for candidates that could win,
         ``"all"``, or False.
+    inputs: what programs run on: arrays for the arguments that are read (inputs and in-place ones),
+        in order or by name, or a function ``f(rng)`` that returns them, called for each draw with
+        a ``numpy.random.Generator``. By default random values, see docs/tuning.md. Programs are
+        verified on the given arrays only; records say so in their provenance.
+    tolerance: largest relative error of a right result, or ``(relative, absolute)`` as
+        ``numpy.allclose`` takes them, or one of these for each output, in a dict by name. By
+        default it follows from the types and the length of the sums.
+    reference: ``f(*inputs)`` computes the right results, an array or one for each written argument,
+        instead of the unscheduled program. It runs in this process.
     finals: number of the fastest verified candidates to time again at the end, against each other;
         the winner is the best. 0 takes the fastest as it was measured.
     measurer: measures the candidates, for example ``schedlang.targets.RPC``. It is bound to the
-        workload, stays open, and keeps its own settings, including ``verify``. By default the
-        target's own, on this machine.
+        workload, stays open, and keeps its own settings, including ``verify``; ValueError if
+        ``inputs``, ``tolerance`` or ``reference`` are given too. By default the target's own, on
+        this machine.
     progress: show a progress bar; None shows it on a terminal.
 
     Returns the records and the best candidate. A bad candidate never raises: it becomes a record
@@ -113,10 +130,12 @@ def tune(
     make_strategy = partial(as_strategy, search, space, workload, seed, trials)
     strategy = make_strategy()
     # Before the database is opened: a call that cannot measure leaves no file behind.
-    given = _bound(measurer, workload, target)
+    problem = Problem(inputs, tolerance, reference)
+    given = _bound(measurer, workload, target, problem)
     # A measurer that is given verifies by its own settings.
     verified: Verify = verify if given is None else False
-    blank = blank_record(workload, target, strategy.name, seed)
+    problem = problem if given is None else problem_of(given)
+    blank = blank_record(workload, target, strategy.name, seed, describe_problem(problem))
     with ExitStack() as stack:
         opened = open_database(database)
         if opened is not database:
@@ -132,6 +151,7 @@ def tune(
                 # Traces name blocks, which the key of a workload does not.
                 *(workload.key, workload.structure.blocks, target.key, space, seed, str(verify)),
                 *(transfer, search_identity(search, strategy), measurer_identity(measurer)),
+                *problem.given().items(),
             )
             journal = open_journal(opened, new_run(blank, call, past.newest), anew=remeasure)
             stack.enter_context(journal)
@@ -140,7 +160,7 @@ def tune(
                 return stored_result(workload, target, journal, ending, budget)
             state = resume(RunState(workload, strategy, leaderboard, journal, past), make_strategy)
             budget.earlier = journal.seconds
-        used = stack.enter_context(_measuring(given, workload, target, verify, seed))
+        used = stack.enter_context(_measuring(given, workload, target, verify, seed, problem))
         run = TuningRun(state, blank, opened, used, budget, finals=finals > 0)
         with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
             finished = run.search(trials, batch, bar)
@@ -154,23 +174,37 @@ def tune(
         return result
 
 
-def _bound(measurer: SupportsMeasure | None, workload: Workload, target: Target) -> Measurer | None:
+def _bound(
+    measurer: SupportsMeasure | None, workload: Workload, target: Target, problem: Problem
+) -> Measurer | None:
     """Return a measurer that was given, bound to the workload; check that the default can work."""
     if measurer is None:
         target.check_present()
+        problem.check(workload.args)
         return None
+    if problem.given():
+        names = " and ".join(problem.given())
+        raise ValueError(
+            f"{names}: the measurer that is given keeps its own settings; give them to "
+            f"{type(measurer).__name__}(...) where it takes them, or leave out measurer="
+        )
     given = as_measurer(measurer)
     given.bind(workload)
     return given
 
 
 def _measuring(
-    given: Measurer | None, workload: Workload, target: Target, verify: Verify, seed: int
+    given: Measurer | None,
+    workload: Workload,
+    target: Target,
+    verify: Verify,
+    seed: int,
+    problem: Problem,
 ) -> AbstractContextManager[Measurer]:
     """Return the measurer that was given, which stays open, or the target's, to be closed."""
     if given is not None:
         return nullcontext(given)
-    return target.measurer(workload, verify=verify, seed=seed)
+    return target.measurer(workload, verify=verify, seed=seed, **problem.given())
 
 
 def _why_nothing(space: Space, workload: Workload) -> str:

@@ -157,6 +157,16 @@ def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]
     ]
 
 
+def intermediate_sizes(func: PrimFunc) -> list[int]:
+    """Return the bytes of every buffer that a block of ``func`` allocates; extents are static."""
+    return [
+        math.prod(int(extent) for extent in buffer.ty.shape) * -(-buffer.ty.dtype.bits // 8)
+        for node in _statements(func.body)
+        if isinstance(node, SBlockRealize)
+        for buffer in node.block.alloc_buffers
+    ]
+
+
 def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
     """Return name and extent of every loop of ``func``, in program order."""
     return [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from schedlang.errors import TargetError
@@ -15,8 +17,13 @@ from schedlang.targets import host
 from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.interleaved import InterleavedTiming
-from schedlang.targets.measure.reference_timing import time_reference
+from schedlang.targets.measure.large import FirstReference, LargePolicy, find_reference
+from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
+from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
+from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
 from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.measure.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
 from schedlang.targets.measure.work import Requests, Work, binding_requests
 from schedlang.targets.target import Target
@@ -27,8 +34,10 @@ from schedlang.workloads.workload import Workload
 
 _PROGRAM = "schedlang.targets.cpu.worker"
 _CANDIDATES_A_WORKER = 8
-_MEMORY_PART = 0.8
 _LEAST_MEMORY = 2 << 30
+_RUN_TIMEOUT = 10.0
+# Calls of a large workload's first schedule that a candidate's runs may take.
+_FIRST_CALLS = 6
 
 
 class LocalCPU(Measurer):
@@ -43,8 +52,10 @@ class LocalCPU(Measurer):
     ----------
     workload: the program before scheduling; candidates must compute what it computes.
     target: a Target, its name, or one of TVM's of kind llvm; it must be this machine.
-    workers: number of worker processes; by default the number of cores.
-    build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together.
+    workers: number of worker processes; by default the number of cores. There are fewer where
+        memory has no room for so many copies of the workload's tensors.
+    build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together. It
+        is 10 by default, and more for a large workload, see docs/tuning.md.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
         more than 5 seconds: such programs are too large to be fast. ``math.inf``
         disables it.
@@ -55,6 +66,7 @@ class LocalCPU(Measurer):
         every candidate, False disables it.
     timing: how often to run a candidate.
     seed: of the random inputs.
+    inputs, tolerance, reference: as ``tune`` takes them.
     recycle_after: replace a worker after this many requests, which bounds memory leaks.
 
     Attributes
@@ -66,10 +78,14 @@ class LocalCPU(Measurer):
     seconds: wall time of ``measure``, by activity: ``start`` (waiting for workers), ``build``,
         ``run``.
 
-    Raises ``TargetError`` for a target that this machine is not. ``measure`` raises ``TargetError``
+    Raises ``TargetError`` for a target that this machine is not, ``WorkloadError`` for a workload
+    that its memory cannot hold, and ``ValueError`` or ``TypeError`` for inputs, a tolerance or a
+    reference that do not fit the workload. ``measure`` raises ``TargetError``
     when no worker starts and ``WorkloadError`` when the unscheduled program itself fails, and never
     because of a candidate.
     """
+
+    _large = LargePolicy()
 
     def __init__(
         self,
@@ -78,56 +94,108 @@ class LocalCPU(Measurer):
         *,
         workers: int | None = None,
         build_timeout: float = 30.0,
-        run_timeout: float = 10.0,
+        run_timeout: float | None = None,
         slow_build: float = 20.0,
         memory_bytes: int | Literal["share"] | None = "share",
         verify: Verify = True,
         timing: TimingPolicy | None = None,
         seed: int = 0,
+        inputs: Inputs | None = None,
+        tolerance: GivenTolerance | None = None,
+        reference: ComputeReference | None = None,
         recycle_after: int = 2000,
     ) -> None:
         self._verify = VerifyPolicy(verify)
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
+        self.problem = Problem(inputs, tolerance, reference)
         self.workload = workload
         self.target = as_cpu(target)
         self.target.check_present()
         self.seconds: dict[str, float] = {"start": 0.0, "build": 0.0, "run": 0.0}
-        self._requests = Requests(timing or TimingPolicy(), build_timeout, run_timeout)
+        self._run_timeout = run_timeout
+        self._requests = Requests(
+            timing or TimingPolicy(), build_timeout, run_timeout or _RUN_TIMEOUT
+        )
         self._build_timeout = BuildTimeout(build_timeout, slow_build)
         self._recycle_after = recycle_after
         self._seed = seed
         self._serials = itertools.count()
-        size = workers or self.target.cores
-        if memory_bytes == "share":
-            memory_bytes = _share_of_memory(size)
-        self._set_up = {
-            "code": self.target.spec(),
-            "memory_bytes": memory_bytes,
-            "cpus": list(self.target.cpus),
-        }
-        start, _ = self._binding_requests()
+        self._workers = workers or self.target.cores
+        self._memory_bytes = memory_bytes
+        size = fitting_workers(workload, self._workers, host.available_memory())
+        start, _ = self._begin(size)
         self._pool = WorkerPool(size, self.target.cores, start, self._check_start, _PROGRAM)
 
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
-        return f"verify={self._verify.verify} {self._requests.timing}"
+        said = "".join(f" {name}={text}" for name, text in self.problem.describe().items())
+        return f"verify={self._verify.verify} {self._requests.timing}{said}"
 
     def bind(self, workload: Workload) -> None:
         """Measure candidates of ``workload`` from now on, in the workers that run already."""
         if workload == self.workload:
             return
+        size = fitting_workers(workload, self._workers, host.available_memory())
         super().bind(workload)
         self._verify.measured = 0
-        self._pool.rebind(*self._binding_requests())
+        if size != self._pool.size:
+            self._pool.resize(size)
+        self._pool.rebind(*self._begin(size))
 
-    def _binding_requests(self) -> tuple[Request, Request]:
-        """Return the requests that bind a new and a running worker to the workload."""
-        return binding_requests(
-            Binding.of(self.workload, self.target, self._seed, verifies=self._verify.enabled),
-            self._set_up,
+    def _begin(self, size: int) -> tuple[Request, Request]:
+        """Return the requests that bind a new and a running worker to the workload.
+
+        Where the right results do not come from the unscheduled program in each worker, they follow
+        in ``_prepare``.
+        """
+        self._is_large = self._large.is_large(self.workload)
+        self._first: FirstReference | None = None
+        self._prepared = not (
+            self._verify.enabled and (self._is_large or self.problem.reference is not None)
         )
+        memory = _share_of_memory(size) if self._memory_bytes == "share" else self._memory_bytes
+        self._set_up = {
+            "code": self.target.spec(),
+            "memory_bytes": memory,
+            "cpus": list(self.target.cpus),
+        }
+        self._binding = Binding.of(
+            self.workload,
+            self.target,
+            self._seed,
+            verifies=self._prepared and self._verify.enabled,
+            problem=self.problem,
+        )
+        return binding_requests(self._binding, self._set_up)
+
+    def _prepare(self) -> bool:
+        """Find the right results, unless each worker does; False where the deadline came first."""
+        if self._prepared:
+            return True
+        started = time.perf_counter()
+        found = self._find_results()
+        self.seconds["start"] += time.perf_counter() - started
+        if found is None:
+            return False
+        self._binding = replace(self._binding, verifies=True, reference=found)
+        self._pool.rebind(*binding_requests(self._binding, self._set_up))
+        self._prepared = True
+        if self._run_timeout is None:
+            seconds = max(_RUN_TIMEOUT, _FIRST_CALLS * found.seconds)
+            self._requests = replace(self._requests, run_timeout=seconds)
+        return True
+
+    def _find_results(self) -> Reference | None:
+        args, values = self.workload.args, self._binding.values
+        found = self.problem.results(args, values, self._seed)
+        if found is not None:
+            return found
+        self._first = find_reference(
+            self._pool, self.workload, self.target.default_space(), self._large, self.deadline
+        )
+        return None if self._first is None else self._first.reference
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -136,7 +204,7 @@ class LocalCPU(Measurer):
         """
         pending = deque(Work(candidate, next(self._serials)) for candidate in candidates)
         try:
-            while pending and not self._late():
+            while pending and not self._late() and self._prepare():
                 failed, built = self._build_some(pending)
                 yield from failed
                 yield from self._run_built(built, pending)
@@ -156,6 +224,7 @@ class LocalCPU(Measurer):
         are too uncertain, or the rounds done in ``budget_seconds``. Their results are verified
         again unless ``verify`` is False. Raises ValueError when ``rounds`` is below 1.
         """
+        self._prepare()
         timing = InterleavedTiming(self._pool, self._requests, verify=self._verify.enabled)
         works = [Work(candidate, next(self._serials)) for candidate in candidates]
         try:
@@ -168,8 +237,19 @@ class LocalCPU(Measurer):
         self._pool.close()
 
     def _time_reference(self) -> float:
-        """Time the unscheduled program; a single call of it where the deadline is near."""
-        return time_reference(self._pool, self.deadline)
+        """Time the unscheduled program; a single call of it where the deadline is near.
+
+        That of a large workload is cut off after a while.
+        """
+        if not self._prepare():
+            return math.nan
+        if self._first is not None and self._first.unscheduled:
+            return self._first.reference.seconds
+        if not self._is_large:
+            return time_reference(self._pool, self.deadline)
+        found = time_large_reference(self._pool, self._large, self.deadline)
+        self.reference_complete = found.complete
+        return found.seconds
 
     def _check_start(self, reply: dict[str, Any]) -> None:
         if reply["threads"] != self.target.cores:
@@ -282,7 +362,7 @@ class LocalCPU(Measurer):
 
 def _share_of_memory(workers: int) -> int | None:
     free = host.available_memory()
-    return None if free is None else max(int(_MEMORY_PART * free / workers), _LEAST_MEMORY)
+    return None if free is None else max(int(MEMORY_PART * free / workers), _LEAST_MEMORY)
 
 
 def _next_for(slot: Slot, queue: deque[Work]) -> Work | None:

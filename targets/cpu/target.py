@@ -16,6 +16,8 @@ from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
 from schedlang.targets.cpu.named import HOST, NAMES, find_named
 from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.measure.problem import ComputeReference, Inputs
+from schedlang.targets.measure.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import runtime
@@ -67,9 +69,26 @@ class CPUTarget(CPUMachine):
         runtime.configure_threads(self.cpus)
         return super().build(mod)
 
-    def measurer(self, workload: Workload, *, verify: Verify = True, seed: int = 0) -> LocalCPU:
+    def measurer(
+        self,
+        workload: Workload,
+        *,
+        verify: Verify = True,
+        seed: int = 0,
+        inputs: Inputs | None = None,
+        tolerance: GivenTolerance | None = None,
+        reference: ComputeReference | None = None,
+    ) -> LocalCPU:
         """Start the worker processes of this machine; the caller closes them."""
-        return LocalCPU(workload, self, verify=verify, seed=seed)
+        return LocalCPU(
+            workload,
+            self,
+            verify=verify,
+            seed=seed,
+            inputs=inputs,
+            tolerance=tolerance,
+            reference=reference,
+        )
 
     def missing_features(self) -> tuple[str, ...]:
         """Return the features, by LLVM's names, that it needs and this machine lacks."""

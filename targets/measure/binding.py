@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schedlang.targets.measure.inputs import TensorSpec
-from schedlang.targets.measure.verify import Numerics, is_floating
+from schedlang.targets.measure.problem import Problem
+from schedlang.targets.measure.reference import Reference, from_bytes
+from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.tolerance import Tolerance, Tolerances
+from schedlang.targets.measure.verify import Array, Numerics, is_floating
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
 from schedlang.targets.worker.protocol import Message
@@ -29,8 +32,12 @@ class Binding:
     unscheduled: the program before scheduling.
     args: the tensors of one call.
     seed: of the random inputs.
-    verifies: results are compared with the unscheduled program's.
+    verifies: results are compared with the right ones.
     shortest_time: seconds below which no call is believed.
+    values: the arguments that are read, in order, where the user gives them.
+    tolerances: of the written tensors, where the user gives them.
+    reference: the right results, where they are known; else the worker runs the unscheduled program
+        for them.
     """
 
     unscheduled: IRModule
@@ -38,12 +45,24 @@ class Binding:
     seed: int
     verifies: bool
     shortest_time: float = 0.0
+    values: tuple[Array, ...] | None = None
+    tolerances: Tolerances = ()
+    reference: Reference | None = None
 
     @classmethod
-    def of(cls, workload: Workload, target: Target, seed: int, *, verifies: bool) -> Binding:
-        """Bind a worker to ``workload``."""
+    def of(
+        cls,
+        workload: Workload,
+        target: Target,
+        seed: int,
+        *,
+        verifies: bool,
+        problem: Problem,
+    ) -> Binding:
+        """Bind a worker to ``workload``; ValueError where the problem does not fit it."""
         limit = shortest_time(workload, target)
-        return cls(workload.mod, workload.args, seed, verifies, limit)
+        values, tolerances = problem.values(workload.args, seed), problem.tolerances(workload.args)
+        return cls(workload.mod, workload.args, seed, verifies, limit, values, tolerances)
 
     def message(self) -> Message:
         """Write it as JSON values and the program's text."""
@@ -52,19 +71,42 @@ class Binding:
             "verifies": self.verifies,
             "shortest_time": self.shortest_time,
             "args": [[list(arg.shape), arg.dtype, arg.role] for arg in self.args],
+            "values": None if self.values is None else len(self.values),
+            "tolerances": [one and [one.relative, one.absolute] for one in self.tolerances],
+            "reference": None,
         }
-        return Message(header, (to_json(self.unscheduled).encode(),))
+        blobs = [to_json(self.unscheduled).encode()]
+        blobs += [value.tobytes() for value in self.values or ()]
+        if self.reference is not None:
+            header["reference"], results = self.reference.pack()
+            blobs += results
+        return Message(header, tuple(blobs))
 
     @classmethod
     def read(cls, message: Message) -> Binding:
         """Read the result of ``message()``; the header may hold more."""
         header = message.header
+        args = [Argument("", tuple(shape), dtype, role) for shape, dtype, role in header["args"]]
+        program, *blobs = message.blobs
+        values, reference = None, None
+        if header["values"] is not None:
+            read = [arg for arg in args if arg.role != "output"]
+            values = tuple(
+                from_bytes(data, arg.shape, arg.dtype)
+                for data, arg in zip(blobs, read, strict=False)
+            )
+            blobs = blobs[len(values) :]
+        if header["reference"] is not None:
+            reference = Reference.unpack(header["reference"], blobs, args)
         return cls(
-            from_json(message.blobs[0].decode()),
-            [Argument("", tuple(shape), dtype, role) for shape, dtype, role in header["args"]],
+            from_json(program.decode()),
+            args,
             header["seed"],
             header["verifies"],
             header["shortest_time"],
+            values,
+            tuple(one and Tolerance(*one) for one in header["tolerances"]),
+            reference,
         )
 
     @cached_property

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from schedlang.targets.measure import inputs
 from schedlang.targets.measure.backend import Backend
-from schedlang.targets.measure.inputs import TensorSpec
+from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
 
 
@@ -22,31 +22,49 @@ class Dataset:
     args: the tensors of one call.
     seed: of the inputs.
     positive: draw floating-point inputs from [0.1, 1), instead of [-1, 1).
+    given: values of the arguments that are read, in order; then nothing is drawn.
 
     Attributes
     ----------
     tensors: the arguments of a call.
-    positive: which inputs it has.
+    positive: which inputs it has, where they are drawn.
+    drawn: whether they are.
     in_place: whether the program reads tensors that it overwrites.
-    output_types: element types of the written tensors.
+    output_types, written_roles: element types and roles of the written tensors.
     """
 
     def __init__(
-        self, backend: Backend, args: Sequence[TensorSpec], seed: int, *, positive: bool = False
+        self,
+        backend: Backend,
+        args: Sequence[TensorSpec],
+        seed: int,
+        *,
+        positive: bool = False,
+        given: Sequence[Array] | None = None,
     ) -> None:
         self._args = tuple(args)
         self._written = [i for i, arg in enumerate(args) if arg.role != "input"]
         self._seed = seed
+        self._given = given
+        self.drawn = given is None
         self._memory = [backend.allocate(arg.shape, arg.dtype) for arg in args]
         self.tensors = [memory.tensor for memory in self._memory]
         self.in_place = any(arg.role == "inout" for arg in args)
         self.output_types = [args[i].dtype for i in self._written]
+        self.written_roles = [args[i].role for i in self._written]
         self.draw(positive=positive)
 
     def draw(self, *, positive: bool) -> None:
-        """Choose the inputs, as ``inputs.random_inputs`` does, and put everything in place."""
+        """Choose the inputs, as ``inputs.random_inputs`` does, and put everything in place.
+
+        Inputs that were given stay as they are.
+        """
         self.positive = positive
-        self._inputs = inputs.random_inputs(self._args, self._seed, positive=positive)
+        if self._given is None:
+            self._inputs = inputs.random_inputs(self._args, self._seed, positive=positive)
+        else:
+            left = iter(self._given)
+            self._inputs = [None if arg.role == "output" else next(left) for arg in self._args]
         self.refill()
 
     def refill(self) -> None:

@@ -4,38 +4,70 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.fault import Fault, faults
+from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.tolerance import Tolerances
 from schedlang.targets.measure.verify import Array, Numerics, compare
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """The right results on one machine.
+    """The right results.
 
     Attributes
     ----------
     positive: the inputs that they belong to, as ``Dataset.draw`` calls them.
     expected: contents of the written tensors.
-    untouched: masks of the elements that the unscheduled program leaves as they were; None where it
-        writes all.
-    seconds: wall time of the last call of the unscheduled program.
-    checksum: of ``expected`` and the dataset's inputs, as they were.
+    untouched: masks of the elements that the program leaves as they were; None where it writes
+        all.
+    seconds: wall time of the last call of the program that gave them; 0 for a user's function.
+    checksum: of ``expected`` and the dataset's inputs, as they were; 0 before ``kept_with``.
     """
 
     positive: bool
     expected: tuple[Array, ...]
     untouched: tuple[Array | None, ...]
-    seconds: float
-    checksum: int
+    seconds: float = 0.0
+    checksum: int = 0
 
-    def mismatch(self, data: Dataset, numerics: Numerics) -> str | None:
+    def kept_with(self, data: Dataset) -> Reference:
+        """Return it with the checksum of these inputs."""
+        return replace(self, checksum=_digest(data, self.expected))
+
+    def pack(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Return it as JSON values and bytes, for ``unpack``."""
+        masks = [mask for mask in self.untouched if mask is not None]
+        header = {
+            "positive": self.positive,
+            "seconds": self.seconds,
+            "masked": [mask is not None for mask in self.untouched],
+        }
+        return header, [value.tobytes() for value in (*self.expected, *masks)]
+
+    @classmethod
+    def unpack(
+        cls, header: dict[str, Any], blobs: Iterable[bytes], args: Sequence[TensorSpec]
+    ) -> Reference:
+        """Read the result of ``pack``; ``args`` are the tensors of a call."""
+        written, left = [arg for arg in args if arg.role != "input"], iter(blobs)
+        expected = tuple(from_bytes(next(left), arg.shape, arg.dtype) for arg in written)
+        untouched = tuple(
+            from_bytes(next(left), arg.shape, "bool") if masked else None
+            for arg, masked in zip(written, header["masked"], strict=True)
+        )
+        return cls(header["positive"], expected, untouched, header["seconds"])
+
+    def mismatch(
+        self, data: Dataset, numerics: Numerics, tolerances: Tolerances = ()
+    ) -> str | None:
         """Say in one line why the outputs in ``data`` are not right; None if they are."""
         got, want = [], []
         for value, expected, untouched in zip(
@@ -48,7 +80,7 @@ class Reference:
                 expected = np.where(untouched, np.zeros((), value.dtype), expected)
             got.append(value)
             want.append(expected)
-        return compare(got, want, data.output_types, numerics)
+        return compare(got, want, data.output_types, numerics, tolerances)
 
     def damaged(self, data: Dataset) -> bool:
         """Whether a program changed private data of this object or the dataset."""
@@ -58,11 +90,11 @@ class Reference:
 def learn_reference(call: Callable[[], None], data: Dataset) -> Reference:
     """Run the unscheduled program, and keep its results.
 
-    Chooses the inputs of ``data``: from [-1, 1), or from [0.1, 1) if the first give NaN. ``call``
-    runs the program on them. Raises ``Fault`` when it fails, writes where it must not, or gives NaN
-    on both.
+    Chooses the inputs of ``data``, unless they are given: from [-1, 1), or from [0.1, 1) if the
+    first give NaN. ``call`` runs the program on them. Raises ``Fault`` when it fails, writes where
+    it must not, or gives NaN on all of them.
     """
-    for positive in (False, True):
+    for positive in (False, True) if data.drawn else (False,):
         if data.positive != positive:
             data.draw(positive=positive)
         expected, seconds = _run(call, data)
@@ -78,12 +110,15 @@ def learn_reference(call: Callable[[], None], data: Dataset) -> Reference:
                 continue
             untouched = [mask if mask.any() else None for mask in masks]
         data.restore()
-        checksum = _digest(data, expected)
-        return Reference(positive, tuple(expected), tuple(untouched), seconds, checksum)
-    raise Fault(
-        Status.WRONG_RESULT,
-        "the unscheduled program gives NaN on random inputs, in [-1, 1) and in [0.1, 1)",
-    )
+        found = Reference(positive, tuple(expected), tuple(untouched), seconds)
+        return found.kept_with(data)
+    where = "random inputs, in [-1, 1) and in [0.1, 1)" if data.drawn else "the given inputs"
+    raise Fault(Status.WRONG_RESULT, f"the unscheduled program gives NaN on {where}")
+
+
+def from_bytes(data: bytes, shape: Sequence[int], dtype: str) -> Array:
+    """Return the array with these bytes; it cannot be written."""
+    return np.frombuffer(data, np.uint8).view(np.dtype(dtype)).reshape(tuple(shape))
 
 
 def _run(call: Callable[[], None], data: Dataset) -> tuple[list[Array], float]:
@@ -96,7 +131,7 @@ def _run(call: Callable[[], None], data: Dataset) -> tuple[list[Array], float]:
     return data.outputs(), seconds
 
 
-def _digest(data: Dataset, expected: tuple[Array, ...] | list[Array]) -> int:
+def _digest(data: Dataset, expected: Sequence[Array]) -> int:
     digest = data.digest()
     for value in expected:
         digest = zlib.crc32(value.tobytes(), digest)

@@ -6,14 +6,25 @@ import math
 import statistics
 import time
 from dataclasses import asdict
+from typing import NamedTuple
 
 from schedlang.errors import TargetError
+from schedlang.targets.measure.large import LargePolicy
 from schedlang.targets.measure.timing import REFERENCE_TIMING
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 
 # A call that takes a larger part of the time that is left is not worth repeating.
 _PART = 0.02
+# From sending the request to the first call; its time must not count as the program's.
+_LEAD_SECONDS = 0.1
+
+
+class ReferenceTime(NamedTuple):
+    """Seconds of the unscheduled program: its latency, or where it was cut off."""
+
+    seconds: float
+    complete: bool = True
 
 
 def time_reference(pool: WorkerPool, deadline: float) -> float:
@@ -40,6 +51,31 @@ def time_reference(pool: WorkerPool, deadline: float) -> float:
         pool.drop(slot)
         return once
     return _latency(reply)
+
+
+def time_large_reference(pool: WorkerPool, policy: LargePolicy, deadline: float) -> ReferenceTime:
+    """Time an unscheduled program that may take minutes; cut it off as ``policy`` says.
+
+    The time is then a lower bound of its latency. NaN where no worker is ready by ``deadline`` (of
+    ``time.monotonic``). Raises ``TargetError`` when the program cannot be timed.
+    """
+    unknown = ReferenceTime(math.nan)
+    slot = pool.ready_by(deadline)
+    if slot is None:
+        return unknown
+    reply = pool.ask_until(
+        slot, Request({"request": "build_reference"}, timeout=START_TIMEOUT), deadline
+    )
+    seconds = policy.cut_off(deadline)
+    if reply is None or seconds <= _LEAD_SECONDS:
+        pool.drop(slot)
+        return unknown
+    if reply.ok:
+        header = {"request": "time_reference", "policy": asdict(REFERENCE_TIMING)}
+        reply = pool.ask(slot, Request(header, timeout=seconds))
+        if reply.timed_out:
+            return ReferenceTime(seconds - _LEAD_SECONDS, complete=False)
+    return ReferenceTime(_latency(reply))
 
 
 def _latency(reply: Reply) -> float:

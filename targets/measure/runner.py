@@ -14,6 +14,7 @@ from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.reference import Reference, learn_reference
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
 from schedlang.targets.measure.verify import instability
+from schedlang.targets.measure.windows import learn_windows
 
 # A longer unscheduled program is not run a second time: the candidate's time would run out.
 _LONGEST_SECOND_OPINION = 1.0
@@ -26,8 +27,8 @@ class CandidateRunner:
     ----------
     backend: where programs run.
     binding: the workload.
-    reference: the right results, as another runner on the same machine learned them; None where
-        nothing is verified, or ``learn`` is called.
+    reference: the right results, as another runner on the same machine learned them; by default
+        the binding's. None where nothing is verified, or ``learn`` is called.
     """
 
     def __init__(
@@ -37,9 +38,17 @@ class CandidateRunner:
         self._binding = binding
         self._unscheduled: Program | None = None
         self._reference_repeats = False
-        self.reference = reference
-        positive = reference is not None and reference.positive
-        self._data = Dataset(backend, binding.args, binding.seed, positive=positive)
+        known = reference or binding.reference
+        self._data = Dataset(
+            backend,
+            binding.args,
+            binding.seed,
+            positive=known is not None and known.positive,
+            given=binding.values,
+        )
+        if reference is None and known is not None:
+            known = known.kept_with(self._data)
+        self.reference = known
         self._clean = True
 
     def learn(self, unscheduled: Program) -> Reference:
@@ -50,6 +59,23 @@ class CandidateRunner:
         self._unscheduled = unscheduled
         self.reference = learn_reference(lambda: self._call(unscheduled), self._data)
         return self.reference
+
+    def learn_from(self, schedule: Program, part: Program) -> Reference:
+        """Run a schedule, and keep its results if those of ``part`` of the program agree.
+
+        Raises ``Fault`` as ``learn`` does, and when they do not.
+        """
+        with self._backend.running():
+            found = learn_reference(lambda: self._call(schedule), self._data)
+            if (reason := self._data.changed_input()) is not None:
+                raise Fault(Status.WRONG_RESULT, reason)
+            windows = learn_windows(lambda: self._call(part), self._data)
+        reason = windows.mismatch(found, self._data, self._binding)
+        if reason is not None:
+            raise Fault(Status.WRONG_RESULT, reason)
+        self._data.refill()
+        self.reference = found
+        return found
 
     def run(
         self,
@@ -114,7 +140,9 @@ class CandidateRunner:
             raise RuntimeError("there is no reference to verify with")
         self._call_afresh(program)
         numerics = self._binding.numerics
-        reason = self._data.changed_input() or reference.mismatch(self._data, numerics)
+        reason = self._data.changed_input() or reference.mismatch(
+            self._data, numerics, self._binding.tolerances
+        )
         if reason is None:
             return
         if reference.damaged(self._data):
@@ -134,7 +162,9 @@ class CandidateRunner:
             return
         self._data.refill()
         self._call(self._unscheduled)
-        self._reference_repeats = reference.mismatch(self._data, self._binding.numerics) is None
+        self._reference_repeats = (
+            reference.mismatch(self._data, self._binding.numerics, self._binding.tolerances) is None
+        )
         if not self._reference_repeats:
             reason += "; nor does the unscheduled program give its own results again"
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)

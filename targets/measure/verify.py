@@ -10,6 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from schedlang.targets.measure.tolerance import Tolerance, Tolerances
+
 # A schedule may add up terms in any order. The rounding errors of n additions behave like a random
 # walk: relative to the root mean square of the result their standard deviation is about
 # epsilon * sqrt(n) / 2, and never above epsilon * sqrt(n). A correct program stays within 16 times
@@ -48,6 +50,7 @@ def compare(
     expected: Sequence[Array],
     dtypes: Sequence[str],
     numerics: Numerics = NO_REDUCTION,
+    tolerances: Tolerances = (),
 ) -> str | None:
     """Say in one line why ``outputs`` are not ``expected``; None if they agree.
 
@@ -56,9 +59,12 @@ def compare(
     an infinity agrees with the same infinity. Integers and booleans agree when they are equal;
     where they come from floating-point numbers, which another order of summation rounds to the
     other side now and then, few of them may be off by one step or by the tolerance.
+
+    ``tolerances`` may give each output a tolerance of its own. Integers then agree within it too.
     """
-    for position, (got, want, dtype) in enumerate(zip(outputs, expected, dtypes, strict=True)):
-        reason = _compare_one(got, want, dtype, numerics)
+    compared = zip(outputs, expected, dtypes, tolerances or (None,) * len(dtypes), strict=True)
+    for position, (got, want, dtype, given) in enumerate(compared):
+        reason = _compare_one(got, want, dtype, numerics, given)
         if reason is not None:
             return f"output {position} ({dtype}): {reason}"
     return None
@@ -83,16 +89,20 @@ def is_floating(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
-def _compare_one(got: Array, want: Array, dtype: str, numerics: Numerics) -> str | None:
+def _compare_one(
+    got: Array, want: Array, dtype: str, numerics: Numerics, given: Tolerance | None
+) -> str | None:
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
-    types = {dtype, *numerics.stored} if is_floating(dtype) else numerics.stored
-    allowed = max((tolerance(kind, numerics.reduction_length) for kind in types), default=0.0)
     if not is_floating(dtype):
         if dtype == "bool":
             # A byte other than 0 and 1 is no truth value: the output was not written.
             got, want = got.view(np.uint8), want.view(np.uint8)
-        return _compare_integers(got, want, allowed if numerics.floating else None)
+        elif given is not None:
+            return _compare_numbers(got, want, np.isfinite(want), given)
+        return _compare_integers(
+            got, want, _allowed(dtype, numerics) if numerics.floating else None
+        )
     wide = np.float64 if dtype == "float64" else np.float32
     got, want = np.asarray(got, wide), np.asarray(want, wide)
     missing = np.isnan(got)
@@ -102,12 +112,22 @@ def _compare_one(got: Array, want: Array, dtype: str, numerics: Numerics) -> str
     wrong = got != want
     if (wrong & ~finite).any():
         return _describe(wrong & ~finite, got, want)
-    size = np.abs(want, where=finite, out=np.zeros_like(want)).astype(np.float64)
+    # An element near zero is a difference of large ones: it is as exact as they are.
+    return _compare_numbers(got, want, finite, given or Tolerance(_allowed(dtype, numerics)))
+
+
+def _allowed(dtype: str, numerics: Numerics) -> float:
+    """Return the largest relative error that rounding explains."""
+    types = {dtype, *numerics.stored} if is_floating(dtype) else numerics.stored
+    return max((tolerance(kind, numerics.reduction_length) for kind in types), default=0.0)
+
+
+def _compare_numbers(got: Array, want: Array, finite: Array, allowed: Tolerance) -> str | None:
+    size = np.abs(want.astype(np.float64), where=finite, out=np.zeros(want.shape, np.float64))
     scale = math.sqrt(float(np.mean(np.square(size)))) if size.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(got.astype(np.float64) - want)
-    # An element near zero is a difference of large ones: it is as exact as they are.
-    wrong &= ~(error <= allowed * np.maximum(size, scale))
+    wrong = (got != want) & ~(error <= allowed.bound(size, scale))
     return _describe(wrong, got, want) if wrong.any() else None
 
 

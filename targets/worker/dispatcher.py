@@ -28,6 +28,7 @@ class Dispatcher(ABC):
 
     Every worker answers ``start``, once and first, and ``bind``, which points it to another
     workload. ``on_<name>`` returns the reply's header, and raises ``Fault`` when the request fails.
+    The header's ``blobs``, if any, are sent as bytes.
     """
 
     def answer(self, request: Message) -> dict[str, Any]:
@@ -93,6 +94,8 @@ def serve(answer: Callable[[Message], dict[str, Any]]) -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     while (request := read_message(requests)) is not None:
-        data = memoryview(encode(answer(request)))
+        reply = answer(request)
+        blobs = reply.pop("blobs", ())
+        data = memoryview(encode(reply, blobs))
         while data:
             data = data[os.write(replies, data) :]

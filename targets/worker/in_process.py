@@ -36,7 +36,9 @@ class InProcessWorker(Dispatcher):
         self._unscheduled: Program | None = None
 
     def bind(self, binding: Binding) -> dict[str, Any]:
-        """Make the workload's data, and run the unscheduled program where results are verified."""
+        """Make the workload's data; where nobody knows the right results, run the unscheduled
+        program for them.
+        """
         self._built.clear()
         self._unscheduled = None
         if hasattr(self, "_runner"):
@@ -44,7 +46,7 @@ class InProcessWorker(Dispatcher):
         self._binding = binding
         self._runner = CandidateRunner(self._backend, binding)
         seconds = None
-        if binding.verifies:
+        if binding.verifies and binding.reference is None:
             seconds = self._runner.learn(self._unscheduled_program()).seconds
         return {"reference_seconds": seconds}
 
@@ -72,6 +74,27 @@ class InProcessWorker(Dispatcher):
         policy = TimingPolicy(**header["policy"])
         seconds = self._runner.sample(self._built[header["id"]], header["calls"], policy)
         return {"seconds_per_call": seconds}
+
+    def on_learn(self, request: Message) -> dict[str, Any]:
+        """Find the right results: with a schedule and a part of the program to check it with.
+
+        Without both, the unscheduled program gives them.
+        """
+        if not request.blobs:
+            reference = self._runner.learn(self._unscheduled_program())
+        else:
+            with faults(Status.BUILD_ERROR):
+                schedule, part = (
+                    self._backend.compile(from_json(blob.decode())) for blob in request.blobs
+                )
+            reference = self._runner.learn_from(schedule, part)
+        header, blobs = reference.pack()
+        return {"reference": header, "blobs": blobs}
+
+    def on_build_reference(self, request: Message) -> dict[str, Any]:
+        """Compile the unscheduled program, so that timing it starts at once."""
+        self._unscheduled_program()
+        return {}
 
     def on_time_reference(self, request: Message) -> dict[str, Any]:
         """Time the unscheduled program."""

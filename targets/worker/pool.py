@@ -167,10 +167,24 @@ class WorkerPool:
 
     def ready(self) -> Slot:
         """Return an idle worker, after waiting for one to start; no worker may be busy."""
+        slot = self.ready_by(math.inf)
+        assert slot is not None
+        return slot
+
+    def ready_by(self, until: float) -> Slot | None:
+        """Do as ``ready``, but return None where no worker is ready at ``until``."""
         self.populate(1)
         while not idle_slots(self.slots):
-            self.wait()
+            if time.monotonic() >= until:
+                return None
+            self.wait(until)
         return idle_slots(self.slots)[0]
+
+    def resize(self, size: int) -> None:
+        """Change the number of workers; all of them start again."""
+        for slot in self.slots:
+            self.drop(slot)
+        self.size, self.slots = size, [Slot(serial) for serial in range(size)]
 
     def start_all(self, until: float) -> bool:
         """Start all missing workers and wait for them; return whether all were ready in time."""
@@ -214,7 +228,9 @@ class WorkerPool:
             if not message.header.get("corrupt"):
                 assert slot.request is not None
                 slot.used |= slot.request.executes
-                return Reply(message.header, stderr=process.stderr, seconds=seconds)
+                return Reply(
+                    message.header, stderr=process.stderr, seconds=seconds, blobs=message.blobs
+                )
             reply = Reply(message.header, True, used, process.stderr, seconds)
         elif process.exited:
             code = process.ended()

@@ -39,6 +39,7 @@ class Reply:
     retry: the worker may have been damaged before this request: a fresh one should be asked too.
     stderr: the tail of its standard error.
     seconds: wall time.
+    blobs: bytes that came with it.
     """
 
     header: dict[str, Any]
@@ -46,6 +47,7 @@ class Reply:
     retry: bool = False
     stderr: str = ""
     seconds: float = 0.0
+    blobs: tuple[bytes, ...] = ()
 
     @classmethod
     def refusal(cls, status: str, message: str) -> Reply:

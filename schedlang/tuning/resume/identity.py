@@ -9,6 +9,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from schedlang.formats.public_names import is_ours, public_module
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
@@ -29,6 +31,7 @@ def identity(*parts: Any) -> str:
       own file that they name;
     * classes by the bytecode of their methods;
     * modules and spaces by their functions and options;
+    * arrays by a digest;
     * other objects by their class and attributes.
 
     What other files hold does not count.
@@ -76,6 +79,12 @@ class _Describer:
             return ["dict", *[[inner(k), inner(v)] for k, v in sorted(value.items(), key=_name)]]
         if isinstance(value, set | frozenset):
             return ["set", *map(inner, sorted(value, key=repr))]
+        if isinstance(value, np.ndarray):
+            return ["array", str(value.dtype), list(value.shape), _digest(value)]
+        if isinstance(value, np.generic):
+            return ["number", str(value.dtype), repr(value)]
+        if isinstance(value, types.BuiltinFunctionType | np.ufunc):
+            return ["builtin", getattr(value, "__module__", "") or "", value.__name__]
         if isinstance(value, types.CodeType):
             consts = [inner(const) for const in value.co_consts]
             return ["code", value.co_code.hex(), list(value.co_names), consts]
@@ -144,6 +153,11 @@ def _belongs(value: Any, function: types.FunctionType) -> bool:
 
 def _name(item: tuple[Any, Any]) -> str:
     return repr(item[0])
+
+
+def _digest(array: np.ndarray[Any, Any]) -> str:
+    data = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+    return hashlib.sha256(data).hexdigest()
 
 
 def _content(cell: Any) -> Any:

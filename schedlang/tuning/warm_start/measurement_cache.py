@@ -7,6 +7,7 @@ import dataclasses
 from schedlang.database import Database, Record
 from schedlang.targets.measure.verify_policy import Verify
 from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.records import verification_of
 
 
 class MeasurementCache:
@@ -14,7 +15,8 @@ class MeasurementCache:
 
     Parameters
     ----------
-    blank: has the keys of workload, machine and toolchain.
+    blank: has the keys of workload, machine and toolchain, and how results are verified: records
+        that were measured with other inputs, or compared otherwise, do not do.
     verified: which unverified records to reuse: with True, the ones too slow to win; with
         ``"all"``, none; with False, every one.
     """
@@ -23,11 +25,12 @@ class MeasurementCache:
         self._database = database
         self._keys = (blank.workload_key, blank.target_key, blank.toolchain_key)
         self._verified = verified
+        self._verification = verification_of(blank)
 
     def find(self, program_key: str, leaderboard: Leaderboard, run_id: int) -> Record | None:
         """Return the first usable record of a program, except the records of one run."""
         for record in self._database.query(*self._keys, program_key=program_key):
-            if record.run_id == run_id:
+            if record.run_id == run_id or verification_of(record) != self._verification:
                 continue
             if not record.ok or record.verified or not self._verified:
                 return record

@@ -1,0 +1,124 @@
+"""Workloads whose unscheduled program takes long: right results from a schedule that was checked.
+
+The unscheduled product of two 4096 x 4096 matrices takes minutes. So the right results come from a
+schedule, which runs in seconds. It is checked first: the unscheduled program computes a part of the
+output, cut to windows of its outermost loops, and the schedule must give the same there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedlang.errors import SchedlangError, WorkloadError
+from schedlang.spaces.space import Space
+from schedlang.targets.measure.reference import Reference
+from schedlang.targets.worker.pool import WorkerPool
+from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
+from schedlang.tvm.analysis.window import count_steps, window_of
+from schedlang.tvm.program import to_json
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+
+
+@dataclass(frozen=True, slots=True)
+class LargePolicy:
+    """When a workload counts as large, and what is done about it.
+
+    Attributes
+    ----------
+    steps: a workload is large when its unscheduled program takes more steps than this, by
+        ``count_steps``; a step takes about a nanosecond.
+    window_steps: steps of the part of the unscheduled program that a schedule is checked with.
+    schedules: number of schedules to try.
+    schedule_seconds: how long the first one may take, build and check included; each second one may
+        take twice as long.
+    cut_off_seconds: the unscheduled program's own timing is cut off after this time.
+    cut_off_part: the same, as a part of the time that a deadline leaves.
+    """
+
+    steps: float = 2e9
+    window_steps: float = 1e8
+    schedules: int = 6
+    schedule_seconds: float = 15.0
+    cut_off_seconds: float = 10.0
+    cut_off_part: float = 0.1
+
+    def is_large(self, workload: Workload) -> bool:
+        """Whether the unscheduled program of ``workload`` takes too long to run it often."""
+        return count_steps(workload.mod) > self.steps
+
+    def cut_off(self, deadline: float) -> float:
+        """Return the seconds after which to cut off the unscheduled program's timing."""
+        return min(self.cut_off_seconds, self.cut_off_part * (deadline - time.monotonic()))
+
+    def attempts(self, workload: Workload, space: Space) -> Iterator[tuple[IRModule, float]]:
+        """Yield schedules to try, and the seconds that each may take."""
+        for number in range(self.schedules):
+            try:
+                schedule = space.sample(workload, seed=number)
+            except SchedlangError:
+                continue
+            yield schedule.mod, self.schedule_seconds * 2 ** (number // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstReference:
+    """The right results of a large workload, found by one worker.
+
+    Attributes
+    ----------
+    reference: the results; ``seconds`` is the time of the program that gave them.
+    unscheduled: that was the unscheduled program, as no schedule could be checked.
+    """
+
+    reference: Reference
+    unscheduled: bool
+
+
+def find_reference(
+    pool: WorkerPool, workload: Workload, space: Space, policy: LargePolicy, deadline: float
+) -> FirstReference | None:
+    """Compute the right results once, in one worker; None where ``deadline`` comes first.
+
+    ``space`` gives the schedules to try. Where none of them passes, or no part of the output can be
+    computed alone, the unscheduled program runs. Raises ``WorkloadError`` when that fails too.
+    """
+    window = window_of(workload.mod, policy.window_steps)
+    if window is not None:
+        part = to_json(window).encode()
+        for schedule, seconds in policy.attempts(workload, space):
+            blobs = (to_json(schedule).encode(), part)
+            reply = _ask(pool, Request({"request": "learn"}, blobs, seconds), deadline)
+            if reply is None:
+                return None
+            if reply.ok:
+                return FirstReference(_results(reply, workload), unscheduled=False)
+    whole = Request({"request": "learn"}, timeout=START_TIMEOUT)
+    reply = _ask(pool, whole, deadline)
+    if reply is None:
+        return None
+    if not reply.ok:
+        raise WorkloadError(
+            f"the unscheduled program cannot be the reference: {reply.message(START_TIMEOUT)}; "
+            "give tune a function that computes the right results: reference="
+        )
+    return FirstReference(_results(reply, workload), unscheduled=True)
+
+
+def _ask(pool: WorkerPool, request: Request, deadline: float) -> Reply | None:
+    slot = pool.ready_by(deadline)
+    if slot is None:
+        return None
+    reply = pool.ask_until(slot, request, deadline)
+    if reply is None:
+        pool.drop(slot)
+    return reply
+
+
+def _results(reply: Reply, workload: Workload) -> Reference:
+    return Reference.unpack(reply.header["reference"], reply.blobs, workload.args)

@@ -61,13 +61,17 @@ class Leaderboard:
         """The leaders by latency, lowest first; after the finals, by rank."""
         return self._leaders
 
-    def hold_finals(self, remeasure: Remeasure) -> tuple[Finals | None, Counter[str]]:
+    def hold_finals(
+        self, remeasure: Remeasure, most: int | None = None
+    ) -> tuple[Finals | None, Counter[str]]:
         """Time the leaders against each other and rank them by the result.
 
-        Leaders that fail are removed. Returns the comparison of the others, in which the id of a
+        ``most`` is the number of leaders to time, the fastest; by default all. The others are
+        removed. Leaders that fail are removed. Returns the comparison of the others, in which the id of a
         program is its rank before (0 was the fastest), or None where all failed; and the number of
         failures by status.
         """
+        self._leaders = self._leaders[:most]
         found = remeasure(
             [Candidate(place, leader.schedule.mod) for place, leader in enumerate(self._leaders)]
         )

@@ -13,6 +13,7 @@ from schedlang.database import Database, Record
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.finals import Finals
+from schedlang.measurement.interleaved import FEWEST_ROUNDS
 from schedlang.search import Outcome, Proposal
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.progress import ProgressBar
@@ -22,6 +23,8 @@ from schedlang.tuning.resume import RunState
 FINALS_SECONDS = 5.0
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
+# Calls of a finalist: one to time it, one to verify it, and two in each of the fewest rounds.
+_FINALS_CALLS = 2 + 2 * FEWEST_ROUNDS
 
 
 class TuningRun:
@@ -168,11 +171,28 @@ class TuningRun:
     def hold_finals(self) -> None:
         """Time the fastest candidates against each other, if there is time."""
         seconds = min(FINALS_SECONDS, self.budget.finals_budget)
-        if self.state.leaderboard.fastest_first and seconds > 0:
+        finalists = self._finalists_in(self.budget.finals_budget)
+        if finalists and seconds > 0:
             with self.budget.timing("finals"):
                 self.finals, self.failed_finals = self.state.leaderboard.hold_finals(
-                    lambda candidates: self._measurer.remeasure(candidates, budget_seconds=seconds)
+                    lambda candidates: self._measurer.remeasure(candidates, budget_seconds=seconds),
+                    finalists,
                 )
+
+    def _finalists_in(self, seconds: float) -> int:
+        """Return how many of the fastest candidates can be timed again in this time.
+
+        All of them where they are fast; none where only one of several could be, as there would be
+        nothing to compare it with.
+        """
+        leaders = self.state.leaderboard.fastest_first
+        fit = 0
+        for leader in leaders:
+            seconds -= _FINALS_CALLS * leader.record.latency
+            if seconds < 0:
+                break
+            fit += 1
+        return fit if fit == len(leaders) or fit > 1 else 0
 
     @property
     def reference_latency(self) -> float:

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from schedlang.errors import TargetError
@@ -17,7 +18,13 @@ from schedlang.targets import host
 from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.interleaved import InterleavedTiming
-from schedlang.targets.measure.large import FirstReference, LargePolicy, find_reference
+from schedlang.targets.measure.large import (
+    FIRST_CALLS,
+    FirstReference,
+    LargePolicy,
+    find_reference,
+    learn_in_worker,
+)
 from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
 from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.reference import Reference
@@ -36,8 +43,6 @@ _PROGRAM = "schedlang.targets.cpu.worker"
 _CANDIDATES_A_WORKER = 8
 _LEAST_MEMORY = 2 << 30
 _RUN_TIMEOUT = 10.0
-# Calls of a large workload's first schedule that a candidate's runs may take.
-_FIRST_CALLS = 6
 
 
 class LocalCPU(Measurer):
@@ -183,7 +188,7 @@ class LocalCPU(Measurer):
         self._pool.rebind(*binding_requests(self._binding, self._set_up))
         self._prepared = True
         if self._run_timeout is None:
-            seconds = max(_RUN_TIMEOUT, _FIRST_CALLS * found.seconds)
+            seconds = max(_RUN_TIMEOUT, FIRST_CALLS * found.seconds)
             self._requests = replace(self._requests, run_timeout=seconds)
         return True
 
@@ -192,9 +197,9 @@ class LocalCPU(Measurer):
         found = self.problem.results(args, values, self._seed)
         if found is not None:
             return found
-        self._first = find_reference(
-            self._pool, self.workload, self.target.default_space(), self._large, self.deadline
-        )
+        learn = partial(learn_in_worker, self._pool, self.deadline)
+        space = self.target.default_space()
+        self._first = find_reference(learn, self.workload, space, self._large)
         return None if self._first is None else self._first.reference
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:

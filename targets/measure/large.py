@@ -8,7 +8,7 @@ output, cut to windows of its outermost loops, and the schedule must give the sa
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,11 @@ from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
+
+
+FIRST_CALLS = 6
+"""The runs of a candidate may take as long as this many calls of the schedule that gave the right
+results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +85,16 @@ class FirstReference:
     unscheduled: bool
 
 
+Learn = Callable[[Sequence[bytes], float], Reply | None]
+"""Runs a schedule, given as JSON, and checks it with a part of the program; without both, runs the
+unscheduled program. The number is the seconds that this may take. The reply holds the results; None
+where the deadline came first."""
+
+
 def find_reference(
-    pool: WorkerPool, workload: Workload, space: Space, policy: LargePolicy, deadline: float
+    learn: Learn, workload: Workload, space: Space, policy: LargePolicy
 ) -> FirstReference | None:
-    """Compute the right results once, in one worker; None where ``deadline`` comes first.
+    """Compute the right results once; None where the deadline comes first.
 
     ``space`` gives the schedules to try. Where none of them passes, or no part of the output can be
     computed alone, the unscheduled program runs. Raises ``WorkloadError`` when that fails too.
@@ -93,13 +104,12 @@ def find_reference(
         part = to_json(window).encode()
         for schedule, seconds in policy.attempts(workload, space):
             blobs = (to_json(schedule).encode(), part)
-            reply = _ask(pool, Request({"request": "learn"}, blobs, seconds), deadline)
+            reply = learn(blobs, seconds)
             if reply is None:
                 return None
             if reply.ok:
                 return FirstReference(_results(reply, workload), unscheduled=False)
-    whole = Request({"request": "learn"}, timeout=START_TIMEOUT)
-    reply = _ask(pool, whole, deadline)
+    reply = learn((), START_TIMEOUT)
     if reply is None:
         return None
     if not reply.ok:
@@ -110,11 +120,14 @@ def find_reference(
     return FirstReference(_results(reply, workload), unscheduled=True)
 
 
-def _ask(pool: WorkerPool, request: Request, deadline: float) -> Reply | None:
+def learn_in_worker(
+    pool: WorkerPool, deadline: float, blobs: Sequence[bytes], seconds: float
+) -> Reply | None:
+    """Do what ``Learn`` says in a worker of this machine."""
     slot = pool.ready_by(deadline)
     if slot is None:
         return None
-    reply = pool.ask_until(slot, request, deadline)
+    reply = pool.ask_until(slot, Request({"request": "learn"}, tuple(blobs), seconds), deadline)
     if reply is None:
         pool.drop(slot)
     return reply

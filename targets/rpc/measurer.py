@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.large import FIRST_CALLS, LargePolicy, find_reference
+from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
+from schedlang.targets.measure.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
 from schedlang.targets.measure.work import binding_requests, run_header
 from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address
@@ -31,6 +35,9 @@ from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.workloads.workload import Workload
 
 _PROGRAM = "schedlang.targets.rpc.worker"
+_RUN_TIMEOUT = 10.0
+# A session takes some time to send the inputs.
+_LEAST_SESSION = 1.0
 
 
 class RPC(Measurer):
@@ -54,7 +61,8 @@ class RPC(Measurer):
     builders: maximum number of programs that are built at the same time; by default the number of
         this machine's cores.
     build_timeout, run_timeout: seconds; ``run_timeout`` limits everything that happens on the
-        server with one candidate: sending it, its runs, and fetching its results.
+        server with one candidate: sending it, its runs, and fetching its results. It is 10 by
+        default, and more for a large workload, see docs/tuning.md.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
         more than 5 seconds; ``math.inf`` disables it.
     server_timeout: seconds without any server before ``measure`` gives up.
@@ -63,6 +71,7 @@ class RPC(Measurer):
         best so far; ``"all"`` verifies every candidate, False disables it.
     timing: how often to run a candidate.
     seed: of the random inputs.
+    inputs, tolerance, reference: as ``tune`` takes them.
     overlap: build while candidates run; by default unless a server has an address of this machine.
     recycle_after: a worker is replaced after this many requests.
 
@@ -71,6 +80,8 @@ class RPC(Measurer):
     ``WorkloadError`` when the unscheduled program itself fails; it never raises because of a
     candidate.
     """
+
+    _large = LargePolicy()
 
     def __init__(
         self,
@@ -81,12 +92,15 @@ class RPC(Measurer):
         key: str,
         builders: int | None = None,
         build_timeout: float = 30.0,
-        run_timeout: float = 10.0,
+        run_timeout: float | None = None,
         slow_build: float = 20.0,
         server_timeout: float = 60.0,
         verify: Verify = True,
         timing: TimingPolicy | None = None,
         seed: int = 0,
+        inputs: Inputs | None = None,
+        tolerance: GivenTolerance | None = None,
+        reference: ComputeReference | None = None,
         overlap: bool | None = None,
         recycle_after: int = 2000,
     ) -> None:
@@ -94,11 +108,12 @@ class RPC(Measurer):
         if builders is not None and builders < 1:
             raise TargetError(f"builders={builders}; give 1 or more")
         limit = BuildTimeout(build_timeout, slow_build)
+        self.problem = Problem(inputs, tolerance, reference)
         self.workload = workload
         self.target = as_cpu(target)
         self._tracker = tracker_address(tracker)
         self._server_key = key
-        self._run_timeout = run_timeout
+        self._given_timeout = run_timeout
         self._timing = timing or TimingPolicy()
         self._seed = seed
         self._serials = itertools.count()
@@ -120,7 +135,7 @@ class RPC(Measurer):
             "key": key,
             "scratch": self._folder.name,
         }
-        start, _ = self._binding_requests()
+        start, _ = self._begin()
         pool = WorkerPool(
             limits.workers,
             1,
@@ -137,7 +152,8 @@ class RPC(Measurer):
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
-        return f"{self._server_key} verify={self._verify.verify} {self._timing}"
+        said = "".join(f" {name}={text}" for name, text in self.problem.describe().items())
+        return f"{self._server_key} verify={self._verify.verify} {self._timing}{said}"
 
     @property
     def runs(self) -> Counter[str]:
@@ -150,13 +166,15 @@ class RPC(Measurer):
             return
         super().bind(workload)
         self._verify.measured = 0
-        self._scheduler.rebind(*self._binding_requests())
+        self._scheduler.rebind(*self._begin())
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
 
         An abandoned iteration leaves none behind.
         """
+        if candidates and not self._prepare(self.deadline):
+            return
         works = [self._work(candidate) for candidate in candidates]
         try:
             for work, reply in self._drive(deque(works), deque(), self.deadline):
@@ -182,6 +200,7 @@ class RPC(Measurer):
         unless ``verify`` is False. Each sample is taken in a session of its own, on any server.
         Raises ValueError when ``rounds`` is below 1.
         """
+        self._prepare(math.inf)
         works = {candidate.id: self._work(candidate) for candidate in candidates}
         for work in works.values():
             work.policy = replace(self._timing, min_repeats=1, max_repeats=1)
@@ -208,19 +227,61 @@ class RPC(Measurer):
         self._scheduler.pool.close()
         self._folder.cleanup()
 
-    def _binding_requests(self) -> tuple[Request, Request]:
-        """Return the requests that bind a new and a running worker to the workload."""
-        return binding_requests(
-            Binding.of(self.workload, self.target, self._seed, verifies=self._verify.enabled),
-            self._set_up,
+    def _begin(self) -> tuple[Request, Request]:
+        """Return the requests that bind a new and a running worker to the workload.
+
+        Where the right results do not come from the unscheduled program on each server, they follow
+        in ``_prepare``.
+        """
+        self._is_large = self._large.is_large(self.workload)
+        self._run_timeout = self._given_timeout or _RUN_TIMEOUT
+        self._prepared = not (
+            self._verify.enabled and (self._is_large or self.problem.reference is not None)
         )
+        self._binding = Binding.of(
+            self.workload,
+            self.target,
+            self._seed,
+            verifies=self._prepared and self._verify.enabled,
+            problem=self.problem,
+        )
+        return binding_requests(self._binding, self._set_up)
+
+    def _prepare(self, until: float) -> bool:
+        """Find the right results, unless each server does; False where ``until`` comes first."""
+        if self._prepared:
+            return True
+        args, values = self.workload.args, self._binding.values
+        found = self.problem.results(args, values, self._seed)
+        if found is None:
+            learn = partial(self._scheduler.learn, until)
+            space = self.target.default_space()
+            first = find_reference(learn, self.workload, space, self._large)
+            if first is None:
+                return False
+            found = first.reference
+            if self._given_timeout is None:
+                self._run_timeout = max(_RUN_TIMEOUT, FIRST_CALLS * found.seconds)
+        self._binding = replace(self._binding, verifies=True, reference=found)
+        self._scheduler.rebind(*binding_requests(self._binding, self._set_up))
+        self._prepared = True
+        return True
 
     def _time_reference(self) -> float:
-        """Time the unscheduled program on a server."""
+        """Time the unscheduled program on a server; that of a large workload is cut off."""
+        if not self._prepare(self.deadline):
+            return math.nan
         work = self._work(Candidate(REFERENCE_ID, self.workload.mod))
         work.library, work.timeout = self._scheduler.build_reference(), START_TIMEOUT
+        if self._is_large:
+            work.timeout = max(self._large.cut_off(self.deadline), _LEAST_SESSION)
         work.policy = REFERENCE_TIMING
         for _, reply in self._drive(deque(), deque([work]), self.deadline):
+            if self._is_large and reply.header.get("running_seconds", 0.0) > 0:
+                self.reference_complete = False
+                return float(reply.header["running_seconds"])
+            if self._is_large and (reply.timed_out or reply.status == Status.RUN_TIMEOUT):
+                return math.nan  # the time was over before it began, or the server hung
             if not reply.ok:
                 raise TargetError(f"the unscheduled program cannot be timed: {explain(reply)}")
             return _measurement(work, reply).latency
@@ -230,7 +291,8 @@ class RPC(Measurer):
         self, queue: deque[RemoteWork], built: deque[RemoteWork], until: float = math.inf
     ) -> Iterator[tuple[RemoteWork, Reply]]:
         """Build and run until all have a last reply, or until time is up."""
-        if (queue or built) and self._verify.enabled and time.monotonic() < until:
+        learns = self._verify.enabled and self._binding.reference is None
+        if (queue or built) and learns and time.monotonic() < until:
             self._scheduler.build_reference()
         return self._scheduler.drive(queue, built, until)
 

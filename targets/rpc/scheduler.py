@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,43 @@ class RemoteScheduler:
                 raise WorkloadError(f"the unscheduled program cannot be built: {explain(reply)}")
             self._reference = reply.header["library"]
         return self._reference
+
+    def learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
+        """Do what ``Learn`` of ``targets.measure.large`` says, on a server that is free."""
+        libraries = []
+        for place, program in enumerate(programs or (self._program,)):
+            header: dict[str, Any] = {"request": Stage.BUILD, "name": f"first{place}"}
+            reply = self._ask_one(until, Request(header, (program,), seconds))
+            if reply is None or not reply.ok:
+                return reply
+            libraries.append(reply.header["library"])
+        part = libraries[1] if len(libraries) > 1 else None
+        wait = self._limits.server_timeout
+        timeouts = {"run": seconds, "reference": seconds}
+        learning = {"library": libraries[0], "part": part, "reply": True}
+        stages = (
+            Request({"request": Stage.RESERVE, "wait": wait}, timeout=wait + _GRACE_SECONDS),
+            Request({"request": Stage.CONNECT, "timeouts": timeouts}, timeout=_CONNECT_SECONDS),
+            Request({"request": Stage.REFERENCE, **learning}, timeout=seconds + _GRACE_SECONDS),
+        )
+        for _ in range(_REFERENCE_TRIES):
+            for request in stages:
+                reply = self._ask_one(until, request)
+                if reply is None or not reply.ok:
+                    break
+            if reply is None or reply.ok or reply.header["status"] not in (LOST, STALE):
+                break
+        return reply
+
+    def _ask_one(self, until: float, request: Request) -> Reply | None:
+        """Ask the first idle worker; None at ``until`` if it has not replied by then."""
+        slot = self.pool.ready_by(until)
+        if slot is None:
+            return None
+        reply = self.pool.ask_until(slot, request, until)
+        if reply is None:
+            self.pool.drop(slot)
+        return reply
 
     def rebind(self, start: Request, bind: Request) -> None:
         """Point the workers to another workload, see ``WorkerPool.rebind``."""

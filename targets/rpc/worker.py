@@ -6,6 +6,7 @@ then this process is killed. No generated code runs in it.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,7 @@ class RPCWorker(Dispatcher):
         self._reservation: rpc.Reservation | None = None
         self._session: rpc.RemoteSession | None = None
         self._session_seconds = 0.0
+        self._running_since = math.inf
 
     def set_up(self, header: dict[str, Any]) -> None:
         """Remember where the servers are, and where libraries go."""
@@ -71,7 +73,8 @@ class RPCWorker(Dispatcher):
         """Open a session; ``known`` if the server's reference is, or if none is needed."""
         assert self._reservation is not None
         server = self._reservation.server
-        known = not self._binding.verifies or server in self._references
+        binding = self._binding
+        known = not binding.verifies or binding.reference is not None or server in self._references
         timeouts = request.header["timeouts"]
         self._session_seconds = timeouts["run" if known else "reference"]
         try:
@@ -83,12 +86,25 @@ class RPCWorker(Dispatcher):
         return {"known": known, "threads": threads}
 
     def on_reference(self, request: Message) -> dict[str, Any]:
-        """Run the unscheduled program there, and remember its results."""
+        """Run the unscheduled program there, and remember its results.
+
+        Where a library for a part of it is given too, the first one is a schedule to check with it.
+        The results are sent back where they are asked for.
+        """
+        part = request.header.get("part")
 
         def learn(backend: RPCBackend, server: str) -> dict[str, Any]:
             program = backend.load(Path(request.header["library"]))
-            self._references[server] = CandidateRunner(backend, self._binding).learn(program)
-            return {}
+            runner = CandidateRunner(backend, self._binding)
+            if part is None:
+                found = runner.learn(program)
+            else:
+                found = runner.learn_from(program, backend.load(Path(part)))
+            self._references[server] = found
+            if not request.header.get("reply"):
+                return {}
+            header, blobs = found.pack()
+            return {"reference": header, "blobs": blobs}
 
         return self._in_session(learn)
 
@@ -98,6 +114,7 @@ class RPCWorker(Dispatcher):
         def run(backend: RPCBackend, server: str) -> dict[str, Any]:
             program = backend.load(Path(request.header["library"]))
             runner = CandidateRunner(backend, self._binding, self._references.get(server))
+            self._running_since = time.perf_counter()
             timing = runner.run(program, *read_run_header(request.header))
             return {"samples": list(timing.samples), "verified": timing.verified}
 
@@ -106,6 +123,7 @@ class RPCWorker(Dispatcher):
     def _in_session(self, work: Callable[[RPCBackend, str], dict[str, Any]]) -> dict[str, Any]:
         assert self._session is not None and self._reservation is not None
         start = time.perf_counter()
+        self._running_since = math.inf
         try:
             return work(RPCBackend(self._session), self._reservation.server)
         except Exception as error:
@@ -122,7 +140,9 @@ class RPCWorker(Dispatcher):
             # Unless the session had to wait for us.
             late = seconds >= 0.9 * self._session_seconds
             status: str = Status.RUN_TIMEOUT if late else STALE
-            return refusal(status, f"not done within {self._session_seconds:g} s")
+            message = f"not done within {self._session_seconds:g} s"
+            running = time.perf_counter() - self._running_since
+            return {**refusal(status, message), "running_seconds": running}
         if not self._session.alive():
             return refusal(LOST, describe(cause))
         if isinstance(error, Fault):

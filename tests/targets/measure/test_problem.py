@@ -1,0 +1,202 @@
+"""What a user gives: inputs, tolerance and reference, checked against the workload's arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.inputs import random_inputs
+from schedlang.targets.measure.problem import Problem
+from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.tolerance import Tolerance, tolerances_of
+from schedlang.targets.measure.verify import compare
+from schedlang.workloads.workload import Argument
+from tests.targets.programs import matmul
+
+A = Argument("A", (2, 3), "float32", "input")
+INDEX = Argument("index", (4,), "int32", "input")
+STATE = Argument("state", (2,), "float32", "inout")
+OUT = Argument("out", (2,), "float32", "output")
+ARGS = (A, OUT, INDEX, STATE)
+
+a = np.ones((2, 3), "float32")
+index = np.arange(4, dtype="int32")
+state = np.zeros(2, "float32")
+
+
+def test_values_are_in_the_order_of_what_is_read_or_by_name() -> None:
+    for inputs in ([a, index, state], (a, index, state), dict(state=state, A=a, index=index)):
+        values = Problem(inputs).values(ARGS, seed=0)
+        assert values is not None
+        assert [value.tolist() for value in values] == [a.tolist(), index.tolist(), state.tolist()]
+    assert Problem().values(ARGS, seed=0) is None
+
+
+def test_later_changes_of_an_array_do_not_count() -> None:
+    mine = a.copy()
+    values = Problem([mine, index, state]).values(ARGS, seed=0)
+    mine[:] = 7
+    assert values is not None and values[0].max() == 1
+
+
+def test_a_function_draws_from_the_seed() -> None:
+    problem = Problem(lambda rng: [rng.random((2, 3), "float32"), index, state])
+    first, again, other = (problem.values(ARGS, seed=seed) for seed in (1, 1, 2))
+    assert first is not None and again is not None and other is not None
+    assert (first[0] == again[0]).all() and (first[0] != other[0]).any()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([a, index], r"inputs has 2 arrays, and the program reads 3 arguments: A, index, state"),
+        ([a.T, index, state], r"inputs\[0\]: argument 'A' has the shape \(2, 3\), .* \(3, 2\)"),
+        (
+            [a, index.astype("int64"), state],
+            r"argument 'index' is int32, and the array is int64; convert .*\.astype\('int32'\)",
+        ),
+        ({"A": a, "index": index}, "inputs lacks 'state'; the program reads A, index, state"),
+        ({"A": a, "out": state}, "inputs names 'out'; the program reads A, index, state"),
+        (lambda rng: [a], "inputs has 1 arrays"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(inputs: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Problem(inputs).check(ARGS)
+
+
+@pytest.mark.parametrize("inputs", ["text", 3.0, object()])
+def test_inputs_of_another_type_are_refused(inputs: Any) -> None:
+    with pytest.raises(TypeError, match="inputs is a list of arrays"):
+        Problem(inputs)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "error"),
+    [
+        (-1e-3, ValueError),
+        (float("nan"), ValueError),
+        (float("inf"), ValueError),
+        ((1e-3, -1.0), ValueError),
+        ("1e-3", TypeError),
+        ((1e-3,), TypeError),
+        (True, TypeError),
+        ({"out": -1.0}, ValueError),
+    ],
+)
+def test_a_tolerance_that_is_none_is_refused_at_once(tolerance: Any, error: type) -> None:
+    with pytest.raises(error, match="tolerance"):
+        Problem(tolerance=tolerance)
+
+
+def test_tolerances_by_output() -> None:
+    assert tolerances_of(None, ARGS) == (None, None)
+    assert tolerances_of(0.5, ARGS) == (Tolerance(0.5), Tolerance(0.5))
+    assert tolerances_of({"state": (0.1, 2)}, ARGS) == (None, Tolerance(0.1, 2.0))
+    assert tolerances_of({0: 0.1}, ARGS) == (Tolerance(0.1), None)
+    with pytest.raises(ValueError, match="names the output 'A'; the outputs are 'out', 'state'"):
+        tolerances_of({"A": 0.1}, ARGS)
+
+
+def test_a_tolerance_replaces_the_default_of_its_output() -> None:
+    want, got = np.array([1.0, 100.0]), np.array([1.5, 100.0])
+    kinds = ["float64"]
+    assert compare([got], [want], kinds) is not None
+    assert compare([got], [want], kinds, tolerances=(Tolerance(0.01),)) is None  # of the scale
+    assert compare([got], [want], kinds, tolerances=(Tolerance(0.01, 0.0),)) is not None
+    assert compare([got], [want], kinds, tolerances=(Tolerance(0.01, 0.5),)) is None
+    whole = [np.array([3, 4])], [np.array([4, 4])], ["int64"]
+    assert compare(*whole) is not None
+    assert compare(*whole, tolerances=(Tolerance(0.0, 1.0),)) is None
+
+
+def test_the_reference_gets_copies_and_may_return_wider_numbers() -> None:
+    def double(x: Any, i: Any, s: Any) -> Any:
+        x *= 2
+        return x.sum(axis=1, dtype="float64"), np.array([1, 2])
+
+    values = Problem([a, index, state]).values(ARGS, seed=0)
+    found = Problem(reference=double).results(ARGS, values, seed=0)
+    assert found is not None and values is not None
+    assert values[0].max() == 1
+    assert [value.dtype for value in found.expected] == ["float32", "float32"]
+    assert found.expected[0].tolist() == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (np.zeros(2, "float32"), "returned 1 arrays, and the program writes 2: out, state"),
+        ([np.zeros(3), np.zeros(2)], r"output 'out' has the shape \(2,\), .* \(3,\)"),
+        ([np.zeros(2), np.full(2, np.nan)], "reference gives NaN in 'state'"),
+        ([np.zeros(2), np.array(["a", "b"])], "output 'state' is float32, .* returned <U1"),
+    ],
+)
+def test_results_that_do_not_fit_are_named(result: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Problem(reference=lambda *inputs: result).results(ARGS, None, seed=0)
+
+
+def test_whole_results_must_fit_their_type() -> None:
+    counts = (Argument("n", (2,), "int8", "output"),)
+    fits = Problem(reference=lambda: np.array([1, 2])).results(counts, (), seed=0)
+    assert fits is not None and fits.expected[0].dtype == np.int8
+    for wrong in (np.array([1, 300]), np.array([1.0, 2.0])):
+        with pytest.raises(ValueError, match="output 'n' is int8"):
+            Problem(reference=lambda wrong=wrong: wrong).results(counts, (), seed=0)
+
+
+def test_random_inputs_that_give_nan_are_drawn_positive() -> None:
+    args = (Argument("x", (64,), "float32", "input"), Argument("y", (64,), "float32", "output"))
+    with np.errstate(invalid="ignore"):
+        found = Problem(reference=np.sqrt).results(args, None, seed=3)
+    assert found is not None and found.positive
+    [x, _] = random_inputs(args, 3, positive=True)
+    assert x is not None and (found.expected[0] == np.sqrt(x)).all()
+
+
+def test_a_problem_travels_to_a_worker() -> None:
+    workload = matmul()
+    args = (
+        Argument("x", (2,), "bfloat16", "input"),
+        Argument("y", (), "float32", "output"),
+        Argument("z", (2,), "bool", "output"),
+    )
+    x = np.array([1, 2], ml_dtypes.bfloat16)
+    mask = np.array([True, False])
+    known = Reference(
+        True, (np.array(3, "float32"), np.array([True, False])), (None, mask), seconds=1.5
+    )
+    sent = Binding(workload.mod, args, 5, True, 1e-9, (x,), (Tolerance(0.5, 1.0), None), known)
+    found = Binding.read(sent.message())
+    assert found.values is not None and found.values[0].tolist() == [1, 2]
+    assert found.values[0].dtype == ml_dtypes.bfloat16
+    assert found.tolerances == sent.tolerances
+    assert found.reference is not None
+    assert found.reference.positive and found.reference.seconds == 1.5
+    assert found.reference.expected[0].shape == () and found.reference.expected[0] == 3
+    assert found.reference.untouched[0] is None
+    assert (found.reference.untouched[1] == mask).all()  # type: ignore[comparison-overlap]
+    plain = Binding.read(Binding(workload.mod, workload.args, 0, True).message())
+    assert plain.values is None and plain.reference is None and plain.tolerances == ()
+
+
+def test_what_is_given_is_described() -> None:
+    assert Problem().describe() == {}
+    said = Problem([a], (1e-3, 0), np.sqrt).describe()
+    assert said["inputs"] == "the given arrays only"
+    assert said["tolerance"] == "(0.001, 0)" and "sqrt" in said["reference"]
+    drawn = Problem(test_what_is_given_is_described).describe()["inputs"]
+    assert drawn.startswith("drawn by ") and drawn.endswith("test_what_is_given_is_described")
+
+
+def test_ranges_of_single_arguments() -> None:
+    args = (INDEX, Argument("rows", (1000,), "int64", "input"), A)
+    plain, ranged = random_inputs(args, 0), random_inputs(args, 0, ranges={1: (5, 999)})
+    assert plain[0] is not None and ranged[0] is not None and ranged[1] is not None
+    assert (plain[0] == ranged[0]).all()
+    assert ranged[1].min() >= 5 and ranged[1].max() > 500 and ranged[1].dtype == np.int64

@@ -1,0 +1,137 @@
+"""Large workloads: the right results come from a schedule that a part of the program checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+
+from schedlang import workloads
+from schedlang.errors import WorkloadError
+from schedlang.measurement import Status
+from schedlang.spaces.space import Space
+from schedlang.targets import Target
+from schedlang.targets.measure.fault import Fault
+from schedlang.targets.measure.large import LargePolicy, find_reference
+from schedlang.targets.measure.memory import argument_bytes, fitting_workers, worker_bytes
+from schedlang.targets.measure.reference import Reference
+from schedlang.targets.worker.request import Reply
+from schedlang.tvm.analysis.window import window_of
+from schedlang.tvm.program import from_json, structurally_equal
+from tests.targets.measure.test_runner import Bench, bench_of
+from tests.targets.programs import matmul, matmul_variant, scheduled_matmul
+
+WORKLOAD = matmul()
+POLICY = LargePolicy(steps=1e5, window_steps=2e4, schedules=3, schedule_seconds=5.0)
+SPACE: Space = Target("cpu").default_space()
+GIGABYTE = 10**9
+
+
+class FakeWorker:
+    """Learns from the schedule with a given number; None for the unscheduled program."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[Sequence[bytes], float]] = []
+
+    def learn(self, blobs: Sequence[bytes], seconds: float) -> Reply | None:
+        self.asked.append((blobs, seconds))
+        answer = self.answers.pop(0)
+        if answer == "late":
+            return None
+        if answer != "ok":
+            return Reply.refusal(answer, "it failed")
+        header, results = Reference(False, (np.ones((64, 64), "float32"),), (None,), 0.5).pack()
+        return Reply({"ok": True, "reference": header}, blobs=tuple(results))
+
+
+def test_the_size_that_counts_is_that_of_the_unscheduled_program() -> None:
+    assert POLICY.is_large(WORKLOAD) and not LargePolicy().is_large(WORKLOAD)
+    assert LargePolicy().is_large(workloads.matmul(4096, 4096, 4096))
+    assert not LargePolicy().is_large(workloads.matmul(1024, 1024, 1024))
+
+
+def test_the_first_schedule_that_passes_gives_the_results() -> None:
+    worker = FakeWorker(Status.WRONG_RESULT, "", "ok")
+    found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY)
+    assert found is not None and not found.unscheduled
+    assert found.reference.seconds == 0.5 and found.reference.expected[0].shape == (64, 64)
+    assert [seconds for _, seconds in worker.asked] == [5.0, 5.0, 10.0]
+    part = window_of(WORKLOAD.mod, POLICY.window_steps)
+    assert part is not None
+    for blobs, _ in worker.asked:
+        assert structurally_equal(from_json(blobs[1].decode()), part)
+
+
+def test_where_none_passes_the_unscheduled_program_runs() -> None:
+    worker = FakeWorker(*[Status.CRASHED] * POLICY.schedules, "ok")
+    found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY)
+    assert found is not None and found.unscheduled and worker.asked[-1][0] == ()
+
+
+def test_where_nothing_gives_results_the_user_is_asked_for_them() -> None:
+    worker = FakeWorker(*[Status.CRASHED] * (POLICY.schedules + 1))
+    with pytest.raises(
+        WorkloadError, match="cannot be the reference: it failed; give .*reference="
+    ):
+        find_reference(worker.learn, WORKLOAD, SPACE, POLICY)
+
+
+def test_at_the_deadline_nothing_more_is_tried() -> None:
+    worker = FakeWorker(Status.WRONG_RESULT, "late")
+    assert find_reference(worker.learn, WORKLOAD, SPACE, POLICY) is None
+    assert len(worker.asked) == 2
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return bench_of(WORKLOAD)
+
+
+def learn(bench: Bench, update: str | None) -> Reference:
+    compiled = partial(bench._backend.compile)
+    schedule = scheduled_matmul(WORKLOAD) if update is None else matmul_variant(update)
+    part = window_of(WORKLOAD.mod, POLICY.window_steps)
+    assert part is not None
+    return bench._runner.learn_from(compiled(schedule), compiled(part))
+
+
+def test_a_right_schedule_gives_the_results_of_the_whole_program(bench: Bench) -> None:
+    right = bench._runner.reference
+    found = learn(bench, None)
+    assert right is not None and found.seconds > 0
+    np.testing.assert_allclose(found.expected[0], right.expected[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_wrong_schedule_gives_none(bench: Bench) -> None:
+    right = bench._runner.reference
+    with pytest.raises(Fault, match=r"output 0 \(float32\): .* differ") as caught:
+        learn(bench, "C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]")
+    assert caught.value.status is Status.WRONG_RESULT
+    assert bench._runner.reference is right
+
+
+def test_a_schedule_that_leaves_the_last_row_gives_none(bench: Bench) -> None:
+    with pytest.raises(Fault):
+        learn(
+            bench,
+            "C[vi, vj] = T.if_then_else(vi < 63, C[vi, vj] + A[vi, vk] * B[vk, vj], T.float32(0))",
+        )
+
+
+def test_as_many_workers_as_memory_has_room_for() -> None:
+    large = workloads.matmul(8192, 8192, 8192)
+    once = worker_bytes(large)
+    assert once > 2 * sum(argument_bytes(arg.shape, arg.dtype) for arg in large.args)
+    assert fitting_workers(large, 4, None) == 4
+    assert fitting_workers(large, 4, 100 * GIGABYTE) == 4
+    assert fitting_workers(large, 4, 3 * once) == 2
+    assert fitting_workers(WORKLOAD, 16, GIGABYTE) == 16  # the tensors are small
+
+
+def test_a_workload_without_room_is_told_with_its_size() -> None:
+    huge = workloads.matmul(60000, 60000, 60000)
+    with pytest.raises(WorkloadError, match=r"about \d+ GB .* 16 GB are free .*: A 14\.4 GB"):
+        fitting_workers(huge, 2, 16 * GIGABYTE)

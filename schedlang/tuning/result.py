@@ -137,6 +137,8 @@ class TuneResult:
             lines.append(f"  unscheduled {describe_latency(self.reference_latency, flops)}")
         if self._best is not None:
             state = "verified" if self._best.record.verified else "not verified"
+            if self._best.record.verified and "inputs" in self._best.record.provenance:
+                state += f" on inputs: {self._best.record.provenance['inputs']}"
             faster = f"{self.speedup:.1f}x faster, " if timed else ""
             latency = describe_latency(self._best.latency, flops)
             lines.append(f"  best        {latency}, {faster}{state}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from schedlang.errors import TargetError
 from schedlang.targets.measure.large import LargePolicy
-from schedlang.targets.measure.timing import REFERENCE_TIMING
+from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 
@@ -18,6 +18,8 @@ from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 _PART = 0.02
 # From sending the request to the first call; its time must not count as the program's.
 _LEAD_SECONDS = 0.1
+# A call that takes a larger part of the time until it is cut off is not repeated.
+_CALL_PART = 0.1
 
 
 class ReferenceTime(NamedTuple):
@@ -71,11 +73,21 @@ def time_large_reference(pool: WorkerPool, policy: LargePolicy, deadline: float)
         pool.drop(slot)
         return unknown
     if reply.ok:
-        header = {"request": "time_reference", "policy": asdict(REFERENCE_TIMING)}
+        header = {"request": "time_reference", "policy": asdict(cut_off_timing(seconds))}
         reply = pool.ask(slot, Request(header, timeout=seconds))
         if reply.timed_out:
             return ReferenceTime(seconds - _LEAD_SECONDS, complete=False)
     return ReferenceTime(_latency(reply))
+
+
+def cut_off_timing(seconds: float) -> TimingPolicy:
+    """Return how to time a program that is cut off after ``seconds``.
+
+    One call is enough where several might not fit: only a first call is cut off, whose time is then
+    a lower bound.
+    """
+    budget = min(REFERENCE_TIMING.budget_seconds, _CALL_PART * seconds)
+    return replace(REFERENCE_TIMING, budget_seconds=budget)
 
 
 def _latency(reply: Reply) -> float:

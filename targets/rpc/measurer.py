@@ -21,6 +21,7 @@ from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.large import FIRST_CALLS, LargePolicy, find_reference
 from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
+from schedlang.targets.measure.reference_timing import cut_off_timing
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.measure.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
@@ -38,6 +39,8 @@ _PROGRAM = "schedlang.targets.rpc.worker"
 _RUN_TIMEOUT = 10.0
 # A session takes some time to send the inputs.
 _LEAST_SESSION = 1.0
+# What was cut off may have been the last of these: a warm-up call, and two of TVM's evaluator.
+_CALLS_OF_A_SAMPLE = 3
 
 
 class RPC(Measurer):
@@ -275,13 +278,13 @@ class RPC(Measurer):
         work.library, work.timeout = self._scheduler.build_reference(), START_TIMEOUT
         if self._is_large:
             work.timeout = max(self._large.cut_off(self.deadline), _LEAST_SESSION)
-        work.policy = REFERENCE_TIMING
+        work.policy = REFERENCE_TIMING if not self._is_large else cut_off_timing(work.timeout)
         for _, reply in self._drive(deque(), deque([work]), self.deadline):
-            if self._is_large and reply.header.get("running_seconds", 0.0) > 0:
-                self.reference_complete = False
-                return float(reply.header["running_seconds"])
-            if self._is_large and (reply.timed_out or reply.status == Status.RUN_TIMEOUT):
-                return math.nan  # the time was over before it began, or the server hung
+            if self._is_large and not reply.ok and reply.status in ("", Status.RUN_TIMEOUT):
+                # Without it the time was over before the program began, or the server hung.
+                running = float(reply.header.get("running_seconds", 0.0))
+                self.reference_complete = running <= 0
+                return running / _CALLS_OF_A_SAMPLE if running > 0 else math.nan
             if not reply.ok:
                 raise TargetError(f"the unscheduled program cannot be timed: {explain(reply)}")
             return _measurement(work, reply).latency

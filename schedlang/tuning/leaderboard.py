@@ -67,9 +67,9 @@ class Leaderboard:
         """Time the leaders against each other and rank them by the result.
 
         ``most`` is the number of leaders to time, the fastest; by default all. The others are
-        removed. Leaders that fail are removed. Returns the comparison of the others, in which the id of a
-        program is its rank before (0 was the fastest), or None where all failed; and the number of
-        failures by status.
+        removed, and so are leaders that fail. Returns the comparison of those that are left, in
+        which the id of a program is its rank before (0 was the fastest), or None where all failed;
+        and the number of failures by status.
         """
         self._leaders = self._leaders[:most]
         found = remeasure(

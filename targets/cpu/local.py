@@ -16,18 +16,11 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
 from schedlang.targets.cpu.machine import as_cpu
-from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.interleaved import InterleavedTiming
-from schedlang.targets.measure.large import (
-    FIRST_CALLS,
-    FirstReference,
-    LargePolicy,
-    find_reference,
-    learn_in_worker,
-)
+from schedlang.targets.measure.large import LargePolicy, learn_in_worker
 from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
+from schedlang.targets.measure.preparation import RUN_TIMEOUT, Preparation
 from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
-from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.tolerance import GivenTolerance
@@ -42,7 +35,6 @@ from schedlang.workloads.workload import Workload
 _PROGRAM = "schedlang.targets.cpu.worker"
 _CANDIDATES_A_WORKER = 8
 _LEAST_MEMORY = 2 << 30
-_RUN_TIMEOUT = 10.0
 
 
 class LocalCPU(Measurer):
@@ -119,9 +111,7 @@ class LocalCPU(Measurer):
         self.target.check_present()
         self.seconds: dict[str, float] = {"start": 0.0, "build": 0.0, "run": 0.0}
         self._run_timeout = run_timeout
-        self._requests = Requests(
-            timing or TimingPolicy(), build_timeout, run_timeout or _RUN_TIMEOUT
-        )
+        self._requests = Requests(timing or TimingPolicy(), build_timeout, RUN_TIMEOUT)
         self._build_timeout = BuildTimeout(build_timeout, slow_build)
         self._recycle_after = recycle_after
         self._seed = seed
@@ -150,15 +140,15 @@ class LocalCPU(Measurer):
         self._pool.rebind(*self._begin(size))
 
     def _begin(self, size: int) -> tuple[Request, Request]:
-        """Return the requests that bind a new and a running worker to the workload.
-
-        Where the right results do not come from the unscheduled program in each worker, they follow
-        in ``_prepare``.
-        """
-        self._is_large = self._large.is_large(self.workload)
-        self._first: FirstReference | None = None
-        self._prepared = not (
-            self._verify.enabled and (self._is_large or self.problem.reference is not None)
+        """Return the requests that bind a new and a running worker to the workload."""
+        self._preparation = Preparation(
+            self.workload,
+            self.target,
+            self._seed,
+            self.problem,
+            self._large,
+            verifies=self._verify.enabled,
+            run_timeout=self._run_timeout,
         )
         memory = _share_of_memory(size) if self._memory_bytes == "share" else self._memory_bytes
         self._set_up = {
@@ -166,41 +156,20 @@ class LocalCPU(Measurer):
             "memory_bytes": memory,
             "cpus": list(self.target.cpus),
         }
-        self._binding = Binding.of(
-            self.workload,
-            self.target,
-            self._seed,
-            verifies=self._prepared and self._verify.enabled,
-            problem=self.problem,
-        )
-        return binding_requests(self._binding, self._set_up)
+        return binding_requests(self._preparation.binding, self._set_up)
 
     def _prepare(self) -> bool:
         """Find the right results, unless each worker does; False where the deadline came first."""
-        if self._prepared:
-            return True
-        started = time.perf_counter()
-        found = self._find_results()
-        self.seconds["start"] += time.perf_counter() - started
-        if found is None:
-            return False
-        self._binding = replace(self._binding, verifies=True, reference=found)
-        self._pool.rebind(*binding_requests(self._binding, self._set_up))
-        self._prepared = True
-        if self._run_timeout is None:
-            seconds = max(_RUN_TIMEOUT, FIRST_CALLS * found.seconds)
-            self._requests = replace(self._requests, run_timeout=seconds)
+        preparation = self._preparation
+        if not preparation.done:
+            started = time.perf_counter()
+            found = preparation.find(partial(learn_in_worker, self._pool, self.deadline))
+            self.seconds["start"] += time.perf_counter() - started
+            if not found:
+                return False
+            self._pool.rebind(*binding_requests(preparation.binding, self._set_up))
+        self._requests = replace(self._requests, run_timeout=preparation.run_timeout)
         return True
-
-    def _find_results(self) -> Reference | None:
-        args, values = self.workload.args, self._binding.values
-        found = self.problem.results(args, values, self._seed)
-        if found is not None:
-            return found
-        learn = partial(learn_in_worker, self._pool, self.deadline)
-        space = self.target.default_space()
-        self._first = find_reference(learn, self.workload, space, self._large)
-        return None if self._first is None else self._first.reference
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -248,9 +217,10 @@ class LocalCPU(Measurer):
         """
         if not self._prepare():
             return math.nan
-        if self._first is not None and self._first.unscheduled:
-            return self._first.reference.seconds
-        if not self._is_large:
+        first = self._preparation.first
+        if first is not None and first.unscheduled:
+            return first.reference.seconds
+        if not self._preparation.is_large:
             return time_reference(self._pool, self.deadline)
         found = time_large_reference(self._pool, self._large, self.deadline)
         self.reference_complete = found.complete

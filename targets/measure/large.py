@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from tvm.ir import IRModule
 
 
-FIRST_CALLS = 6
-"""The runs of a candidate may take as long as this many calls of the schedule that gave the right
-results."""
-
-
 @dataclass(frozen=True, slots=True)
 class LargePolicy:
     """When a workload counts as large, and what is done about it.

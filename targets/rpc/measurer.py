@@ -18,8 +18,8 @@ from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.cpu.machine import as_cpu
-from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.large import FIRST_CALLS, LargePolicy, find_reference
+from schedlang.targets.measure.large import LargePolicy
+from schedlang.targets.measure.preparation import Preparation
 from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.reference_timing import cut_off_timing
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
@@ -36,7 +36,6 @@ from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.workloads.workload import Workload
 
 _PROGRAM = "schedlang.targets.rpc.worker"
-_RUN_TIMEOUT = 10.0
 # A session takes some time to send the inputs.
 _LEAST_SESSION = 1.0
 # What was cut off may have been the last of these: a warm-up call, and two of TVM's evaluator.
@@ -116,7 +115,7 @@ class RPC(Measurer):
         self.target = as_cpu(target)
         self._tracker = tracker_address(tracker)
         self._server_key = key
-        self._given_timeout = run_timeout
+        self._run_timeout = run_timeout
         self._timing = timing or TimingPolicy()
         self._seed = seed
         self._serials = itertools.count()
@@ -231,43 +230,25 @@ class RPC(Measurer):
         self._folder.cleanup()
 
     def _begin(self) -> tuple[Request, Request]:
-        """Return the requests that bind a new and a running worker to the workload.
-
-        Where the right results do not come from the unscheduled program on each server, they follow
-        in ``_prepare``.
-        """
-        self._is_large = self._large.is_large(self.workload)
-        self._run_timeout = self._given_timeout or _RUN_TIMEOUT
-        self._prepared = not (
-            self._verify.enabled and (self._is_large or self.problem.reference is not None)
-        )
-        self._binding = Binding.of(
+        """Return the requests that bind a new and a running worker to the workload."""
+        self._preparation = Preparation(
             self.workload,
             self.target,
             self._seed,
-            verifies=self._prepared and self._verify.enabled,
-            problem=self.problem,
+            self.problem,
+            self._large,
+            verifies=self._verify.enabled,
+            run_timeout=self._run_timeout,
         )
-        return binding_requests(self._binding, self._set_up)
+        return binding_requests(self._preparation.binding, self._set_up)
 
     def _prepare(self, until: float) -> bool:
         """Find the right results, unless each server does; False where ``until`` comes first."""
-        if self._prepared:
-            return True
-        args, values = self.workload.args, self._binding.values
-        found = self.problem.results(args, values, self._seed)
-        if found is None:
-            learn = partial(self._scheduler.learn, until)
-            space = self.target.default_space()
-            first = find_reference(learn, self.workload, space, self._large)
-            if first is None:
+        preparation = self._preparation
+        if not preparation.done:
+            if not preparation.find(partial(self._scheduler.learn, until)):
                 return False
-            found = first.reference
-            if self._given_timeout is None:
-                self._run_timeout = max(_RUN_TIMEOUT, FIRST_CALLS * found.seconds)
-        self._binding = replace(self._binding, verifies=True, reference=found)
-        self._scheduler.rebind(*binding_requests(self._binding, self._set_up))
-        self._prepared = True
+            self._scheduler.rebind(*binding_requests(preparation.binding, self._set_up))
         return True
 
     def _time_reference(self) -> float:
@@ -276,11 +257,17 @@ class RPC(Measurer):
             return math.nan
         work = self._work(Candidate(REFERENCE_ID, self.workload.mod))
         work.library, work.timeout = self._scheduler.build_reference(), START_TIMEOUT
-        if self._is_large:
+        if self._preparation.is_large:
             work.timeout = max(self._large.cut_off(self.deadline), _LEAST_SESSION)
-        work.policy = REFERENCE_TIMING if not self._is_large else cut_off_timing(work.timeout)
+        work.policy = (
+            REFERENCE_TIMING if not self._preparation.is_large else cut_off_timing(work.timeout)
+        )
         for _, reply in self._drive(deque(), deque([work]), self.deadline):
-            if self._is_large and not reply.ok and reply.status in ("", Status.RUN_TIMEOUT):
+            if (
+                self._preparation.is_large
+                and not reply.ok
+                and reply.status in ("", Status.RUN_TIMEOUT)
+            ):
                 # Without it the time was over before the program began, or the server hung.
                 running = float(reply.header.get("running_seconds", 0.0))
                 self.reference_complete = running <= 0
@@ -294,7 +281,7 @@ class RPC(Measurer):
         self, queue: deque[RemoteWork], built: deque[RemoteWork], until: float = math.inf
     ) -> Iterator[tuple[RemoteWork, Reply]]:
         """Build and run until all have a last reply, or until time is up."""
-        learns = self._verify.enabled and self._binding.reference is None
+        learns = self._verify.enabled and self._preparation.binding.reference is None
         if (queue or built) and learns and time.monotonic() < until:
             self._scheduler.build_reference()
         return self._scheduler.drive(queue, built, until)
@@ -312,7 +299,7 @@ class RPC(Measurer):
                 path.unlink(missing_ok=True)
 
     def _work(self, candidate: Candidate) -> RemoteWork:
-        return RemoteWork(candidate, next(self._serials), timeout=self._run_timeout)
+        return RemoteWork(candidate, next(self._serials), timeout=self._preparation.run_timeout)
 
 
 def _measurement(work: RemoteWork, reply: Reply) -> Measurement:

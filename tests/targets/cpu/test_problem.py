@@ -81,7 +81,9 @@ def test_a_large_workload_is_verified_with_results_that_were_computed_once() -> 
         found = list(measurer.measure([*good, Candidate(3, TRANSPOSED)]))
         assert {one.id for one in found if one.verified} == {0, 1, 2}
         assert {one.status for one in found if one.id == 3} == {Status.WRONG_RESULT}
-        assert measurer._first is not None and not measurer._first.unscheduled
+        assert (
+            measurer._preparation.first is not None and not measurer._preparation.first.unscheduled
+        )
         # No worker ran the unscheduled program, and a new one will not either.
         assert measurer._pool.greeting["reference_seconds"] is None
         assert measurer._pool.start.header["reference"] is not None
@@ -89,7 +91,7 @@ def test_a_large_workload_is_verified_with_results_that_were_computed_once() -> 
         small = workloads.matmul(8, 8, 8)
         measurer.bind(small)
         [one] = measurer.measure([Candidate(0, small.mod)])
-        assert one.verified and measurer._first is None
+        assert one.verified and measurer._preparation.first is None
 
 
 def test_a_slow_unscheduled_program_is_cut_off() -> None:
@@ -121,8 +123,12 @@ for i, k in T.grid(1, 4096):
 
     with Larger(total, workers=2, verify="all", timing=QUICK) as measurer:
         [one] = measurer.measure([Candidate(0, total.mod)])
-        assert one.verified and measurer._first is not None and measurer._first.unscheduled
-        assert measurer.reference_latency == measurer._first.reference.seconds > 0
+        assert (
+            one.verified
+            and measurer._preparation.first is not None
+            and measurer._preparation.first.unscheduled
+        )
+        assert measurer.reference_latency == measurer._preparation.first.reference.seconds > 0
         assert measurer.reference_complete
 
 

@@ -80,7 +80,7 @@ def test_a_users_results_and_inputs_go_to_the_servers(tracker: Service) -> None:
         reference=np.matmul,
     ) as measurer:
         assert statuses(measurer) == {0: Status.OK, 1: Status.WRONG_RESULT}
-        assert measurer._binding.reference is not None
+        assert measurer._preparation.binding.reference is not None
 
 
 def test_a_large_workload_is_verified_with_results_that_were_computed_once(
@@ -93,7 +93,7 @@ def test_a_large_workload_is_verified_with_results_that_were_computed_once(
         assert statuses(measurer) == {} and math.isnan(measurer.reference_latency)
         measurer.deadline = math.inf
         assert statuses(measurer) == {0: Status.OK, 1: Status.WRONG_RESULT}
-        assert measurer._binding.reference is not None
+        assert measurer._preparation.binding.reference is not None
         assert measurer.reference_latency > 0 and measurer.reference_complete
 
 

@@ -1,0 +1,77 @@
+"""What a measurer finds out about a workload before it verifies candidates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.large import FirstReference, LargePolicy, Learn, find_reference
+from schedlang.targets.measure.problem import Problem
+from schedlang.targets.target import Target
+from schedlang.workloads.workload import Workload
+
+RUN_TIMEOUT = 10.0
+"""Seconds that the runs of a candidate may take, where nobody says otherwise."""
+
+# The runs of a candidate of a large workload may take as long as this many calls of the schedule
+# that gave the right results.
+_FIRST_CALLS = 6
+
+
+class Preparation:
+    """Where the right results of a workload come from, and the binding of workers to it.
+
+    The unscheduled program gives the results in each worker, unless it takes too long or the user
+    has a function for them: then they are found once, by ``find``, and become part of the binding.
+
+    Parameters
+    ----------
+    policy: which workloads are large.
+    verifies: whether results are compared at all.
+    run_timeout: of the user, in seconds; None for the default.
+
+    Attributes
+    ----------
+    is_large: whether the workload is.
+    done: ``find`` has nothing left to do.
+    binding: for the workers; before it is done, they verify nothing.
+    first: the results of a large workload, where they had to be found.
+    run_timeout: seconds that the runs of a candidate may take.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        target: Target,
+        seed: int,
+        problem: Problem,
+        policy: LargePolicy,
+        *,
+        verifies: bool,
+        run_timeout: float | None,
+    ) -> None:
+        self.is_large = policy.is_large(workload)
+        self.done = not (verifies and (self.is_large or problem.reference is not None))
+        self.binding = Binding.of(
+            workload, target, seed, verifies=verifies and self.done, problem=problem
+        )
+        self.first: FirstReference | None = None
+        self.run_timeout = RUN_TIMEOUT if run_timeout is None else run_timeout
+        self._given_timeout = run_timeout
+        self._workload, self._target = workload, target
+        self._seed, self._problem, self._policy = seed, problem, policy
+
+    def find(self, learn: Learn) -> bool:
+        """Find the right results; False where the deadline comes first."""
+        found = self._problem.results(self._workload.args, self.binding.values, self._seed)
+        if found is None:
+            space = self._target.default_space()
+            self.first = find_reference(learn, self._workload, space, self._policy)
+            if self.first is None:
+                return False
+            found = self.first.reference
+            if self._given_timeout is None:
+                self.run_timeout = max(RUN_TIMEOUT, _FIRST_CALLS * found.seconds)
+        self.binding = replace(self.binding, verifies=True, reference=found)
+        self.done = True
+        return True

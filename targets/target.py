@@ -12,8 +12,8 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
 from schedlang.targets import build, kinds, toolchain
-from schedlang.targets.measure.problem import ComputeReference, Inputs
-from schedlang.targets.measure.tolerance import GivenTolerance
+from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
+from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator

@@ -7,7 +7,7 @@ from schedlang.measurement import SupportsMeasure, as_measurer
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
-from schedlang.targets.measure.problem import Problem
+from schedlang.targets.measure.expected.problem import Problem
 from schedlang.tuning.resume.identity import identity
 from schedlang.workloads.workload import Workload
 

@@ -14,8 +14,8 @@ from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
-from schedlang.targets.measure.tolerance import GivenTolerance
+from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
+from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify, check_verify
 from schedlang.tuning.arguments import (
     as_space,

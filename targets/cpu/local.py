@@ -16,14 +16,14 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
 from schedlang.targets.cpu.machine import as_cpu
+from schedlang.targets.measure.expected.large import LargePolicy, learn_in_worker
+from schedlang.targets.measure.expected.preparation import RUN_TIMEOUT, Preparation
+from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
+from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.interleaved import InterleavedTiming
-from schedlang.targets.measure.large import LargePolicy, learn_in_worker
 from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
-from schedlang.targets.measure.preparation import RUN_TIMEOUT, Preparation
-from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
 from schedlang.targets.measure.work import Requests, Work, binding_requests
 from schedlang.targets.target import Target

@@ -16,8 +16,8 @@ from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
 from schedlang.targets.cpu.named import HOST, NAMES, find_named
 from schedlang.targets.cpu.space import cpu_space
-from schedlang.targets.measure.problem import ComputeReference, Inputs
-from schedlang.targets.measure.tolerance import GivenTolerance
+from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
+from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import runtime

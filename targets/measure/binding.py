@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schedlang.targets.measure.problem import Problem
+from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.reference import Reference, from_bytes
 from schedlang.targets.measure.specification import TensorSpec
-from schedlang.targets.measure.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.verify import Array, Numerics, is_floating
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target

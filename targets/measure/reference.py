@@ -12,9 +12,9 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.expected.tolerance import Tolerances
 from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.specification import TensorSpec
-from schedlang.targets.measure.tolerance import Tolerances
 from schedlang.targets.measure.verify import Array, Numerics, compare
 
 

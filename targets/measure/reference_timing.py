@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from schedlang.errors import TargetError
-from schedlang.targets.measure.large import LargePolicy
+from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request

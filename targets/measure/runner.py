@@ -10,11 +10,11 @@ from schedlang.measurement import Status
 from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.expected.windows import learn_windows
 from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.reference import Reference, learn_reference
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
 from schedlang.targets.measure.verify import instability
-from schedlang.targets.measure.windows import learn_windows
 
 # A longer unscheduled program is not run a second time: the candidate's time would run out.
 _LONGEST_SECOND_OPINION = 1.0

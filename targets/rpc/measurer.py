@@ -18,12 +18,12 @@ from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.cpu.machine import as_cpu
-from schedlang.targets.measure.large import LargePolicy
-from schedlang.targets.measure.preparation import Preparation
-from schedlang.targets.measure.problem import ComputeReference, Inputs, Problem
+from schedlang.targets.measure.expected.large import LargePolicy
+from schedlang.targets.measure.expected.preparation import Preparation
+from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
+from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.reference_timing import cut_off_timing
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.measure.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
 from schedlang.targets.measure.work import binding_requests, run_header
 from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address

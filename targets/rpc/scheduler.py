@@ -119,7 +119,7 @@ class RemoteScheduler:
         return self._reference
 
     def learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
-        """Do what ``Learn`` of ``targets.measure.large`` says, on a server that is free."""
+        """Do what ``Learn`` in ``measure.expected.large`` says, on a server that is free."""
         libraries = []
         for place, program in enumerate(programs or (self._program,)):
             header: dict[str, Any] = {"request": Stage.BUILD, "name": f"first{place}"}

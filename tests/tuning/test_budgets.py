@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -95,6 +96,31 @@ def test_finals_get_what_is_left(clock: FakeTime) -> None:
     assert measurer.finals_budget is None  # less than they take besides the samples
     tune(measurer, seconds=100, trials=4)
     assert measurer.finals_budget == 5
+
+
+class PretendsToBeSlow(Pretends):
+    """Candidates take seconds, and so do the finals of each."""
+
+    finalists = 0
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        for found in super().measure(candidates):
+            yield replace(found, samples=(1.0 + found.id / 100,))
+
+    def remeasure(
+        self, candidates: Sequence[Candidate], rounds: int = 30, budget_seconds: float = 5.0
+    ) -> list[Measurement]:
+        self.finalists = len(candidates)
+        return super().remeasure(candidates, rounds, budget_seconds)
+
+
+def test_slow_candidates_enter_the_finals_as_far_as_there_is_time(clock: FakeTime) -> None:
+    measurer = PretendsToBeSlow(2.0, clock)
+    assert tune(measurer, trials=6).best.finals and measurer.finalists == 5
+    tune(measurer, trials=6, seconds=12 + 16)  # six calls of two finalists, and what ends a run
+    assert measurer.finalists == 2
+    result = tune(measurer, trials=6, seconds=12 + 9)
+    assert result.best.finals is None and result.best.latency == 1.0
 
 
 @pytest.mark.parametrize("seconds", [0, -1, math.inf, math.nan, "60"])

@@ -13,8 +13,8 @@ from schedlang.errors import WorkloadError
 from schedlang.measurement import Status
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
+from schedlang.targets.measure.expected.large import LargePolicy, find_reference
 from schedlang.targets.measure.fault import Fault
-from schedlang.targets.measure.large import LargePolicy, find_reference
 from schedlang.targets.measure.memory import argument_bytes, fitting_workers, worker_bytes
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.worker.request import Reply

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.expected.tolerance import Tolerance, tolerances_of
 from schedlang.targets.measure.inputs import random_inputs
-from schedlang.targets.measure.problem import Problem
 from schedlang.targets.measure.reference import Reference
-from schedlang.targets.measure.tolerance import Tolerance, tolerances_of
 from schedlang.targets.measure.verify import compare
 from schedlang.workloads.workload import Argument
 from tests.targets.programs import matmul
@@ -139,6 +139,20 @@ def test_the_reference_gets_copies_and_may_return_wider_numbers() -> None:
 def test_results_that_do_not_fit_are_named(result: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Problem(reference=lambda *inputs: result).results(ARGS, None, seed=0)
+
+
+def test_an_exception_says_whose_function_raised_it() -> None:
+    def fails(*inputs: Any) -> Any:
+        raise KeyError("mine")
+
+    for given, call in (
+        (Problem(inputs=fails), lambda problem: problem.values(ARGS, seed=0)),
+        (Problem(reference=fails), lambda problem: problem.results(ARGS, None, seed=0)),
+    ):
+        with pytest.raises(KeyError, match="mine") as caught:
+            call(given)
+        [name] = given.given()
+        assert caught.value.__notes__ == [f"in the function that was given as {name}="]
 
 
 def test_whole_results_must_fit_their_type() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import Target, TimingPolicy
-from schedlang.targets.measure.large import LargePolicy
+from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.rpc.launch import Service, start_server, start_tracker
 from schedlang.targets.rpc.measurer import RPC
 from schedlang.workloads import from_prim_func

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.large import FirstReference, LargePolicy, Learn, find_reference
-from schedlang.targets.measure.problem import Problem
+from schedlang.targets.measure.expected.large import (
+    FirstReference,
+    LargePolicy,
+    Learn,
+    find_reference,
+)
+from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.target import Target
 from schedlang.workloads.workload import Workload
 

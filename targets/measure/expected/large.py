@@ -45,7 +45,7 @@ class LargePolicy:
     window_steps: float = 1e8
     schedules: int = 6
     schedule_seconds: float = 15.0
-    cut_off_seconds: float = 10.0
+    cut_off_seconds: float = 20.0
     cut_off_part: float = 0.1
 
     def is_large(self, workload: Workload) -> bool:

@@ -9,15 +9,15 @@ from typing import Any
 import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
 import numpy as np
 
-from schedlang.targets.measure.inputs import random_inputs
-from schedlang.targets.measure.reference import Reference
-from schedlang.targets.measure.specification import TensorSpec
-from schedlang.targets.measure.tolerance import (
+from schedlang.targets.measure.expected.tolerance import (
     GivenTolerance,
     Tolerances,
     check_tolerance,
     tolerances_of,
 )
+from schedlang.targets.measure.inputs import random_inputs
+from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
 
 DrawInputs = Callable[[np.random.Generator], Any]
@@ -96,7 +96,7 @@ class Problem:
             return None
         given: Any = self.inputs
         if callable(given):
-            given = given(np.random.default_rng(seed))
+            given = _called("inputs", given, np.random.default_rng(seed))
         read = [arg for arg in args if arg.role != "output"]
         names = ", ".join(arg.name for arg in read)
         if isinstance(given, Mapping):
@@ -133,7 +133,8 @@ class Problem:
             if inputs is None:
                 inputs = random_inputs(args, seed, positive=positive)
             # Copies: a function that works in place must not change what programs are given.
-            found = self.reference(*(value.copy() for value in inputs if value is not None))
+            copies = [value.copy() for value in inputs if value is not None]
+            found = _called("reference", self.reference, *copies)
             results = _as_list(found, "reference", len(written))
             if len(results) != len(written):
                 raise ValueError(
@@ -150,6 +151,15 @@ class Problem:
                 return Reference(positive, expected, (None,) * len(expected))
             reason = f"reference gives NaN in {missing[0]!r}: give inputs where it is a number"
         raise ValueError(reason)
+
+
+def _called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a user's function; its exceptions say which argument of ``tune`` it was."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        error.add_note(f"in the function that was given as {name}=")
+        raise
 
 
 def _as_list(given: Any, name: str, wanted: int) -> list[Any]:

@@ -1,0 +1,1 @@
+"""Where the right results of a workload come from, and how exact they are."""

@@ -294,7 +294,8 @@ class RPC(Measurer):
     def _forget_all(self, works: Sequence[RemoteWork]) -> None:
         """Remove all their libraries, and what builds that were stopped have left of others."""
         names = {f"candidate{work.serial}" for work in works}
-        for path in Path(self._folder.name).iterdir():
+        folder = Path(self._folder.name)  # a closed measurer has none
+        for path in folder.iterdir() if folder.is_dir() else ():
             if path.name.partition(".")[0] in names:
                 path.unlink(missing_ok=True)
 

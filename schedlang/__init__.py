@@ -24,10 +24,12 @@ from schedlang.errors import (
     InvalidTrace,
     NoLatencyError,
     NotApplicable,
+    PartialTraceWarning,
     SchedlangError,
     SpaceError,
     TargetError,
     TraceFormatError,
+    UnreadableWarning,
     WorkloadError,
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
@@ -78,6 +80,7 @@ __all__ = [
     "Module",
     "NoLatencyError",
     "NotApplicable",
+    "PartialTraceWarning",
     "PartitionedTile",
     "PerfectTile",
     "Permutation",
@@ -95,6 +98,7 @@ __all__ = [
     "Trace",
     "TraceFormatError",
     "TuneResult",
+    "UnreadableWarning",
     "UntunedWarning",
     "Workload",
     "WorkloadError",

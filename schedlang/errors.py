@@ -1,4 +1,4 @@
-"""The hierarchy of all errors that schedlang raises.
+"""The hierarchy of all errors that schedlang raises, and warnings that several parts give.
 
 ``NotApplicable`` means that a module has nothing to do at a location. It is the only error that
 combinators (``Space``, ``Stochastic``) catch; all others reach the user.
@@ -123,3 +123,11 @@ class TargetError(SchedlangError, ValueError):
 
 class DatabaseError(SchedlangError):
     """A database cannot be opened, read or written; the message says why and what to do."""
+
+
+class UnreadableWarning(UserWarning):
+    """A database holds a program or a record that cannot be used; the message names the row."""
+
+
+class PartialTraceWarning(UserWarning):
+    """A TVM trace lacks some instructions of the record or trace that it was made from."""

@@ -93,11 +93,19 @@ class Database(ABC):
 
     @abstractmethod
     def put_workload(
-        self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
+        self,
+        key: str,
+        name: str,
+        script_json: str,
+        exact_key: str = "",
+        family_key: str = "",
+        *,
+        replace: bool = False,
     ) -> None:
         """Store a program (TVM's JSON text) under its key; a known key keeps its program.
 
-        A program that was stored without structural keys gets those that are given.
+        A program that was stored without structural keys gets those that are given. With
+        ``replace``, a known key gets this program instead of its own, which cannot be read.
         """
 
     @abstractmethod

@@ -134,7 +134,14 @@ class MemoryDatabase(Database):
             self._check_open()
 
     def put_workload(
-        self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
+        self,
+        key: str,
+        name: str,
+        script_json: str,
+        exact_key: str = "",
+        family_key: str = "",
+        *,
+        replace: bool = False,
     ) -> None:
         """Store a program under its key; a known key keeps its program."""
         with self._lock:
@@ -142,7 +149,7 @@ class MemoryDatabase(Database):
             known = self._programs.get(key, (name, script_json, "", ""))
             self._programs[key] = (
                 known[0],
-                known[1],
+                script_json if replace else known[1],
                 known[2] or exact_key,
                 known[3] or family_key,
             )

@@ -2,37 +2,120 @@
 
 from __future__ import annotations
 
+import warnings
+
 from schedlang.database import Database, Record
-from schedlang.errors import SchedlangError, WorkloadError
+from schedlang.errors import SchedlangError, UnreadableWarning, WorkloadError
 from schedlang.language.schedule import Schedule, Trace
+from schedlang.tvm import errors
 from schedlang.tvm.program import to_json
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload
 
+# Number of rows that one warning names.
+_NAMED = 4
+
+
+class Unreadable:
+    """The rows of a database that one call could not use; ``warn`` says so once.
+
+    Attributes
+    ----------
+    rows: what cannot be read and why, by the name of the row.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[str, str] = {}
+
+    def workload(self, database: Database, key: str, name: str = "") -> Workload | None:
+        """Return a stored program, named by its key unless ``name`` is given.
+
+        None if the database does not hold it, or it cannot be read.
+        """
+        text = database.get_workload(key)
+        if text is None:
+            return None
+        try:
+            return Workload(read_stored_program(text), name or key)
+        except WorkloadError as error:
+            self.note_program(database, key, error)
+            return None
+
+    def note_program(self, database: Database, key: str, error: object) -> None:
+        """Note a program that cannot be read."""
+        named = f" ({name!r})" if (name := dict(database.workloads()).get(key)) else ""
+        self.rows[f"the program of workload {key}{named}"] = str(error)
+
+    def note_record(self, record: Record, error: Exception) -> None:
+        """Note a record whose trace cannot be read or applied."""
+        self.rows[f"record {record.id} of {record.workload_name!r}"] = str(error)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def __str__(self) -> str:
+        said = [f"{row}: {_first_line(why)}" for row, why in self.rows.items()]
+        more = len(said) - _NAMED
+        return "; ".join(said[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+    def warn(self, stacklevel: int = 2) -> None:
+        """Give one UnreadableWarning that names the rows; nothing where there are none."""
+        if self.rows:
+            message = f"some rows of the database are not used: {self}"
+            warnings.warn(message, UnreadableWarning, stacklevel=stacklevel + 1)
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0] if lines else ""
+
 
 def put_program(database: Database, workload: Workload) -> None:
-    """Store a workload's program under its keys."""
-    database.put_workload(
-        workload.key,
-        workload.name,
-        to_json(workload.mod),
-        workload.exact_key,
-        workload.family_key,
-    )
+    """Store a workload's program under its keys, also in place of one that cannot be read.
+
+    An UnreadableWarning says so where it could not be read back: its records will not be found.
+    """
+    stored = database.get_workload(workload.key)
+    damaged = stored is not None and bool(_why_unreadable(stored))
+    text, reason = stored or "", ""
+    if stored is None or damaged:
+        try:
+            text = to_json(workload.mod)
+            reason = _why_unreadable(text)
+        except Exception as error:  # TVM's errors have many types
+            reason = errors.reason_of(error)
+    if reason:
+        message = (
+            f"workload {workload.name!r}: its program cannot be stored: {reason}; its records are "
+            "kept, but best() and apply() will not find them"
+        )
+        warnings.warn(message, UnreadableWarning, stacklevel=3)
+        return
+    keys = (workload.exact_key, workload.family_key)
+    database.put_workload(workload.key, workload.name, text, *keys, replace=damaged)
 
 
-def stored_workload(database: Database, key: str, name: str = "") -> Workload | None:
-    """Return a stored program, named by its key unless ``name`` is given; None if unreadable."""
-    text = database.get_workload(key)
+def _why_unreadable(text: str) -> str:
     try:
-        return None if text is None else Workload(read_stored_program(text), name or key)
-    except WorkloadError:
-        return None
+        read_stored_program(text)
+    except WorkloadError as error:
+        return str(error)
+    return ""
 
 
-def replayed(record: Record, workload: Workload) -> Schedule | None:
-    """Apply a record's trace to a workload; None where it does not apply."""
-    try:
-        return Trace.from_json(record.trace_json, workload).replay()
-    except SchedlangError:
-        return None  # of an instruction that has changed or is not defined here
+def replayed(
+    record: Record, *workloads: Workload, unreadable: Unreadable | None = None
+) -> Schedule | None:
+    """Apply a record's trace to the first of ``workloads`` to which it applies; None without one.
+
+    The reason is noted in ``unreadable``.
+    """
+    first: SchedlangError | None = None
+    for workload in workloads:
+        try:
+            return Trace.from_json(record.trace_json, workload).replay()
+        except SchedlangError as error:
+            first = first or error  # of an instruction that has changed or is not defined here
+    if unreadable is not None and first is not None:
+        unreadable.note_record(record, first)
+    return None

@@ -2,32 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from schedlang.errors import SpaceError
-from schedlang.formats.python import comment, is_default, targets
+from schedlang.formats.python import comment, is_default, print_lines, targets
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.arguments.texts import IntrinsicArgument
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Primitive, Sampling
 from schedlang.instructions.line import simplified
 from schedlang.instructions.tvm_counterparts import Places
+from schedlang.interpreters.replay import replay
 from schedlang.interpreters.to_tvm import flatten_for_tvm
 from schedlang.tvm import program
+from schedlang.tvm.graph.positions import without_positions
+from schedlang.tvm.schedule import get_module
 from schedlang.tvm.schedule.intrinsics import definition
 from schedlang.workloads.workload import Workload
 
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+
+_IMPORTS = ("import tvm", "from tvm.s_tir import Schedule")
+
 
 def as_tvm_python(line: Line, workload: Workload) -> str:
-    """Write a program that makes ``sch``, a TVM schedule; the workload is embedded as TVMScript."""
+    """Write a program that makes ``sch``, a TVM schedule; the workload is embedded as TVMScript.
+
+    Where TVM has no counterpart of an instruction, the scheduled program itself is embedded, and
+    the instructions are comments.
+    """
     flat = simplified(flatten_for_tvm(line, workload))
-    lines = ["import tvm", "from tvm.s_tir import Schedule"]
-    lines += _intrinsic_lines(_intrinsics(flat))
-    lines += ["", *_module_lines(workload), "sch = Schedule(mod)"]
+    made = get_module(replay(line, workload).state.raw)
+    missing = [instruction for instruction in flat if not _has_counterpart(instruction)]
+    if missing or not program.structurally_equal(_made_by(flat, workload), made):
+        lines = list(_scheduled_lines(flat, missing, made))
+    else:
+        lines = list(_step_lines(flat, workload))
+    return "\n".join(lines) + "\n"
+
+
+def _has_counterpart(instruction: Instruction) -> bool:
+    kind = instruction.kind
+    if isinstance(kind, Primitive):
+        return kind.tvm is not None or kind.tvm_lines is not None
+    return isinstance(kind, (Choice, Sampling))
+
+
+def _made_by(flat: Line, workload: Workload) -> IRModule:
+    return get_module(replay(flat, workload).state.raw)
+
+
+def _step_lines(flat: Line, workload: Workload) -> Iterator[str]:
+    """Yield the program before scheduling, and TVM's calls that schedule it."""
+    yield from _IMPORTS
+    yield from _intrinsic_lines(_intrinsics(flat))
+    yield from ("", *_module_lines(workload.mod), "sch = Schedule(mod)")
     places: Places = {}
     for instruction in flat:
-        lines += _lines(instruction, places)
-    return "\n".join(lines) + "\n"
+        yield from _lines(instruction, places)
+
+
+def _scheduled_lines(flat: Line, missing: Sequence[Instruction], made: IRModule) -> Iterator[str]:
+    """Yield the scheduled program; what TVM cannot do and what was done are comments."""
+    names = ", ".join(sorted({instruction.kind.name for instruction in missing}))
+    yield from _IMPORTS
+    yield ""
+    if names:
+        yield comment(f"TVM has no counterpart of {names},")
+    else:
+        yield "# Something changed the program without an instruction,"
+    yield "# so mod is the scheduled program. These instructions made it:"
+    for line in print_lines(flat):
+        yield from (comment(f"    {part}") for part in line.splitlines())
+    yield from (*_module_lines(made), "sch = Schedule(mod)")
 
 
 def _intrinsics(instructions: Iterable[Instruction]) -> Iterator[str]:
@@ -48,14 +96,21 @@ def _intrinsic_lines(names: Iterable[str]) -> Iterator[str]:
             yield f"tvm.s_tir.TensorIntrin.register({name!r}, {parsed}, override=True)"
 
 
-def _module_lines(workload: Workload) -> Iterator[str]:
-    script = workload.script()
-    if program.structurally_equal(program.parse_script(script), workload.mod):
+def _module_lines(mod: IRModule) -> Iterator[str]:
+    script = str(mod.script())
+    if _parses_to(script, mod):
         yield 'mod = tvm.script.from_source("""\\'
         yield script.replace("\\", "\\\\").rstrip()
         yield '""")'
     else:  # a value that TVMScript does not print exactly
-        yield f"mod = tvm.ir.load_json({program.to_json(workload.mod)!r})"
+        yield f"mod = tvm.ir.load_json({program.to_json(without_positions(mod))!r})"
+
+
+def _parses_to(script: str, mod: IRModule) -> bool:
+    try:
+        return program.structurally_equal(program.parse_script(script), mod)
+    except Exception:  # TVM's parser does not read all that its printer writes
+        return False
 
 
 def _lines(instruction: Instruction, places: Places) -> list[str]:
@@ -83,10 +138,6 @@ def _drawn(instruction: Instruction) -> str:
 
 def _call(kind: Primitive, instruction: Instruction) -> str:
     """Write a primitive as a call of TVM's method."""
-    if kind.tvm is None:
-        raise SpaceError(
-            f"{kind.name}: TVM has no such primitive; leave out the module that uses it"
-        )
     shown: list[str] = []
     given = list(zip(kind.parameters, instruction.args, strict=True))
     while given and is_default(given[-1][0].default, given[-1][1]):

@@ -2,46 +2,145 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import SpaceError
+from schedlang.errors import SchedlangError
 from schedlang.expressions import IndexMap, IntRV
 from schedlang.instructions.contents import map_handles
-from schedlang.instructions.handles import Handle
+from schedlang.instructions.handles import Handle, handle_name
 from schedlang.instructions.instruction import Instruction, Line
-from schedlang.instructions.kinds import Primitive, Sampling
+from schedlang.instructions.kinds import Choice, Primitive, Sampling
+from schedlang.instructions.line import renumbered
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.apply import Interpreter, apply
 from schedlang.interpreters.flatten import flatten
-from schedlang.tvm.schedule import get_trace, new_traced_schedule
+from schedlang.tvm import errors
+from schedlang.tvm.schedule import get_module, get_trace, new_traced_schedule
 from schedlang.workloads.workload import Workload
 
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
 
-def to_tvm_trace(line: Line, workload: Workload) -> Any:
-    """Return a TVM trace of the flattened instructions.
+# Number of instructions that one message names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An instruction that a TVM trace lacks, as text, and the reason in one line."""
+
+    instruction: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.instruction}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class TVMForm:
+    """A line of instructions as TVM's own trace.
+
+    Attributes
+    ----------
+    trace: TVM's trace.
+    mod: the program that it makes.
+    left_out: the instructions that it lacks. Without any, ``mod`` is the program of the line; with
+        some, it computes the same by a program that is less optimised.
+    """
+
+    trace: Any
+    mod: IRModule
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def omissions(self) -> str:
+        """The instructions that were left out, as one line."""
+        more = len(self.left_out) - _NAMED
+        named = "; ".join(map(str, self.left_out[:_NAMED]))
+        return named + (f"; and {more} more" if more > 0 else "")
+
+
+def to_tvm(line: Line, workload: Workload, *, numbers: bool = False) -> TVMForm:
+    """Return a TVM trace of the flattened instructions, and what had to be left out of it.
 
     Draws that TVM has (perfect and partitioned tiles, categorical, compute location) stay draws
     with their decisions, so TVM's own mutators work on it; others become their values, and so do
-    all draws inside index maps, which TVM's traces store as they are. SpaceError for an annotation
-    that is a dict: TVM's traces cannot be applied with one.
+    all draws inside index maps, which TVM's traces store as they are. With ``numbers``, so do the
+    draws in all arguments: TVM's files cannot hold expressions of draws.
+
+    Left out are instructions that TVM does not have, annotations that are a dict, what does not
+    apply without these, and what uses the result of something left out. ``InvalidTrace`` when the
+    line does not replay on the workload.
     """
-    state = ProgramState(new_traced_schedule(workload.mod))
-    for _ in apply(state, flatten_for_tvm(line, workload), _ToTVM()):
-        pass
-    return get_trace(state.raw)
+    flat = flatten_for_tvm(line, workload, numbers=numbers)
+    left_out: list[LeftOut] = []
+    failed = {n: why for n, instruction in enumerate(flat) if (why := why_not_in_tvm(instruction))}
+    while True:
+        if failed:
+            flat, removed = _without(flat, failed)
+            left_out += removed
+        state = ProgramState(new_traced_schedule(workload.mod))
+        applied = 0
+        try:
+            for _ in apply(state, flat, _ToTVM()):
+                applied += 1
+        except Exception as error:  # TVM's errors have many types
+            # TVM may fail halfway, so the rest is applied to the unscheduled program again.
+            failed = {applied: _reason(error)}
+        else:
+            return TVMForm(get_trace(state.raw), get_module(state.raw), tuple(left_out))
 
 
-def flatten_for_tvm(line: Line, workload: Workload) -> Line:
-    """Flatten, with numbers for drawn values where TVM's primitives take no others."""
-    return tuple(map(_with_numbers, flatten(line, workload)))
+def why_not_in_tvm(instruction: Instruction) -> str:
+    """Return why a flat instruction cannot be in a TVM trace; empty where it can."""
+    kind = instruction.kind
+    if isinstance(kind, (Choice, Sampling)):
+        return ""
+    if not isinstance(kind, Primitive) or kind.tvm is None:
+        return "TVM has no such primitive"
+    if any(isinstance(arg, dict) for arg in instruction.args):
+        return "a TVM trace cannot hold a dict"
+    return ""
 
 
-def _with_numbers(instruction: Instruction) -> Instruction:
+def _reason(error: Exception) -> str:
+    said = str(error) if isinstance(error, SchedlangError) else errors.reason_of(error)
+    return said.splitlines()[0] if said else type(error).__name__
+
+
+def _without(flat: Line, failed: dict[int, str]) -> tuple[Line, list[LeftOut]]:
+    """Remove instructions, given by position with the reason, and those that use their results."""
+    kept: list[Instruction] = []
+    removed: list[LeftOut] = []
+    gone: dict[int, str] = {}
+    for position, instruction in enumerate(flat):
+        reason = failed.get(position, "")
+        missing = [gone[handle.index] for handle in instruction.inputs() if handle.index in gone]
+        if missing:
+            reason = reason or f"it uses {missing[0]}"
+        if not reason:
+            kept.append(instruction)
+            continue
+        removed.append(LeftOut(str(instruction), reason))
+        named = f"{{}} of {instruction.kind.name}, which is left out"
+        gone |= {h.index: named.format(handle_name(h)) for h in instruction.outputs}
+    return renumbered(kept), removed
+
+
+def flatten_for_tvm(line: Line, workload: Workload, *, numbers: bool = False) -> Line:
+    """Flatten, with numbers for drawn values where TVM's primitives take no others.
+
+    With ``numbers``, all drawn values become numbers.
+    """
+    return tuple(_with_numbers(one, numbers) for one in flatten(line, workload))
+
+
+def _with_numbers(instruction: Instruction, everywhere: bool) -> Instruction:
     if not isinstance(instruction.kind, Primitive):
         return instruction
     args = tuple(
-        arg if parameter.argument.takes_drawn else map_handles(arg, _number)
+        map_handles(arg, _number) if everywhere or not parameter.argument.takes_drawn else arg
         for parameter, arg in zip(instruction.kind.parameters, instruction.args, strict=True)
     )
     return replace(instruction, args=args)
@@ -70,8 +169,6 @@ class _ToTVM(Interpreter):
         return instruction, kind.record_in_tvm(state, instruction.args, distribution, decision)
 
     def run(self, state: ProgramState, instruction: Instruction) -> list[Any]:
-        if any(isinstance(arg, dict) for arg in instruction.args):
-            raise SpaceError(f"{instruction}: a TVM trace cannot hold a dict")
         args = [
             arg.substitute(lambda v: self._numbers[v.index]) if isinstance(arg, IndexMap) else arg
             for arg in instruction.args

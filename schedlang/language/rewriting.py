@@ -9,13 +9,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from schedlang.errors import SpaceError
 from schedlang.instructions.instruction import register
 from schedlang.instructions.kinds import Primitive
-from schedlang.instructions.state import ProgramState
 from schedlang.language.macros import call_with
 from schedlang.language.schedule import Schedule
-from schedlang.tvm.schedule import get_trace
 from schedlang.tvm.schedule import vector_math as _vector_math
 
 P = ParamSpec("P")
@@ -36,14 +33,6 @@ class Rewriting(Primitive):
     @property
     def is_method(self) -> bool:
         return False
-
-    def run(self, state: ProgramState, args: Sequence[Any]) -> list[Any]:
-        if get_trace(state.raw) is not None:
-            raise SpaceError(
-                f"{self.name}: TVM has no such primitive, so a TVM trace cannot hold it; "
-                "leave out the module that uses it"
-            )
-        return super().run(state, args)
 
 
 def rewriting(

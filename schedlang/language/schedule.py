@@ -6,13 +6,14 @@ Each gives the other: ``schedule.trace`` is what was recorded, ``trace.replay()`
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from schedlang.distributions import Distribution
-from schedlang.errors import SpaceError
+from schedlang.errors import PartialTraceWarning, SpaceError
 from schedlang.formats import reader, writer
 from schedlang.formats.python import as_python, diff_lines, print_lines
 from schedlang.formats.tvm_python import as_tvm_python
@@ -23,7 +24,7 @@ from schedlang.instructions.sites import claim_site, name_of_site
 from schedlang.interpreters.assess import log_prob
 from schedlang.interpreters.flatten import flatten
 from schedlang.interpreters.replay import Change, Decide, Misfit, Replayed, replay, rerun
-from schedlang.interpreters.to_tvm import to_tvm_trace
+from schedlang.interpreters.to_tvm import to_tvm
 from schedlang.language.primitives.buffers import BufferPrimitives
 from schedlang.language.primitives.caches import CachePrimitives
 from schedlang.language.primitives.layouts import LayoutPrimitives
@@ -279,9 +280,24 @@ class Trace:
         return as_python(self.instructions, self.workload_or(workload))
 
     def as_tvm_python(self, workload: Workload | Any = None) -> str:
-        """Write a program that needs TVM alone: there ``sch`` is a TVM schedule."""
+        """Write a program that needs TVM alone: there ``sch`` is a TVM schedule.
+
+        Where TVM has no counterpart of an instruction, it holds the scheduled program itself, and
+        the instructions as comments.
+        """
         return as_tvm_python(self.instructions, self.workload_or(workload))
 
-    def to_tvm_trace(self, workload: Workload | Any = None) -> Any:
-        """Return a TVM ``Trace`` of the same program, with the decisions that TVM can express."""
-        return to_tvm_trace(self.instructions, self.workload_or(workload))
+    def to_tvm_trace(self, workload: Workload | Any = None, *, strict: bool = False) -> Any:
+        """Return a TVM ``Trace`` of the same program, with the decisions that TVM can express.
+
+        Instructions that TVM's traces cannot hold, such as ``replace_math_calls``, are left out,
+        together with those that do not apply without them. The program then computes the same and
+        is slower; a ``PartialTraceWarning`` names them. With ``strict`` it is a ``SpaceError``.
+        """
+        form = to_tvm(self.instructions, self.workload_or(workload))
+        if form.left_out:
+            message = f"TVM's traces cannot hold all of this trace: {form.omissions}"
+            if strict:
+                raise SpaceError(f"{message}; leave out the modules that use them")
+            warnings.warn(message, PartialTraceWarning, stacklevel=2)
+        return form.trace

@@ -3,15 +3,16 @@
 Importing this takes TVM's MetaSchedule along, so plain ``import schedlang`` does without.
 """
 
-from schedlang.metaschedule.exporting import Exported, Unexpressed, export_json
+from schedlang.metaschedule.exporting import export_json
 from schedlang.metaschedule.importing import import_json
 from schedlang.metaschedule.programs import record_as_python
-from schedlang.metaschedule.report import Imported, Skipped
+from schedlang.metaschedule.report import Exported, Imported, Partial, Skipped, Unexpressed
 from schedlang.metaschedule.view import TVMDatabase, as_tvm_database
 
 __all__ = [
     "Exported",
     "Imported",
+    "Partial",
     "Skipped",
     "TVMDatabase",
     "Unexpressed",

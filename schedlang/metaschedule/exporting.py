@@ -4,71 +4,30 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.database import Database, Record, open_database
 from schedlang.errors import DatabaseError
 from schedlang.formats.document import short
+from schedlang.interpreters.to_tvm import TVMForm
 from schedlang.measurement import Status
-from schedlang.metaschedule.expressing import NotExpressed, as_tvm_trace, check_same
+from schedlang.metaschedule.expressing import (
+    Expressed,
+    NotExpressed,
+    as_tvm_trace,
+    check_same,
+    expressed,
+)
 from schedlang.metaschedule.machine import Machine, as_machine
+from schedlang.metaschedule.report import Exported, Partial, Unexpressed
 from schedlang.tvm import errors
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.construct import as_workload
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
-
-
-@dataclass(frozen=True, slots=True)
-class Unexpressed:
-    """A record that was not written.
-
-    Attributes
-    ----------
-    id: of the record.
-    reason: a short text for counting; stable between versions.
-    detail: what exactly is wrong.
-    """
-
-    id: int | None
-    reason: str
-    detail: str
-
-    def __str__(self) -> str:
-        return f"record {self.id}: {self.detail}"
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """What an export wrote.
-
-    Attributes
-    ----------
-    folder: the folder of ``database_workload.json`` and ``database_tuning_record.json``.
-    records, workloads: number of each in these files.
-    unexpressed: records that were skipped, because TVM's traces cannot hold them.
-    """
-
-    folder: Path
-    records: int
-    workloads: int
-    unexpressed: tuple[Unexpressed, ...]
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Return the number of skipped records by reason, the most frequent first."""
-        return dict(Counter(one.reason for one in self.unexpressed).most_common())
-
-    def __str__(self) -> str:
-        left_out = "".join(f"; {count} x {reason}" for reason, count in self.reasons.items())
-        return (
-            f"{self.records} records of {self.workloads} workloads in {self.folder}, "
-            f"{len(self.unexpressed)} left out{left_out}"
-        )
 
 
 def export_json(
@@ -96,8 +55,9 @@ def export_json(
     toolchain_key: export only records of this toolchain; by default all.
     verified: skip records whose results were not compared with the unscheduled program's.
 
-    TVM applies each trace as it is stored in the file before the file is kept. Records that TVM
-    cannot hold are skipped; the report lists them. The files are written under other names and
+    TVM applies each trace as it is stored in the file before the file is kept. Instructions that
+    TVM's traces cannot hold are left out, and records of which TVM can apply nothing are skipped;
+    the report lists both. The files are written under other names and
     renamed when they are complete. Raises ``DatabaseError`` when a file or the database cannot be
     read or written, ``TargetError`` for an unknown target.
     """
@@ -117,7 +77,8 @@ def export_json(
             # The records last: they refer to the programs by number.
             for name in (tvm_metaschedule.WORKLOADS_FILE, tvm_metaschedule.RECORDS_FILE):
                 _replace(Path(scratch) / name, place / name)
-        return Exported(place, export.records, export.workloads, tuple(export.unexpressed))
+        left_out = (tuple(export.unexpressed), tuple(export.partial))
+        return Exported(place, export.records, export.workloads, *left_out)
     except OSError as error:
         raise DatabaseError(f"{place}: {error.strerror}; export to another folder") from error
     finally:
@@ -148,6 +109,7 @@ class _Export:
         self.records = 0
         self.workloads = 0
         self.unexpressed: list[Unexpressed] = []
+        self.partial: list[Partial] = []
 
     def add_workload(self, key: str, n: int | None) -> None:
         """Write the fastest records of a workload."""
@@ -166,30 +128,48 @@ class _Export:
             return
         mod = tvm_metaschedule.normalized(func)
         before = self.records
-        for record in records:
+        for one in expressed(
+            self._verified(records), mod, lambda record, error: self._leave_out([record], error)
+        ):
             if n is not None and self.records - before == n:
                 break
             try:
-                self._add(record, mod)
+                self._add(one, mod)
             except NotExpressed as error:
-                self._leave_out([record], error)
+                self._leave_out([one.record], error)
         self.workloads += self.records > before
 
-    def _add(self, record: Record, mod: IRModule) -> None:
-        if self.verified and not record.verified:
-            raise NotExpressed("not verified", "verified=False writes it")
-        trace, made = as_tvm_trace(record, mod)
-        target = self.machine.tvm_target()
+    def _verified(self, records: list[Record]) -> Iterator[Record]:
+        """Yield the records that may be written; note the others."""
+        for record in records:
+            if self.verified and not record.verified:
+                error = NotExpressed("not verified", "verified=False writes it")
+                self._leave_out([record], error)
+            else:
+                yield record
+
+    def _add(self, one: Expressed, mod: IRModule) -> None:
+        form = one.form
         try:
-            written = self.writer.add(trace, mod, record.samples, target)
-        except Exception as error:  # TVM's errors have many types
-            raise NotExpressed("TVM cannot write it", errors.reason_of(error)) from None
+            written = self._write(one, form, mod)
+        except Exception:  # TVM's errors have many types
+            # Its files cannot hold expressions of draws.
+            form = as_tvm_trace(one.record, mod, numbers=True)
+            try:
+                written = self._write(one, form, mod)
+            except Exception as error:
+                raise NotExpressed("TVM cannot write it", errors.reason_of(error)) from None
         try:
-            check_same(made, tvm_metaschedule.apply_stored(written, mod))
+            check_same(form.mod, tvm_metaschedule.apply_stored(written, mod))
         except Exception as error:
             self.writer.take_back()
             raise NotExpressed("not as it was written", errors.reason_of(error)) from None
         self.records += 1
+        if form.left_out:
+            self.partial.append(Partial(one.record.id, form.left_out))
+
+    def _write(self, one: Expressed, form: TVMForm, mod: IRModule) -> list[Any]:
+        return self.writer.add(form.trace, mod, one.samples, self.machine.tvm_target())
 
     def _leave_out(self, records: list[Record], error: NotExpressed) -> None:
         for record in records:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from schedlang.database import Database
+from schedlang.database.programs import Unreadable
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.tvm import program
 
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """A stored program and its structural key; ``origin_free`` is None when it cannot be read."""
+    """A stored program and its structural key; ``problem`` says why it cannot be read."""
 
     origin_free: IRModule | None
     key: str
+    problem: str = ""
 
 
 def origin_free(func: PrimFunc) -> IRModule:
@@ -32,18 +34,24 @@ def origin_free(func: PrimFunc) -> IRModule:
 def _known(key: str, text: str) -> _Known:
     try:
         func = tvm_metaschedule.only_function(tvm_metaschedule.read_program(text))
-    except ValueError:
-        func = None
+    except ValueError as error:
+        return _Known(None, "", str(error))
     if func is None:
-        return _Known(None, "")
+        return _Known(None, "", "it is not one PrimFunc")
     mod = origin_free(func)
     return _Known(mod, program.structural_key(mod))
 
 
 class Lookup:
-    """Finds the workloads equal to a function, attributes aside; reads each workload once."""
+    """Finds the workloads equal to a function, attributes aside; reads each workload once.
+
+    Attributes
+    ----------
+    unreadable: the programs that could not be read.
+    """
 
     def __init__(self, database: Database) -> None:
+        self.unreadable = Unreadable()
         self._database = database
         self._read: set[str] = set()
         self._keys: dict[str, list[tuple[str, IRModule]]] = {}
@@ -60,5 +68,7 @@ class Lookup:
             if key not in self._read:
                 self._read.add(key)
                 known = _known(key, self._database.get_workload(key) or "")
-                if known.origin_free is not None:
+                if known.origin_free is None:
+                    self.unreadable.note_program(self._database, key, known.problem)
+                else:
                     self._keys.setdefault(known.key, []).append((key, known.origin_free))

@@ -15,10 +15,10 @@ from schedlang.workloads.workload import Workload
 def record_as_python(record: Record, database: Database) -> str:
     """Return a Python program that makes the scheduled program as ``sch.mod``, with TVM alone.
 
-    It contains the program before scheduling. Raises ``DatabaseError`` when the database does not
-    hold that program or it cannot be read, ``TraceFormatError`` when the trace cannot be read,
-    ``InvalidTrace`` when it does not apply, ``SpaceError`` when it has an instruction that TVM does
-    not have.
+    It contains the program before scheduling and the calls that schedule it, or, where TVM has no
+    counterpart of an instruction, the scheduled program. Raises ``DatabaseError`` when the database
+    does not hold the program or it cannot be read, ``TraceFormatError`` when the trace cannot be
+    read, ``InvalidTrace`` when it does not apply.
     """
     what = f"record {record.id} of workload {record.workload_key}"
     text = database.get_workload(record.workload_key)

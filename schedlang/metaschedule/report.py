@@ -1,9 +1,12 @@
-"""The report of an import."""
+"""The reports of an import and of an export."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
+
+from schedlang.interpreters.to_tvm import LeftOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +59,75 @@ class Imported:
         return (
             f"{self.records} records and {self.failed} failures of {self.workloads} workloads"
             f"{known}; {len(self.skipped)} lines skipped{left_out}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpressed:
+    """A record that was not written.
+
+    Attributes
+    ----------
+    id: of the record.
+    reason: a short text for counting; stable between versions.
+    detail: what exactly is wrong.
+    """
+
+    id: int | None
+    reason: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"record {self.id}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A record of which a part was written, because TVM's traces cannot hold all of it.
+
+    The program computes the same and is slower. Its times in the file are four times the measured
+    ones, so that TVM prefers records that were measured as they are.
+
+    Attributes
+    ----------
+    id: of the record.
+    left_out: the instructions that were left out.
+    """
+
+    id: int | None
+    left_out: tuple[LeftOut, ...]
+
+    def __str__(self) -> str:
+        return f"record {self.id}, in part: {'; '.join(map(str, self.left_out))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote.
+
+    Attributes
+    ----------
+    folder: the folder of ``database_workload.json`` and ``database_tuning_record.json``.
+    records, workloads: number of each in these files.
+    unexpressed: records that were skipped, because TVM can apply nothing of them.
+    partial: those of the written records that lack instructions.
+    """
+
+    folder: Path
+    records: int
+    workloads: int
+    unexpressed: tuple[Unexpressed, ...]
+    partial: tuple[Partial, ...] = ()
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Return the number of skipped records by reason, the most frequent first."""
+        return dict(Counter(one.reason for one in self.unexpressed).most_common())
+
+    def __str__(self) -> str:
+        left_out = "".join(f"; {count} x {reason}" for reason, count in self.reasons.items())
+        in_part = f" ({len(self.partial)} of them in part)" if self.partial else ""
+        return (
+            f"{self.records} records{in_part} of {self.workloads} workloads in {self.folder}, "
+            f"{len(self.unexpressed)} left out{left_out}"
         )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedlang.database import Database, Record, open_database
-from schedlang.errors import DatabaseError, TargetError
+from schedlang.database.programs import Unreadable
+from schedlang.errors import DatabaseError, PartialTraceWarning, TargetError
+from schedlang.interpreters.to_tvm import LeftOut
 from schedlang.measurement import Status
-from schedlang.metaschedule.expressing import NotExpressed, as_tvm_trace
+from schedlang.metaschedule.expressing import Expressed, NotExpressed, expressed
 from schedlang.metaschedule.lookup import Lookup
 from schedlang.metaschedule.machine import Machine, as_machine
 from schedlang.tvm import metaschedule as tvm_metaschedule
@@ -32,6 +36,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
     ----------
     used: the record that was found, by the function's name in the query of the pass.
     missed: why nothing was found, by name. The pass leaves such a function unscheduled.
+    partial: what TVM's trace of the record lacks, by name; for such functions only.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         self.verified = verified
         self.used: dict[str, Record] = {}
         self.missed: dict[str, str] = {}
+        self.partial: dict[str, tuple[LeftOut, ...]] = {}
         self._lookup = Lookup(database)
 
     def close(self) -> None:
@@ -63,15 +69,24 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
     ) -> TuningRecord | None:
         """Return the fastest record of the function that TVM can apply; ``None`` without one."""
         name = str(workload_name or "main")
+        for noted in (self.used, self.missed, self.partial):
+            noted.pop(name, None)
         found = self._find(mod, target)
         if isinstance(found, str):
             self.missed[name] = found
-            self.used.pop(name, None)
             return None
-        record, tuning_record = found
-        self.used[name] = record
-        self.missed.pop(name, None)
-        return tuning_record
+        one, machine = found
+        self.used[name] = one.record
+        if one.form.left_out:
+            self.partial[name] = one.form.left_out
+            warnings.warn(
+                f"{name}: record {one.record.id} is applied in part, because TVM's traces cannot "
+                f"hold all of it: {one.form.omissions}; schedlang.apply(mod, database) applies "
+                "whole records",
+                PartialTraceWarning,
+                stacklevel=2,
+            )
+        return _tuning_record(one, mod, target or machine.tvm_target())
 
     def has_workload(self, mod: IRModule) -> bool:
         """Return whether the program is in the database, with records or without."""
@@ -84,26 +99,20 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         if func is None or top_k <= 0:
             return []
         machine = self._machine(None)
-        found = []
-        for record in self._fastest(func, machine, None):
-            try:
-                found.append(self._converted(record, workload.mod, machine.tvm_target()))
-            except NotExpressed:
-                continue
-            if len(found) == top_k:
-                break
-        return found
+        records = self._fastest(func, machine, None)
+        found = expressed(records, workload.mod, lambda record, error: None)
+        target = machine.tvm_target()
+        return [_tuning_record(one, workload.mod, target) for one in islice(found, top_k)]
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         """Return all records that TVM can apply, one workload after the other."""
         found: list[TuningRecord] = []
-        for key, _ in self.database.workloads():
-            text = self.database.get_workload(key)
-            try:
-                mod = tvm_metaschedule.read_program(text or "")
-            except ValueError:
-                continue
-            found += self.get_top_k(TVMWorkload(mod), len(self) or 1)
+        unreadable = Unreadable()
+        for key, name in self.database.workloads():
+            workload = unreadable.workload(self.database, key, name)
+            if workload is not None:
+                found += self.get_top_k(TVMWorkload(workload.mod), len(self) or 1)
+        unreadable.warn()
         return found
 
     def __len__(self) -> int:
@@ -129,7 +138,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
             return self.target
         return as_machine(target or tvm_metaschedule.current_target() or "cpu")
 
-    def _find(self, mod: IRModule, target: TVMTarget | None) -> tuple[Record, TuningRecord] | str:
+    def _find(self, mod: IRModule, target: TVMTarget | None) -> tuple[Expressed, Machine] | str:
         """Return what was found, or a text that says why nothing was."""
         func = tvm_metaschedule.only_function(mod)
         if func is None:
@@ -138,19 +147,15 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
             machine = self._machine(target)
         except TargetError as error:
             return f"its target: {error}"
-        why = ""
-        for record in self._fastest(func, machine, _TRIED):
-            try:
-                converted = self._converted(record, mod, target or machine.tvm_target())
-            except NotExpressed as error:
-                why = why or f"record {record.id}: {error}"
-            else:
-                return record, converted
-        return why or self._why_nothing(func, machine)
+        why: list[str] = []
 
-    def _converted(self, record: Record, mod: IRModule, target: TVMTarget) -> TuningRecord:
-        trace, _ = as_tvm_trace(record, mod)
-        return tvm_metaschedule.tuning_record(trace, mod, record.samples, target)
+        def refused(record: Record, error: NotExpressed) -> None:
+            why.append(f"record {record.id}: {error}")
+
+        one = next(expressed(self._fastest(func, machine, _TRIED), mod, refused), None)
+        if one is not None:
+            return one, machine
+        return why[0] if why else self._why_nothing(func, machine)
 
     def _fastest(self, func: PrimFunc, machine: Machine, limit: int | None) -> Iterator[Record]:
         """Return the records of a function, fastest first."""
@@ -166,6 +171,8 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
 
     def _why_nothing(self, func: PrimFunc, machine: Machine) -> str:
         keys = self._lookup.workload_keys(func)
+        if not keys and self._lookup.unreadable:
+            return f"its program is not found; {self._lookup.unreadable}"
         if not keys:
             return "its program is not in the database"
         records = [record for key in keys for record in self.database.query(key, status=Status.OK)]
@@ -179,6 +186,10 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         if not here:
             return f"it has no record of {self.toolchain_key}"
         return f"none of its {len(here)} records is verified; verified=False takes them"
+
+
+def _tuning_record(one: Expressed, mod: IRModule, target: TVMTarget) -> TuningRecord:
+    return tvm_metaschedule.tuning_record(one.form.trace, mod, one.samples, target)
 
 
 def as_tvm_database(
@@ -205,8 +216,10 @@ def as_tvm_database(
     verified: use only records whose results were compared with the unscheduled program's.
 
     A function is found by its program; its name and attributes such as ``op_pattern`` are ignored.
-    The trace is applied to the function that the pass asks for. Raises ``DatabaseError`` when the
-    file cannot be opened, ``TargetError`` for an unknown target.
+    The trace is applied to the function that the pass asks for. What TVM's traces cannot hold is
+    left out of it; ``partial`` and a ``PartialTraceWarning`` say what.
+
+    Raises ``DatabaseError`` when the file cannot be opened, ``TargetError`` for an unknown target.
     """
     machine = None if target is None else as_machine(target)
     return TVMDatabase(database, machine, toolchain_key, verified)

@@ -212,6 +212,9 @@ class DatabaseContract:
         assert database.workloads() == [("k2", "GMM"), ("k1", "SFM")]
         assert database.get_workload("k2") == '{"program": 2}'
         assert database.get_workload("k3") is None
+        database.put_workload("k2", "renamed", '{"program": 4}', replace=True)
+        assert database.workloads() == [("k2", "GMM"), ("k1", "SFM")]
+        assert database.get_workload("k2") == '{"program": 4}'
 
     def test_programs_are_found_by_their_structural_keys(self, database: Database) -> None:
         database.put_workload("k1", "one", "1")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from schedlang.database import Database, open_database
-from schedlang.database.programs import put_program, replayed, stored_workload
+from schedlang.database.programs import Unreadable, put_program, replayed
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.match import Kind, Match
@@ -52,11 +52,16 @@ def best(
     database: a path or a ``Database``; a file is not changed unless something is measured.
     similar: whether to look for similar programs.
 
-    Raises ``DatabaseError`` when the database cannot be opened, and for a path without a file.
+    Rows that would have been used and cannot be read are named by an ``UnreadableWarning``. Raises
+    ``DatabaseError`` when the database cannot be opened, and for a path without a file.
     """
     workload, target = as_workload(workload), as_target(target)
+    unreadable = Unreadable()
     with ExitStack() as stack:
-        return _find(workload, target, _opened(database, stack), database, similar)
+        opened = _opened(database, stack)
+        found = _find(workload, target, opened, database, similar, unreadable)
+    unreadable.warn()
+    return found
 
 
 def apply(
@@ -79,13 +84,15 @@ def apply(
     database: a path or a ``Database``.
     target: a ``Target`` or its name.
     similar: also use records of similar programs, as ``best`` does; a warning names them.
-    strict: DatabaseError instead of the warning.
+    strict: DatabaseError instead of the warning, and instead of the ``UnreadableWarning`` for rows
+        that cannot be read.
     """
     target = as_target(target)
     if not program.is_module(mod):
         mod = as_workload(mod).mod
     replaced: dict[str, Any] = {}
     untuned: list[str] = []
+    unreadable = Unreadable()
     with ExitStack() as stack:
         opened = _opened(database, stack)
         for name, func in program.named_functions(mod).items():
@@ -93,13 +100,18 @@ def apply(
                 workload = from_prim_func(func, name)
             except WorkloadError:
                 continue
-            found = _find(workload, target, opened, database, similar)
+            found = _find(workload, target, opened, database, similar, unreadable)
             if found is None:
                 untuned.append(name)
                 continue
             if found.kind == "family":
                 warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
             replaced[name] = found.in_place_of(func)
+    if unreadable and strict:
+        raise DatabaseError(
+            f"rows that cannot be read: {unreadable}; tune again, or leave out strict=True"
+        )
+    unreadable.warn()
     if untuned:
         message = f"no record for {', '.join(untuned)} on {target.key}: they stay unscheduled"
         if strict:
@@ -114,12 +126,13 @@ def _find(
     opened: Database,
     database: Database | str | os.PathLike[str] | None,
     similar: bool,
+    unreadable: Unreadable,
 ) -> Match | None:
-    found = _first_usable(workload, workload.key, "same", target, opened)
+    found = _first_usable(workload, workload.key, "same", target, opened, unreadable)
     if found is None:
-        found = _exact(workload, target, opened)
+        found = _exact(workload, target, opened, unreadable)
     if found is None and similar:
-        found = _similar(workload, target, opened, database)
+        found = _similar(workload, target, opened, database, unreadable)
     return found
 
 
@@ -139,20 +152,27 @@ def _opened(database: Database | str | os.PathLike[str] | None, stack: ExitStack
 # -- records of the workload itself, and of equal ones ------------------------------------------
 
 
-def _exact(workload: Workload, target: Target, database: Database) -> Match | None:
+def _exact(
+    workload: Workload, target: Target, database: Database, unreadable: Unreadable
+) -> Match | None:
     for key, _ in database.workloads(exact_key=workload.exact_key)[:_WORKLOADS]:
         if key != workload.key:
-            found = _first_usable(workload, key, "exact", target, database)
+            found = _first_usable(workload, key, "exact", target, database, unreadable)
             if found is not None:
                 return found
     return None
 
 
 def _first_usable(
-    workload: Workload, key: str, kind: Kind, target: Target, database: Database
+    workload: Workload,
+    key: str,
+    kind: Kind,
+    target: Target,
+    database: Database,
+    unreadable: Unreadable,
 ) -> Match | None:
     """Return the fastest record under a key that still applies; preferably of this toolchain."""
-    source = stored_workload(database, key)
+    source = unreadable.workload(database, key)
     if source is None or (kind == "same" and source != workload):
         return None  # of two programs with one hash
     order = _parameter_order(source, workload)
@@ -160,10 +180,9 @@ def _first_usable(
         return None
     for toolchain in (toolchain_key(), None):
         for record in database.best(key, target.key, toolchain, n=_RECORDS, verified=True):
-            schedule = replayed(record, source)
-            if schedule is None and kind == "same":
-                # Blocks may have other names in the program that was stored first.
-                schedule = replayed(record, workload)
+            # Blocks may have other names in the program that was stored first.
+            programs = (source, workload) if kind == "same" else (source,)
+            schedule = replayed(record, *programs, unreadable=unreadable)
             if schedule is not None:
                 notes = []
                 if kind == "exact":
@@ -193,8 +212,9 @@ def _similar(
     target: Target,
     opened: Database,
     database: Database | str | os.PathLike[str] | None,
+    unreadable: Unreadable,
 ) -> Match | None:
-    attempts, fastest = transfer(workload, target, opened)
+    attempts, fastest = transfer(workload, target, opened, unreadable)
     if attempts:
         attempts = _kept(attempts, workload, opened, database)
     if fastest is None:

@@ -7,22 +7,22 @@ from tvm.ir import IRModule
 from tvm.s_tir.analysis import verify_well_formed
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm.graph.node_graph import GraphError, check_graph
+from schedlang.tvm.graph.node_graph import GraphError, checked_graph
 
 
 def read_stored_program(text: str) -> IRModule:
     """Read a module from TVM's JSON text; runs no code.
 
     The nodes are checked against TVM's declarations before TVM reads them: its C++ reader follows
-    references without checks and crashes the process on a cycle. WorkloadError if the program is
-    invalid.
+    references without checks and crashes the process on a cycle. Source positions, which programs
+    stored by earlier versions have, are left out. WorkloadError if the program is invalid.
     """
     try:
-        check_graph(text, "ir.IRModule")
+        checked = checked_graph(text, "ir.IRModule")
     except GraphError as error:
         raise _refused(str(error)) from None
     try:
-        mod = tvm.ir.load_json(text)
+        mod = tvm.ir.load_json(checked)
         mod.script()  # raises if TVM cannot print the program; a later error message would crash
         verify_well_formed(mod)
     except Exception as error:  # TVM's errors have many types

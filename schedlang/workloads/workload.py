@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
+from schedlang.tvm.graph.positions import without_positions
 from schedlang.workloads.keys.structure import Structure, structure_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Workload:
     Attributes
     ----------
     mod: an IRModule whose only function is a schedulable PrimFunc named ``main``. The function that
-        is given is renamed; its attributes are kept, those of its module are not.
+        is given is renamed; its attributes are kept. Those of its module are not, nor are the
+        places in the user's file that TVMScript notes.
     name: a short name for people.
     source: a Python expression that makes it again, or ``""`` when it was made from a program.
     key: 16 hex digits, equal for equal workloads, the same in every process.
@@ -71,7 +73,7 @@ class Workload:
                 f"{len(functions)}; choose one with from_module(mod, function=...)"
             )
         func = next(iter(functions.values()))
-        mod = program.as_main(func)
+        mod = without_positions(program.as_main(func))
         args = _check(self.name, func)
         object.__setattr__(self, "mod", mod)
         object.__setattr__(self, "key", program.structural_key(mod))

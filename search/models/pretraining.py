@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schedlang.database import Database, Record
-from schedlang.database.programs import stored_workload
+from schedlang.database.programs import Unreadable
 from schedlang.errors import InvalidTrace, TraceFormatError
 from schedlang.language.schedule import Trace
 from schedlang.search.models.cost_model import CostModel, Example
@@ -28,10 +28,12 @@ class Pretraining:
     ----------
     learned: number of records.
     skipped: number of records that were skipped, by reason.
+    unreadable: the programs that could not be read.
     """
 
     learned: int
     skipped: Mapping[str, int]
+    unreadable: Unreadable = field(default_factory=Unreadable, compare=False)
 
     def __str__(self) -> str:
         left_out = "".join(f", {count} skipped: {why}" for why, count in self.skipped.items())
@@ -67,12 +69,13 @@ def pretrain(
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}")
     skipped: Counter[str] = Counter()
+    unreadable = Unreadable()
     examples: list[Example] = []
     for key, name in database.workloads():
         if workloads is not None and key not in workloads:
             continue
         records = _chosen(database, key, target_key, limit, newest)
-        workload = stored_workload(database, key, name) if records else None
+        workload = unreadable.workload(database, key, name) if records else None
         if workload is None:
             skipped["unreadable workload"] += len(records)
             continue
@@ -80,7 +83,8 @@ def pretrain(
             some = records[start : start + _BATCH]
             examples += _examples(workload, some, records[-1].target_key, threads, skipped)
     model.update(examples)
-    return Pretraining(len(examples), {why: n for why, n in sorted(skipped.items()) if n})
+    counts = {why: n for why, n in sorted(skipped.items()) if n}
+    return Pretraining(len(examples), counts, unreadable)
 
 
 def _chosen(

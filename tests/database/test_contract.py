@@ -159,10 +159,13 @@ class BothAgree(RuleBasedStateMachine):
         name=st.text(max_size=3),
         script_json=st.text(max_size=5),
         keys=st.tuples(st.sampled_from(["", "e", "f"]), st.sampled_from(["", "e", "f"])),
+        replace=st.booleans(),
     )
-    def put_workload(self, key: str, name: str, script_json: str, keys: tuple[str, str]) -> None:
+    def put_workload(
+        self, key: str, name: str, script_json: str, keys: tuple[str, str], replace: bool
+    ) -> None:
         for database in (self.memory, self.file):
-            database.put_workload(key, name, script_json, *keys)
+            database.put_workload(key, name, script_json, *keys, replace=replace)
 
     @rule(run=runs())
     def add_run(self, run: Run) -> None:

@@ -158,16 +158,24 @@ class SQLiteDatabase(Database):
         self._connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def put_workload(
-        self, key: str, name: str, script_json: str, exact_key: str = "", family_key: str = ""
+        self,
+        key: str,
+        name: str,
+        script_json: str,
+        exact_key: str = "",
+        family_key: str = "",
+        *,
+        replace: bool = False,
     ) -> None:
         """Store a program under its key; a known key keeps its program."""
         with self._connection.writing():
             self._connection.execute(
                 "INSERT INTO workload (key, name, script_json, exact_key, family_key) "
                 "VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                "script_json = iif(?, excluded.script_json, script_json), "
                 "exact_key = iif(exact_key = '', excluded.exact_key, exact_key), "
                 "family_key = iif(family_key = '', excluded.family_key, family_key)",
-                (key, name, script_json, exact_key, family_key),
+                (key, name, script_json, exact_key, family_key, replace),
             )
 
     def get_workload(self, key: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from schedlang.database import Database, Record
-from schedlang.database.programs import replayed, stored_workload
+from schedlang.database.programs import Unreadable, replayed
 from schedlang.errors import TargetError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate
@@ -38,19 +38,20 @@ class Attempt:
 
 
 def transfer(
-    workload: Workload, target: Target, database: Database
+    workload: Workload, target: Target, database: Database, unreadable: Unreadable
 ) -> tuple[list[Attempt], int | None]:
     """Try schedules of similar programs on this machine, which must be the target.
 
     Returns the attempts, and the place of the fastest verified one among them; None where none is
     faster than the unscheduled program. A program that the database has a record of is not tried
-    again. On another machine there are no attempts.
+    again. On another machine there are no attempts. Programs that cannot be read are noted in
+    ``unreadable``.
     """
     try:
         target.check_present()
     except TargetError:
         return [], None
-    found = list(_proposals(workload, target, database))
+    found = list(_proposals(workload, target, database, unreadable))
     if not found:
         return [], None
     attempts: list[Attempt] = []
@@ -73,12 +74,12 @@ def transfer(
 
 
 def _proposals(
-    workload: Workload, target: Target, database: Database
+    workload: Workload, target: Target, database: Database, unreadable: Unreadable
 ) -> Iterator[tuple[Proposal, str]]:
     """Yield what the traces of similar programs make of this one, and the names of the former."""
     tried: set[str] = set()
     for key, _ in database.workloads(family_key=workload.family_key)[:_WORKLOADS]:
-        source = stored_workload(database, key)
+        source = unreadable.workload(database, key)
         if source is None:
             continue
         for record in database.best(key, target.key, n=_OF_EACH, verified=True):

@@ -61,7 +61,7 @@ class WarmStart:
         strategy.suggest(applied(past, self._workload))
         model = strategy.cost_model
         if model is not None and not model.trained:
-            pretrain(
+            learned = pretrain(
                 model,
                 self._database,
                 target_key=self._target_key,
@@ -70,6 +70,7 @@ class WarmStart:
                 newest=newest(past),
                 threads=_THREADS,
             )
+            learned.unreadable.warn()
 
     def _known_then(self, known: int) -> list[Record]:
         if not known:

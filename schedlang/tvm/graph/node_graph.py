@@ -16,6 +16,8 @@ from typing import Any
 import tvm.s_tir  # noqa: F401  (registers the types of its nodes)
 from tvm_ffi.core import TypeInfo, _lookup_or_register_type_info_from_type_key
 
+from schedlang.tvm.graph.positions import cleared
+
 MOST_NODES = 1 << 20
 # Maximum nesting depth; reading a deeper graph could exhaust the stack.
 MOST_DEEP = 512
@@ -73,15 +75,21 @@ class _Field:
     numbers: Container[Any]
 
 
-def check_graph(text: str, root: str) -> None:
-    """Raise GraphError unless ``text`` is a well-typed acyclic graph with a ``root`` as root."""
+def checked_graph(text: str, root: str) -> str:
+    """Return the text of a graph for TVM to read, without source positions.
+
+    It is written anew, so TVM reads what was checked. GraphError unless ``text`` is a well-typed
+    acyclic graph with a ``root`` as root.
+    """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise GraphError(f"not JSON: {str(error)[:80]}") from None
     if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
         raise GraphError("the text has no list of nodes")
-    _Checker(document["nodes"]).check(document.get("root_index"), root)
+    nodes, root_index = cleared(document["nodes"]), document.get("root_index")
+    _Checker(nodes).check(root_index, root)
+    return json.dumps({"root_index": root_index, "nodes": nodes})
 
 
 class _Checker:

@@ -85,7 +85,7 @@ class Unexpressed:
 class Partial:
     """A record of which a part was written, because TVM's traces cannot hold all of it.
 
-    The program computes the same and is slower. Its times in the file are four times the measured
+    The program computes the same and is slower. Its times in the file are eight times the measured
     ones, so that TVM prefers records that were measured as they are.
 
     Attributes

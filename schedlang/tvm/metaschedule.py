@@ -21,8 +21,8 @@ from tvm.target import Target as TVMTarget
 from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm.program import named_functions
-from schedlang.tvm.schedule import get_module, new_traced_schedule
+from schedlang.tvm.program import block_realizes, named_functions
+from schedlang.tvm.schedule import get_block, get_module, get_trace, new_traced_schedule
 from schedlang.tvm.stored_program import read_stored_program
 
 __all__ = ["PyDatabase", "TVMWorkload", "TuningRecord", "derived_object"]
@@ -97,6 +97,17 @@ def apply_trace(trace: Trace, mod: IRModule) -> IRModule:
     sch = new_traced_schedule(mod)
     trace.apply_to_schedule(sch, False)
     return get_module(sch)
+
+
+def idle_trace(mod: IRModule) -> Trace:
+    """Return a trace that only looks up a block; empty if no block's name is unique."""
+    func = only_function(mod)
+    names = [] if func is None else [str(one.block.name_hint) for one in block_realizes(func)]
+    sch = new_traced_schedule(mod)
+    unique = next((name for name in names if names.count(name) == 1), None)
+    if unique is not None:
+        get_block(sch, unique, None)
+    return get_trace(sch)
 
 
 def tuning_record(

@@ -77,7 +77,7 @@ def test_the_best_of_one_workload(tmp_path: Path) -> None:
         export_json(database, tmp_path, target=TARGET, n=0)
 
 
-def test_what_tvm_cannot_hold_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_what_tvm_cannot_apply_is_left_out_and_counted(tmp_path: Path) -> None:
     database = MemoryDatabase()
     add_drawn(database, GMM, 1)
     with_dict = sl.Schedule(GMM)
@@ -96,12 +96,14 @@ def test_what_tvm_cannot_hold_is_left_out_and_counted(tmp_path: Path) -> None:
     report = export_json(database, tmp_path, target=TARGET, n=1)
     assert report.records == 1
     assert report.reasons == {
-        "no such step in TVM": 1,
         "unreadable trace": 1,
         "does not apply": 1,
         "not verified": 1,
     }
-    assert "a TVM trace cannot hold a dict" in str(report.unexpressed[0])
+    (partial,) = report.partial
+    assert partial.id == 2
+    assert "annotate" in str(partial) and "a TVM trace cannot hold a dict" in str(partial)
+    assert str(report).startswith("1 records (1 of them in part) of 1 workloads in ")
     assert len(JSONDatabase(work_dir=str(tmp_path))) == 1
 
 

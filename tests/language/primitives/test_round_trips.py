@@ -69,7 +69,7 @@ def test_trace_of_tvm(case: Case) -> None:
     sch = scheduled(case)
     if case.no_tvm_trace:
         with pytest.raises(SpaceError, match=case.no_tvm_trace):
-            sch.trace.to_tvm_trace()
+            sch.trace.to_tvm_trace(strict=True)
         return
     again = tvm.s_tir.Schedule(sch.workload.mod)
     sch.trace.to_tvm_trace().apply_to_schedule(again, remove_postproc=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -101,6 +102,34 @@ def test_a_program_stored_with_its_places_is_read() -> None:
     database.put_workload(workload.key, "scale", text)
     database.append([record_of(workload, sl.Schedule(workload).trace, 1e-6)])
     assert sl.best(workload, TARGET, database) is not None
+
+
+def test_hostile_places_are_not_read() -> None:
+    document = json.loads(to_json(as_main(scale)))
+    places = [node for node in document["nodes"] if node["type"] in ("ir.Span", "ir.SourceName")]
+    for number, node in enumerate(places):
+        node["data"] = ({"source_name": len(document["nodes"]) - 1}, "x" * 99, None, [1])[
+            number % 4
+        ]
+    assert structurally_equal(read_stored_program(json.dumps(document)), as_main(scale))
+    document["nodes"][document["root_index"]]["type"] = "ir.Span"
+    with pytest.raises(sl.WorkloadError, match="the root is not a ir.IRModule"):
+        read_stored_program(json.dumps(document))
+
+
+def test_a_function_with_a_target_is_read_and_its_target_is_checked() -> None:
+    func = scale.with_attr("target", tvm.target.Target("llvm", host="llvm"))
+    workload = sl.workloads.from_prim_func(func)
+    text = to_json(workload.mod)
+    assert sl.Workload(read_stored_program(text), "read") == workload
+    document = json.loads(text)
+    number = next(n for n, one in enumerate(document["nodes"]) if one["type"] == "target.Target")
+    target = document["nodes"][number]
+    for field, wrong in (("host", 1), ("kind", 1), ("attrs", number + 1), ("keys", number)):
+        changed = {**target, "data": {**target["data"], field: wrong}}
+        document["nodes"][number] = changed
+        with pytest.raises(sl.WorkloadError, match=f"target.Target.{field}"):
+            read_stored_program(json.dumps(document))
 
 
 # -- what cannot be read ---------------------------------------------------------------------------

@@ -57,8 +57,14 @@ class _Any:
 
 
 _ANY = _Any()
-# Stored by name; TVM's reader rejects an operator that is not registered.
-_OPERATOR = "ir.Op"
+# Stored by name; TVM's reader rejects a name that is not registered.
+_NAMED = ("ir.Op", "target.TargetKind")
+# A function may have the attribute ``target``.
+_TARGET = "target.Target"
+# Fields that TVM declares too widely: it casts the value without a check.
+_NARROWED = {
+    (_TARGET, "host"): {"type": "Optional", "args": [{"type": _TARGET}]},
+}
 
 
 class GraphError(ValueError):
@@ -113,7 +119,7 @@ class _Checker:
             raise GraphError(f"node {number} has no type")
         kind, data = node["type"], node.get("data")
         inside: list[int] = []
-        if kind == _OPERATOR:
+        if kind in _NAMED:
             self._plain((str,), data, f"node {number}")
         elif kind in _VALUES:
             self._plain(_VALUES[kind], data, f"node {number}")
@@ -202,7 +208,7 @@ def _info(kind: str) -> TypeInfo | None:
 @cache
 def _fields_of(kind: str) -> dict[str, _Field] | None:
     """Return the fields of a type, inherited ones too; None if no program contains the type."""
-    if not kind.startswith(("ir.", "prim.", "tirx.", "s_tir.", "relax.")):
+    if kind != _TARGET and not kind.startswith(("ir.", "prim.", "tirx.", "s_tir.", "relax.")):
         return None
     fields: dict[str, _Field] = {}
     info = _info(kind)
@@ -211,6 +217,7 @@ def _fields_of(kind: str) -> dict[str, _Field] | None:
     while info is not None:
         for declared in info.fields or ():
             schema = json.loads(declared.metadata["type_schema"])
+            schema = _NARROWED.get((kind, declared.name), schema)
             fields[declared.name] = _Field(
                 _PLAIN.get(schema["type"], ()),
                 schema,

@@ -50,6 +50,7 @@ from schedlang.tuning import (
     apply,
     best,
     default_space,
+    load,
     tune,
 )
 from schedlang.workloads.workload import Workload
@@ -110,6 +111,7 @@ __all__ = [
     "distribution_from_json",
     "distribution_to_json",
     "instruction",
+    "load",
     "maximum",
     "minimum",
     "module",

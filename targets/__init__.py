@@ -3,9 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets import kinds
-from schedlang.targets.build import BuildError, CompiledProgram
 from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.target import CPUTarget
+from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
+from schedlang.targets.deployment.library import load
+from schedlang.targets.deployment.threads import ThreadCountWarning
+from schedlang.targets.errors import BuildError, LibraryError
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.target import Target, as_target, build_callable, export_library
 from schedlang.targets.toolchain import toolchain_key
@@ -18,13 +21,17 @@ __all__ = [
     "RPC",
     "BuildError",
     "CPUTarget",
+    "CompiledFunction",
     "CompiledProgram",
+    "LibraryError",
     "LocalCPU",
     "Target",
+    "ThreadCountWarning",
     "TimingPolicy",
     "as_target",
     "build_callable",
     "export_library",
+    "load",
     "start_server",
     "start_tracker",
     "toolchain_key",

@@ -12,6 +12,8 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
 from schedlang.targets import build, kinds, toolchain
+from schedlang.targets.deployment import library
+from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify
@@ -140,21 +142,41 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         """Make the code generator that the ``spec()`` of a target of this kind describes."""
         return CodeGenerator.from_json(spec["tvm_target"])
 
-    def build(self, mod: IRModule) -> build.CompiledProgram:
-        """Compile ``mod`` for this machine and load it: call it with numpy arrays or TVM's tensors.
+    @property
+    def pool_threads(self) -> int:
+        """Number of threads that parallel loops are tuned for; 0 where TVM's pool has no part."""
+        return 0
 
-        Raises ``BuildError``, and ``TargetError`` where ``check_present`` does.
+    def deployment(self) -> dict[str, Any]:
+        """Return what a library for the target records about it, as JSON values."""
+        return {"kind": self.kind, "key": self.key, "threads": self.pool_threads}
+
+    @classmethod  # noqa: B027  (by default any machine will do)
+    def check_deployment(cls, recorded: Mapping[str, Any]) -> None:
+        """Raise TargetError unless a library that records what ``deployment`` returned runs here.
+
+        No code of the library has run yet, and none should: a missing instruction is a crash.
+        """
+
+    def build(self, mod: IRModule) -> CompiledProgram:
+        """Compile ``mod`` for this machine and load it: call it with the arrays of any library.
+
+        ``CompiledFunction`` says what it takes. Raises ``BuildError``, and ``TargetError`` where
+        ``check_present`` does. Parallel loops get the threads that the program was tuned for;
+        ``ThreadCountWarning`` says where they cannot.
         """
         self.check_present()
-        return build.load_program(mod, self.code_generator(self.spec()))
+        return build.load_program(mod, self.code_generator(self.spec()), self.pool_threads)
 
     def export_library(self, mod: IRModule, path: str | Path) -> Path:
-        """Compile ``mod`` into the shared library ``path``; ``tvm.runtime.load_module`` loads it.
+        """Compile ``mod`` into the shared library ``path``, for ``schedlang.load``.
 
-        Its function ``main`` takes TVM's tensors. Raises ``BuildError``, also when there is no C
-        compiler to link with.
+        ``tvm.runtime.load_module`` loads it too. Each of its functions takes tensors of any
+        alignment. Raises ``LibraryError`` for a folder that is not there and a name that TVM does
+        not load, and ``BuildError``, also when there is no C compiler to link with.
         """
-        return build.write_library(mod, self.code_generator(self.spec()), Path(path))
+        generator = self.code_generator(self.spec())
+        return library.write(mod, generator, Path(path), self.deployment())
 
     def provenance(self) -> dict[str, str]:
         """Return what a latency is measured with, by name: records hold it. All values are text."""
@@ -185,7 +207,7 @@ def as_target(value: Any) -> Target:
     return found
 
 
-def build_callable(mod: IRModule, target: Target | str | Any = "cpu") -> build.CompiledProgram:
+def build_callable(mod: IRModule, target: Target | str | Any = "cpu") -> CompiledProgram:
     """Compile ``mod`` for this machine and load it, see ``Target.build``."""
     return as_target(target).build(mod)
 
@@ -193,7 +215,7 @@ def build_callable(mod: IRModule, target: Target | str | Any = "cpu") -> build.C
 def export_library(mod: IRModule, target: Target | str | Any, path: str | Path) -> Path:
     """Compile ``mod`` into the shared library ``path``, see ``Target.export_library``.
 
-    Set ``TVM_NUM_THREADS`` where a program for CPUs is deployed: TVM itself takes half of the
-    hardware threads.
+    ``schedlang.load`` loads it. Where plain TVM loads a program for CPUs, set ``TVM_NUM_THREADS``:
+    TVM itself takes half of the hardware threads.
     """
     return as_target(target).export_library(mod, path)

@@ -1,7 +1,7 @@
 """Put space, search, measurement and database together: ``tune``, ``best`` and ``apply``."""
 
 from schedlang.search import SEARCHES
-from schedlang.targets import Target
+from schedlang.targets import Target, load
 from schedlang.tuning.lookup import UntunedWarning, apply, best
 from schedlang.tuning.match import Match
 from schedlang.tuning.result import TuneResult
@@ -17,5 +17,6 @@ __all__ = [
     "apply",
     "best",
     "default_space",
+    "load",
     "tune",
 ]

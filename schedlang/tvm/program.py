@@ -176,6 +176,20 @@ def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
     ]
 
 
+def has_parallel_loop(func: PrimFunc) -> bool:
+    """Tell whether a loop of ``func`` runs on several threads."""
+    return any(
+        isinstance(node, tirx.For) and node.kind == tirx.ForKind.PARALLEL
+        for node in _statements(func.body)
+    )
+
+
+def element_bits(dtype: str) -> int:
+    """Return the bits of an element: 32 for ``"float32"``, 128 for ``"float32x4"``."""
+    known = tvm_ffi.dtype(dtype)
+    return int(known.bits * known.lanes)
+
+
 def _statements(stmt: Any) -> Iterator[Any]:
     """Yield ``stmt`` and its sub-statements in program order; a block's init precedes its body."""
     yield stmt

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from schedlang.errors import TargetError
 from schedlang.targets import host
 from schedlang.targets.cpu import features
@@ -46,6 +49,39 @@ def check_present(target: CPUMachine) -> None:
         raise TargetError(
             f"target {target.key!r} wants {target.cores} cores, and this process may use "
             f"{len(target.cpus)}: widen its affinity mask or ask for fewer"
+        )
+
+
+def requirements(target: CPUMachine) -> dict[str, Any]:
+    """Return what a machine must have to run code for ``target``, as JSON values."""
+    return {
+        "architecture": target.architecture,
+        "mcpu": target.mcpu,
+        "features": sorted(target.features & features.KNOWN),
+        "sve_bits": target.llvm_options()["sve_bits"],
+    }
+
+
+def check_requirements(recorded: Mapping[str, Any]) -> None:
+    """Raise TargetError unless this machine has what ``requirements`` returned."""
+    what = f"the library was made for {recorded['key']}"
+    if recorded["architecture"] != host.architecture():
+        raise TargetError(
+            f"{what}, a machine of the architecture {recorded['architecture']}, and this one is "
+            f"{host.architecture()}: export the program for this machine"
+        )
+    missing = [one for one in recorded["features"] if one not in features.host_features()]
+    if missing:
+        raise TargetError(
+            f"{what} (LLVM's {recorded['mcpu']}), and this machine, a {codegen.host_cpu()}, lacks "
+            f"{', '.join(missing)}: its code would end the process. Export it for this machine, or "
+            "for one of the named targets that both have, such as x86/avx2"
+        )
+    wide, here = recorded["sve_bits"], host.sve_bits() or 0
+    if wide > here:
+        raise TargetError(
+            f"{what}, whose SVE registers have {wide} bits, and here they have {here}: export the "
+            "program for this machine"
         )
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedlang.spaces.space import Space
 from schedlang.targets import host
-from schedlang.targets.build import CompiledProgram
 from schedlang.targets.cpu import availability, description, features
 from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
@@ -20,11 +19,9 @@ from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify
 from schedlang.tvm import codegen
-from schedlang.tvm.codegen import runtime
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
     from tvm.target import Target as TVMTarget
 
 
@@ -58,16 +55,19 @@ class CPUTarget(CPUMachine):
         """Return ``cpu_space`` for this machine."""
         return cpu_space(self)
 
-    def build(self, mod: IRModule) -> CompiledProgram:
-        """Compile ``mod`` for this machine and load it; its parallel loops use the target's cores.
+    @property
+    def pool_threads(self) -> int:
+        """One thread on each core, as the workers have that measure."""
+        return self.cores
 
-        Raises ``BuildError``, and ``TargetError`` when the target is another machine.
-        """
-        self.check_present()
-        # As many threads as the workers had that measured the program.
-        os.environ.setdefault("TVM_NUM_THREADS", str(self.cores))
-        runtime.configure_threads(self.cpus)
-        return super().build(mod)
+    def deployment(self) -> dict[str, Any]:
+        """Return what a library for the target records: the CPU, its features and the threads."""
+        return {**super().deployment(), **availability.requirements(self)}
+
+    @classmethod
+    def check_deployment(cls, recorded: Mapping[str, Any]) -> None:
+        """Raise TargetError unless this machine has the architecture and features it needs."""
+        availability.check_requirements(recorded)
 
     def measurer(
         self,

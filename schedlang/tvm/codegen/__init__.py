@@ -17,23 +17,35 @@ from schedlang.tvm.codegen.compiler import (
     toolchain,
     vector_bits,
     versions,
-    write_library,
 )
 from schedlang.tvm.codegen.generator import CodeGenerator, target_json
+from schedlang.tvm.codegen.library import (
+    ARCHIVE_SUFFIX,
+    SHARED_SUFFIXES,
+    find_text,
+    link_archive,
+    load_library,
+    write_library,
+)
 
 __all__ = [
+    "ARCHIVE_SUFFIX",
+    "SHARED_SUFFIXES",
     "CodeGenerator",
     "accessed_types",
     "assembly",
     "compile_program",
     "cpu_features",
     "cpu_names",
+    "find_text",
     "host_cpu",
     "host_triple",
     "is_cpu",
     "is_tvm_target",
+    "link_archive",
     "llvm_target",
     "load_code",
+    "load_library",
     "reduction_length",
     "target_attributes",
     "target_json",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tvm
@@ -14,6 +13,7 @@ from tvm.ir import IRModule
 from tvm.target import Target as TVMTarget
 from tvm.target import codegen as _codegen
 
+from schedlang.tvm.codegen.alignment import pipeline_name
 from schedlang.tvm.program import MAIN, block_realizes
 
 if TYPE_CHECKING:
@@ -127,27 +127,23 @@ def compile_program(mod: IRModule, target: TVMTarget, *, check_arguments: bool) 
     """Compile ``mod`` for ``target``.
 
     Without ``check_arguments`` the generated function does not check the shapes, types and
-    alignment of its arguments. The kernel is the same, and building takes a fifth less time: the
-    messages of these checks are a large part of the code of a small kernel.
+    device of its arguments. The kernel is the same, and building takes a fifth less time: the
+    messages of these checks are a large part of the code of a small kernel. Code for CPUs assumes
+    no alignment of the arguments either way.
     """
     config = {} if check_arguments else {"tirx.disable_assert": True}
     with tvm.transform.PassContext(opt_level=3, config=config):
-        return tvm.compile(mod, target=target)
+        return tvm.compile(mod, target=target, tir_pipeline=pipeline_name(target))
 
 
-def load_code(executable: Executable) -> Any:
-    """Generate machine code for ``main`` with LLVM's JIT, and return the function."""
-    return executable[MAIN]
+def load_code(executable: Executable, name: str = MAIN) -> Any:
+    """Generate machine code with LLVM's JIT, and return the function ``name``."""
+    return executable[name]
 
 
 def assembly(executable: Executable) -> str:
     """Generate the program's assembly with LLVM."""
     return str(executable.mod.inspect_source("asm"))
-
-
-def write_library(executable: Executable, path: Path) -> None:
-    """Link ``executable`` into a shared library at ``path``; this needs a C compiler."""
-    executable.export_library(str(path))
 
 
 def accessed_types(mod: IRModule) -> tuple[frozenset[str], frozenset[str]]:

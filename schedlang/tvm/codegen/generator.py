@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import tvm
 from tvm.ir import IRModule
 from tvm.target import Target as TVMTarget
 
 from schedlang.tvm.codegen.compiler import compile_program
+from schedlang.tvm.codegen.runtime import first_device
 
 if TYPE_CHECKING:
     from tvm.runtime import Device, Executable
@@ -30,7 +30,12 @@ class CodeGenerator:
     @property
     def device(self) -> Device:
         """Return the device of this machine that runs the code: the first of its sort."""
-        return tvm.device(self.target.get_target_device_type(), 0)
+        return first_device(self.device_type)
+
+    @property
+    def device_type(self) -> int:
+        """Return DLPack's number of that sort of device."""
+        return int(self.target.get_target_device_type())
 
     def compile(self, mod: IRModule, *, check_arguments: bool = False) -> Executable:
         """Compile ``mod``, see ``compile_program``."""

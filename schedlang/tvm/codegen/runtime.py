@@ -1,10 +1,9 @@
-"""TVM's run time: tensors, threads, libraries and timing loops."""
+"""TVM's run time: tensors, threads and timing loops."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,9 +69,54 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, tvm.runtime.Tensor)
 
 
-def load_library(path: Path) -> Module:
-    """Load a shared library that ``codegen.write_library`` wrote."""
-    return tvm.runtime.load_module(str(path))
+TENSOR_TYPE = tvm.runtime.Tensor
+borrow = tvm_ffi.from_dlpack
+"""Return a tensor that shares the memory of a value with ``__dlpack__``, or raise its error."""
+
+
+def borrow_array(array: np.ndarray[Any, Any]) -> Tensor:
+    """Return a tensor that shares the memory of a contiguous array, which may be read-only.
+
+    Element types that numpy does not know itself, such as bfloat16, are those of ``ml_dtypes``.
+    """
+    name = array.dtype.name
+    if array.dtype.kind == "V":
+        array = array.view(f"uint{8 * array.dtype.itemsize}")
+    tensor = borrow(array) if array.flags.writeable else borrow_read_only(array)
+    return tensor if str(tensor.dtype) == name else tensor._create_view(array.shape, name)
+
+
+def borrow_read_only(array: np.ndarray[Any, Any]) -> Tensor:
+    """Return a tensor that shares the memory of a read-only array; the caller keeps off writing."""
+    try:
+        return borrow(array.__dlpack__(max_version=(1, 0)))
+    except TypeError:  # numpy 2.0 gives the memory of writeable arrays only
+        return borrow(array.copy())
+
+
+def copy_tensor(tensor: Tensor) -> Tensor:
+    """Return a copy on the same device."""
+    return tensor.copyto(tensor.device)
+
+
+def share_memory(one: Tensor, other: Tensor) -> bool:
+    """Tell whether two contiguous tensors overlap."""
+    start, other_start = one.data_ptr(), other.data_ptr()
+    return bool(start < other_start + _bytes(other) and other_start < start + _bytes(one))
+
+
+def _bytes(tensor: Tensor) -> int:
+    return -(-int(tensor.numel()) * int(tensor.dtype.bits) * int(tensor.dtype.lanes) // 8)
+
+
+def first_device(device_type: int) -> Device:
+    """Return this machine's first device of a type, which is DLPack's number."""
+    return tvm.device(device_type, 0)
+
+
+def is_main_memory(device: Device) -> bool:
+    """Tell whether programs on ``device`` work in main memory."""
+    return bool(device == tvm.cpu())
 
 
 def batch_timer(module: Module, name: str, calls: int, device: Device) -> Callable[..., float]:

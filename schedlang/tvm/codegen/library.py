@@ -1,0 +1,87 @@
+"""Shared libraries: writing one with a text in it, finding that text, and loading the functions."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tvm_ffi
+from tvm.runtime import Module
+from tvm.support import cc, tar
+
+if TYPE_CHECKING:
+    from tvm.runtime import Executable
+
+ARCHIVE_SUFFIX = ".tar"
+SHARED_SUFFIXES = (".so", ".dylib", ".dll")
+SYMBOL = "schedlang_library"
+"""C's name of the text in a library: an array of characters that ends with a zero."""
+
+_MARK = b"schedlang library, 8 digits of length: "
+_loaded: dict[str, tuple[int, ...]] = {}
+
+
+def write_library(executable: Executable, path: Path, text: str = "") -> None:
+    """Link ``executable`` into a shared library at ``path``; this needs a C compiler.
+
+    ``text`` is stored in it, for ``find_text``. The file appears when it is complete: a process
+    that has loaded an earlier one keeps that. With the suffix ``.tar`` the linking is left to the
+    machine that loads it.
+    """
+    with tempfile.TemporaryDirectory(prefix=".linking-", dir=path.parent) as folder:
+        addons = [_source_of(text, Path(folder))] if text else None
+        linked = Path(folder) / path.name
+        executable.export_library(str(linked), addons=addons)
+        os.replace(linked, path)
+
+
+def _source_of(text: str, folder: Path) -> str:
+    """Write a source file, in C and in C++, that defines ``SYMBOL``."""
+    content = text.encode()
+    numbers = ",".join(map(str, _MARK + b"%08d " % len(content) + content))
+    # Compilers for C++ mangle the names of functions only, and hide those of constants only.
+    file = folder / f"{SYMBOL}.c"
+    file.write_text(f"char {SYMBOL}[] = {{{numbers},0}};\n")
+    return str(file)
+
+
+def find_text(path: Path) -> str | None:
+    """Return the text that ``write_library`` stored in the shared library; None if there is none.
+
+    This reads the file only: none of its code runs.
+    """
+    content = path.read_bytes()
+    found = re.search(re.escape(_MARK) + rb"(\d{8}) ", content)
+    if found is None:
+        return None
+    text = content[found.end() : found.end() + int(found[1])]
+    return text.decode() if len(text) == int(found[1]) else None
+
+
+def link_archive(path: Path, folder: Path) -> Path:
+    """Link the objects in the archive ``path`` to a shared library in ``folder``."""
+    objects = folder / "objects"
+    objects.mkdir()
+    tar.untar(str(path), str(objects))
+    linked = folder / f"{path.stem}.so"
+    cc.create_shared(str(linked), [str(file) for file in sorted(objects.iterdir())])
+    return linked
+
+
+def load_library(path: Path) -> Module:
+    """Load a shared library; it stays loaded until the process ends.
+
+    The system knows libraries by path, and would return the earlier one where another file has
+    taken its place. That one is loaded by another path.
+    """
+    name, status = os.path.realpath(path), path.stat()
+    identity = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+    if _loaded.setdefault(name, identity) == identity:
+        return tvm_ffi.load_module(name)
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder) / path.name
+        link.symlink_to(name)
+        return tvm_ffi.load_module(link)

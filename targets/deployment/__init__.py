@@ -1,0 +1,1 @@
+"""Programs outside a tuning run: callables, shared libraries, and what those record."""

@@ -1,0 +1,183 @@
+"""Compiled programs as Python callables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedlang.targets.deployment import arguments as checked
+from schedlang.targets.deployment.signature import Signature
+from schedlang.targets.deployment.threads import use_threads
+from schedlang.tvm import program
+from schedlang.tvm.codegen import runtime
+
+if TYPE_CHECKING:
+    from tvm.runtime import Device, Tensor
+
+_borrow = runtime.borrow
+_Tensor = runtime.TENSOR_TYPE
+
+
+class CompiledFunction:
+    """A compiled function: call it with its tensors in order, and it writes its outputs in place.
+
+    Takes numpy arrays, tensors of torch and TVM, and all others that have ``__dlpack__``. They must
+    be C-contiguous; any alignment will do. Nothing is copied, except an input that shares memory
+    with an output (the program may write the output before it has read the input), and numpy
+    arrays for a program that does not run on the CPU.
+
+    Raises TypeError for another number of arguments or another element type, and ValueError for
+    another shape, an array that is not contiguous, a read-only one that the program writes, and
+    outputs that share memory.
+
+    Parameters
+    ----------
+    entry: takes TVM's tensors.
+    signature: its parameters.
+    device: runs the function.
+    threads: number of threads of its parallel loops; 0 leaves TVM's thread pool as it is.
+    """
+
+    def __init__(
+        self, entry: Callable[..., Any], signature: Signature, device: Device, threads: int = 0
+    ) -> None:
+        self.signature = signature
+        self._entry = entry
+        self._device = device
+        self._threads = threads if signature.parallel else 0
+        self._parameters = signature.parameters
+        self._count = len(self._parameters)
+        sizes = [parameter.bytes for parameter in self._parameters]
+        # What can be called without looking at each argument.
+        self._in_main_memory = runtime.is_main_memory(device)
+        self._direct = self._in_main_memory and None not in sizes
+        tensors = [at for at, one in enumerate(self._parameters) if one.shape is not None]
+        # One overlaps the other where the distance of their addresses is between the two bounds.
+        self._overlaps = [
+            (one, two, -(sizes[one] or 0), sizes[two] or 0)
+            for one, two in combinations(tensors, 2)
+            if self._parameters[one].written or self._parameters[two].written
+        ]
+
+    def __call__(self, *arguments: Any) -> None:
+        """Run the function on these tensors."""
+        if len(arguments) != self._count:
+            raise TypeError(f"takes {self._count} tensors, got {len(arguments)}: {self.signature}")
+        if self._threads:
+            use_threads(self._threads)
+        tensors = self._borrow_all(arguments) if self._direct else None
+        if tensors is None:
+            self._call_checked(arguments)
+            return
+        try:
+            self._entry(*tensors)
+        except Exception:
+            # The generated code refuses an argument before it does anything.
+            checked.check(tensors, self._parameters, self._device)
+            raise
+
+    def _borrow_all(self, arguments: tuple[Any, ...]) -> list[Tensor] | None:
+        """Return the arguments as tensors; None if one of them needs a closer look."""
+        tensors: list[Tensor] | None
+        try:
+            tensors = [one if type(one) is _Tensor else _borrow(one) for one in arguments]
+        except Exception:
+            tensors = self._borrow_constants(arguments)
+            if tensors is None:
+                return None
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        for one, two, below, above in self._overlaps:
+            if below < addresses[one] - addresses[two] < above:
+                return None
+        return tensors
+
+    def _borrow_constants(self, arguments: tuple[Any, ...]) -> list[Tensor] | None:
+        """Do it for arguments of which some are read-only, which numpy gives on request only."""
+        try:
+            return [
+                runtime.borrow_read_only(one)
+                if type(one) is np.ndarray and not (one.flags.writeable or parameter.written)
+                else _borrow(one)
+                for one, parameter in zip(arguments, self._parameters, strict=True)
+            ]
+        except Exception:
+            return None
+
+    def _call_checked(self, arguments: tuple[Any, ...]) -> None:
+        tensors = [
+            argument
+            if parameter.shape is None
+            else checked.as_tensor(position, argument, parameter, self._device)
+            for position, (argument, parameter) in enumerate(
+                zip(arguments, self._parameters, strict=True)
+            )
+        ]
+        checked.check(tensors, self._parameters, self._device)
+        self._separate(tensors)
+        self._entry(*tensors)
+        if self._in_main_memory:
+            return
+        for argument, tensor, parameter in zip(arguments, tensors, self._parameters, strict=True):
+            if parameter.written and isinstance(argument, np.ndarray):
+                argument[...] = tensor.numpy()
+
+    def _separate(self, tensors: list[Any]) -> None:
+        """Copy the inputs that share memory with an output."""
+        for one, two, _, _ in self._overlaps:
+            if not runtime.share_memory(tensors[one], tensors[two]):
+                continue
+            inputs = [at for at in (one, two) if not self._parameters[at].written]
+            if not inputs:
+                raise ValueError(
+                    f"arguments {one} and {two} share memory, and the program writes both: "
+                    f"{self.signature}"
+                )
+            tensors[inputs[0]] = runtime.copy_tensor(tensors[inputs[0]])
+
+    def __repr__(self) -> str:
+        """Write its signature."""
+        return f"<compiled {self.signature}>"
+
+
+class CompiledProgram:
+    """The functions of a compiled module: call it to run ``main``, or take a function by its name.
+
+    ``program(a, b, c)`` runs ``main``, or the only function there is. ``program["add"]`` and
+    ``program.add`` are the function ``add``; ``functions`` has all of them.
+    """
+
+    def __init__(self, functions: Mapping[str, CompiledFunction]) -> None:
+        self.functions = dict(functions)
+        only = next(iter(self.functions.values())) if len(self.functions) == 1 else None
+        self._main = self.functions.get(program.MAIN, only)
+
+    def __call__(self, *arguments: Any) -> None:
+        """Run ``main``, see ``CompiledFunction``."""
+        if self._main is None:
+            names = ", ".join(self.functions)
+            raise TypeError(f"has no function main; call one of these by its name: {names}")
+        self._main(*arguments)
+
+    def __getitem__(self, name: str) -> CompiledFunction:
+        """Return the function ``name``. KeyError lists those there are."""
+        if name not in self.functions:
+            raise KeyError(f"no function {name!r}; there are: {', '.join(self.functions)}")
+        return self.functions[name]
+
+    def __getattr__(self, name: str) -> CompiledFunction:
+        """Return the function ``name``."""
+        functions: dict[str, CompiledFunction] = self.__dict__.get("functions", {})
+        if name in functions:
+            return functions[name]
+        raise AttributeError(f"no function {name!r}; there are: {', '.join(functions)}")
+
+    def __dir__(self) -> list[str]:
+        """List the functions too."""
+        return [*super().__dir__(), *self.functions]
+
+    def __repr__(self) -> str:
+        """Write the signatures."""
+        return f"<compiled {'; '.join(str(one.signature) for one in self.functions.values())}>"

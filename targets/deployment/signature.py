@@ -1,0 +1,107 @@
+"""What the functions of a compiled program take, as JSON values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from schedlang.tvm import program
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.tirx import PrimFunc
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a function.
+
+    Attributes
+    ----------
+    name: its name in the program.
+    dtype: the element type, such as ``"float32"``.
+    shape: extents in elements, a symbolic one as None; None for a number that is no tensor.
+    role: ``"input"``, ``"output"`` or ``"inout"``.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+    role: str
+
+    @property
+    def written(self) -> bool:
+        """Whether the program writes it."""
+        return self.role != "input"
+
+    @property
+    def bytes(self) -> int | None:
+        """Size of the tensor in bytes; None if the program does not fix it."""
+        if self.shape is None or None in self.shape:
+            return None
+        bits = program.element_bits(self.dtype)
+        return -(-math.prod(extent for extent in self.shape if extent is not None) * bits // 8)
+
+    def __str__(self) -> str:
+        """Write it as ``A: float32[64, 64]``."""
+        if self.shape is None:
+            return f"{self.name}: {self.dtype}"
+        extents = ", ".join("?" if extent is None else str(extent) for extent in self.shape)
+        return f"{self.name}: {self.dtype}[{extents}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a function, and whether it has parallel loops."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    parallel: bool
+
+    def __str__(self) -> str:
+        """Write it as ``main(A: float32[64, 64], ...)``."""
+        return f"{self.name}({', '.join(map(str, self.parameters))})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Signature:
+        """Read what ``to_json`` returned. Raises KeyError or TypeError for anything else."""
+        parameters = tuple(
+            Parameter(
+                str(one["name"]),
+                str(one["dtype"]),
+                None if one["shape"] is None else tuple(one["shape"]),
+                str(one["role"]),
+            )
+            for one in value["parameters"]
+        )
+        return cls(str(value["name"]), parameters, bool(value["parallel"]))
+
+
+def signatures_of(mod: IRModule) -> tuple[Signature, ...]:
+    """Return the signatures of the functions that a compiled module exports."""
+    functions = program.named_functions(mod).values()
+    return tuple(_signature(func) for func in functions if program.symbol(func))
+
+
+def _signature(func: PrimFunc) -> Signature:
+    # Where no block says what it writes, everything may be written.
+    known = bool(program.block_realizes(func))
+    described = program.parameters(func)
+    roles = program.parameter_roles(func) if known else ("inout",) * len(described)
+    parameters = tuple(
+        Parameter(one.name, one.dtype, _shape(one), role if one.kind == "buffer" else "input")
+        for one, role in zip(described, roles, strict=True)
+    )
+    return Signature(program.symbol(func), parameters, program.has_parallel_loop(func))
+
+
+def _shape(parameter: program.Parameter) -> tuple[int | None, ...] | None:
+    if parameter.kind != "buffer":
+        return None
+    return tuple(extent if isinstance(extent, int) else None for extent in parameter.shape)

@@ -21,7 +21,7 @@ import pytest
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate
 from schedlang.spaces.space import Space
-from schedlang.targets import Target, as_target, build_callable, export_library
+from schedlang.targets import Target, as_target, build_callable, export_library, load
 from schedlang.targets.kinds import KINDS, code_generator, load
 from schedlang.workloads.operators.matrix import matmul
 from schedlang.workloads.workload import Workload
@@ -99,7 +99,11 @@ class TargetContract:
 
     def test_it_writes_libraries(self, present: Target, workload: Workload, tmp_path: Path) -> None:
         path = export_library(workload.mod, present, tmp_path / "program.so")
-        assert path.stat().st_size > 0
+        rng = np.random.default_rng(0)
+        a, b = (rng.random((SIDE, SIDE), "float32") for _ in "ab")
+        out = np.empty((SIDE, SIDE), "float32")
+        load(path)(a, b, out)
+        np.testing.assert_allclose(out, a @ b, rtol=1e-4)
 
     def test_it_measures(self, present: Target, workload: Workload) -> None:
         with present.measurer(workload, verify="all", seed=0) as measurer:

@@ -45,7 +45,7 @@ class CompiledFunction:
         self, entry: Callable[..., Any], signature: Signature, device: Device, threads: int = 0
     ) -> None:
         self.signature = signature
-        self._entry = entry
+        self.entry = entry
         self._device = device
         self._threads = threads if signature.parallel else 0
         self._parameters = signature.parameters
@@ -73,7 +73,7 @@ class CompiledFunction:
             self._call_checked(arguments)
             return
         try:
-            self._entry(*tensors)
+            self.entry(*tensors)
         except Exception:
             # The generated code refuses an argument before it does anything.
             checked.check(tensors, self._parameters, self._device)
@@ -117,7 +117,7 @@ class CompiledFunction:
         ]
         checked.check(tensors, self._parameters, self._device)
         self._separate(tensors)
-        self._entry(*tensors)
+        self.entry(*tensors)
         if self._in_main_memory:
             return
         for argument, tensor, parameter in zip(arguments, tensors, self._parameters, strict=True):

@@ -17,6 +17,12 @@ from schedlang.analysis import (
     is_single_child,
     loop_kind,
 )
+from schedlang.analysis.concurrency import (
+    has_independent_iterations,
+    has_plain_body,
+    loop_work,
+    starts_at_zero,
+)
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
@@ -31,13 +37,13 @@ class _LoopFacts:
     """The facts that decide whether a loop is parallelised or vectorised."""
 
     extent: int | None
-    spatial: bool
+    independent: bool
     annotated: bool
     single_child: bool
 
     @property
     def fusible(self) -> bool:
-        return self.spatial and not self.annotated and self.extent is not None
+        return self.independent and not self.annotated and self.extent is not None
 
 
 @instruction
@@ -59,10 +65,22 @@ def finish_like_metaschedule(
     outermost reduction loop.
     """
     check_positive("finish_like_metaschedule", max_jobs=max_jobs, max_lanes=max_lanes)
+    fuse_and_finish(sch, max_jobs, max_lanes, max_step)
+
+
+def fuse_and_finish(
+    sch: Schedule,
+    max_jobs: int | IntExpr,
+    max_lanes: int,
+    max_step: int | IntExpr,
+    parallel_from: int | IntExpr = 0,
+) -> None:
+    """Finish every block; nests that do less work than ``parallel_from`` get no threads."""
     for block in sch.get_child_blocks(sch.get_block("root")):
         loops = sch.get_loops(block)
         if loops:
-            _parallelize_and_vectorize(sch, block, loops, max_jobs, max_lanes)
+            worth = parallel_from <= 0 or loop_work(sch, loops[0]) >= parallel_from
+            _parallelize_and_vectorize(sch, block, loops, max_jobs if worth else 0, max_lanes)
             if block_facts(sch, block).reduction_extents:
                 annotate_unroll(sch, block, max_step)
     for name in block_names(sch):
@@ -72,21 +90,24 @@ def finish_like_metaschedule(
 def _parallelize_and_vectorize(
     sch: Schedule, block: BlockRV, loops: list[LoopRV], max_jobs: int | IntExpr, max_lanes: int
 ) -> None:
+    """Fuse outer loops for threads, none with ``max_jobs`` 0, and inner loops for lanes."""
     facts = [_loop_facts(sch, loop) for loop in loops]
     contiguous = _contiguous_loops(access_strides(sch, block, loops), facts)
     outer = _outer_loops(facts, max_jobs)
     inner = _inner_loops(facts[max(0, len(facts) - contiguous) :], max_lanes)
+    plain = has_plain_body(sch, block)
     # None (all extents are 1) and 0 differ: with 0, a loop too long for a vector is split.
     if outer is not None and inner is not None:
-        if contiguous >= len(loops) and all(f.fusible and f.single_child for f in facts):
+        if plain and contiguous >= len(loops) and all(f.fusible and f.single_child for f in facts):
             rows, lanes = sch.split(sch.fuse(*loops), [None, max_lanes])
-            sch.parallel(rows)
+            if max_jobs > 0:
+                sch.parallel(rows)
             sch.vectorize(lanes)
             return
         outer = min(outer, len(loops) - inner)
-    if outer:
+    if outer and max_jobs > 0:
         sch.parallel(sch.fuse(*loops[:outer]))
-    if inner:
+    if inner and plain:
         sch.vectorize(sch.fuse(*loops[-inner:]))
 
 
@@ -94,7 +115,9 @@ def _loop_facts(sch: Schedule, loop: LoopRV) -> _LoopFacts:
     statement = sch.get(loop)
     return _LoopFacts(
         extent=constant_extent(sch, loop),
-        spatial=loop_kind(sch, loop) == LoopKind.SPATIAL,
+        independent=loop_kind(sch, loop) == LoopKind.SPATIAL
+        and starts_at_zero(sch, loop)
+        and has_independent_iterations(sch, loop),
         annotated=bool(statement.annotations) or statement.thread_binding is not None,
         single_child=is_single_child(sch, loop),
     )

@@ -15,6 +15,14 @@ from schedlang.analysis import (
     loop_kind,
     stores_contiguously,
 )
+from schedlang.analysis.concurrency import (
+    has_independent_iterations,
+    has_plain_body,
+    is_inside_loops,
+    loop_work,
+    starts_at_zero,
+)
+from schedlang.errors import InstructionError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
@@ -22,6 +30,8 @@ from schedlang.language.schedule import Schedule
 
 # A split for fewer lanes than this costs more than it gains.
 MIN_LANES = 4
+# Work (``loop_work``) that takes about as long as starting threads and waiting for them.
+WORTH_LAUNCHING = 2**15
 
 
 @instruction
@@ -31,20 +41,40 @@ def parallelize_outer(sch: Schedule, block: BlockRV, max_jobs: int | IntExpr) ->
     ::
 
         for i in 4: for j in 8: for k: C   ->   parallel ij in 32: for k: C
+
+    Loops whose iterations depend on each other stay serial. Where they are the outermost ones, the
+    loops inside them are parallelised.
     """
+    parallelize(sch, block, max_jobs)
+
+
+def parallelize(
+    sch: Schedule, block: BlockRV, max_jobs: int | IntExpr, parallel_from: int | IntExpr = 0
+) -> None:
+    """Parallelise the loops of a block, unless they do less work than ``parallel_from``."""
+    if is_inside_loops(sch, block):  # threads do not start others
+        return
     fusible: list[LoopRV] = []
     jobs = 1
+    least = parallel_from
     for loop in sch.get_loops(block):
         if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
             break
         extent = constant_extent(sch, loop)
         if extent is None:
             break
+        if not has_independent_iterations(sch, loop):
+            if fusible:
+                break
+            least = max(int(least), WORTH_LAUNCHING)  # the threads start at each iteration
+            continue
+        if fusible and not (starts_at_zero(sch, fusible[0]) and starts_at_zero(sch, loop)):
+            break
         fusible.append(loop)
         jobs *= extent
         if jobs >= max_jobs or not is_single_child(sch, loop):
             break
-    if jobs > 1:
+    if jobs > 1 and (least <= 0 or loop_work(sch, fusible[0]) >= least):
         sch.parallel(sch.fuse(*fusible) if len(fusible) > 1 else fusible[0])
 
 
@@ -56,8 +86,9 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
 
         for i: for j in 256: C[i, j]   ->   for i: for j0 in 4: vectorized j1 in 64: C[i, j]
 
-    The loop must be spatial and the stores contiguous along it, and no condition in the block's
-    value may depend on it: such lanes compile and run slowly. Inner loops of extent 1 are ignored.
+    The loop must be spatial, its iterations independent and the stores contiguous along it, and no
+    condition in the block's value may depend on it: such lanes compile and run slowly. Inner loops
+    of extent 1 are ignored.
     """
     for loop in reversed(sch.get_loops(block)):
         # TVM 0.27 miscompiles several blocks below a vectorised loop: it keeps a value that one
@@ -73,12 +104,20 @@ def vectorize_inner(sch: Schedule, block: BlockRV, max_lanes: int) -> None:
             return
         if not stores_contiguously(sch, block, loop) or branches_along(sch, block, loop):
             return
+        if not may_vectorize(sch, block, loop):
+            return
         lanes = widest_vector(extent, max_lanes)
         if lanes == extent:
             sch.vectorize(loop)
         elif lanes >= MIN_LANES:
             sch.vectorize(sch.split(loop, [None, lanes])[1])
         return
+
+
+def may_vectorize(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
+    """Return whether TVM accepts a loop of a block as a vector, and computes the same with it."""
+    plain = has_plain_body(sch, block) and starts_at_zero(sch, loop)
+    return plain and has_independent_iterations(sch, loop)
 
 
 def widest_vector(extent: int, max_lanes: int) -> int:
@@ -122,7 +161,7 @@ def set_init_apart(sch: Schedule, block: BlockRV, position: int | None = None) -
     The initial value is set before the outermost reduction loop, or before loop number
     ``position`` if that is further out; always inside loops that repeat the whole reduction, as
     loops of a consumer do that computes it more than once. Returns None if the block sets no
-    initial value or has no reduction loop.
+    initial value, has no reduction loop, or is none that TVM takes apart.
     """
     if sch.get(block).init is None:
         return None
@@ -136,8 +175,10 @@ def set_init_apart(sch: Schedule, block: BlockRV, position: int | None = None) -
     ]
     before = outermost if position is None else min(position, outermost)
     before = max([before, *(k + 1 for k in repeating)])
-    init: BlockRV = sch.decompose_reduction(block, loops[before])
-    return init
+    try:
+        return sch.decompose_reduction(block, loops[before])
+    except InstructionError:  # another block writes the result as well, say
+        return None
 
 
 def _is_spatial(sch: Schedule, loop: LoopRV) -> bool:

@@ -22,6 +22,8 @@ _REGISTER_TILES = 0.9
 _USUAL = 0.95
 # As a producer's place, each loop is this many times as likely as the loop around it.
 _OUTER_LOCATIONS = 0.75
+# Operations and accesses to elements from which on a program is worth threads everywhere.
+_LARGE_WORK = 2**17
 
 
 def cpu_space(target: CPUMachine, *, element_bits: int = 32, priors: bool = True) -> Space:
@@ -56,7 +58,9 @@ def cpu_space(target: CPUMachine, *, element_bits: int = 32, priors: bool = True
             place_padded_result,
             random_compute_location(decay=_OUTER_LOCATIONS if priors else 1.0),
             vector_math(prob=usual),
-            parallel_vectorize_unroll(cores=target.cores, max_lanes=4 * lanes, prob=usual),
+            parallel_vectorize_unroll(
+                cores=target.cores, max_lanes=4 * lanes, prob=usual, large_work=_LARGE_WORK
+            ),
         ],
         name="cpu",
     )

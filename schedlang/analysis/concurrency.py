@@ -1,0 +1,74 @@
+"""Analyses for modules that run loops in parallel or in lanes; no call is recorded."""
+
+from __future__ import annotations
+
+from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.language.schedule import Schedule
+from schedlang.tvm.analysis import concurrency as _tvm
+from schedlang.tvm.analysis import work as _work
+
+__all__ = [
+    "has_independent_iterations",
+    "has_plain_body",
+    "is_in_pipeline",
+    "is_inside_loops",
+    "is_regular",
+    "loop_work",
+    "nest_work",
+    "starts_at_zero",
+]
+
+
+def has_independent_iterations(sch: Schedule, loop: LoopRV) -> bool:
+    """Return whether the iterations of a loop may run at the same time.
+
+    ``parallel`` and ``vectorize`` refuse most loops whose iterations may not, but not all: a value
+    may go from one iteration to the next through two blocks, or several iterations may write the
+    same element.
+    """
+    return _tvm.has_independent_iterations(sch.raw, sch.raw_value(sch.own(loop)))
+
+
+def is_regular(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether the order of the block's iterations does not matter: no scan, no update.
+
+    Either all its variables are spatial and it reads nothing that it writes, or it is a reduction
+    with an initial value.
+    """
+    return _tvm.is_regular(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def is_in_pipeline(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether the blocks beside it only read what earlier ones wrote.
+
+    Nothing is overwritten after it was read. TVM moves and inlines blocks only there.
+    """
+    return _tvm.is_in_pipeline(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def is_inside_loops(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether the block is part of another block that has loops around it."""
+    return _tvm.is_inside_loops(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def has_plain_body(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether the block does nothing but store values."""
+    return _tvm.has_plain_body(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def starts_at_zero(sch: Schedule, loop: LoopRV) -> bool:
+    """Return whether the first value of the loop's variable is 0; other loops do not split."""
+    return _tvm.starts_at_zero(sch.raw, sch.raw_value(sch.own(loop)))
+
+
+def loop_work(sch: Schedule, loop: LoopRV) -> int:
+    """Estimate the work of a loop: operations and accesses to elements, calls counting as 16."""
+    return _work.loop_work(sch.raw, sch.raw_value(sch.own(loop)))
+
+
+def nest_work(sch: Schedule, *, scheduled: bool = True) -> list[int]:
+    """Estimate the work of each outermost loop nest, in the unit of ``loop_work``.
+
+    ``scheduled=False`` asks about the program before scheduling.
+    """
+    return _work.program_work((sch.mod if scheduled else sch.workload.mod)["main"])

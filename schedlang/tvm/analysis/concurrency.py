@@ -1,0 +1,224 @@
+"""Loops whose iterations may run at the same time, on threads or in vector lanes.
+
+TVM's ``parallel`` and ``vectorize`` refuse a loop unless each block below it is complete or a
+reduction (apache/tvm, ``src/s_tir/schedule/primitive/for_kind.cc``). They do not see a value that
+one iteration passes to another through two blocks, elements that several iterations write, or
+statements outside of blocks. The conditions here exclude those as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir.schedule import _ffi_api
+from tvm.sym.iter_affine_map import IterMapLevel, detect_iter_map
+from tvm_ffi import structural_equal, structural_walk
+
+from schedlang.tvm.analysis.program import mentions
+from schedlang.tvm.schedule import TVMSchedule, get_statement
+
+_state_of = _ffi_api.ScheduleGetState
+_sref_of = _ffi_api.ScheduleGetSRef
+_flags_of = _ffi_api.ScheduleStateGetCachedFlags
+_block_realize = _ffi_api.GetSBlockRealize
+_AFFINE, _COVERED, _PIPELINE = range(3)
+_THREADED = (tirx.ForKind.PARALLEL, tirx.ForKind.THREAD_BINDING)
+
+
+def has_independent_iterations(sch: TVMSchedule, loop: Any) -> bool:
+    """Return whether TVM lets a loop run in parallel or in lanes, and no race can result.
+
+    Below the loop there are only blocks and loops that are not parallel. Every block is regular
+    (``is_regular``), and the loop belongs to none of its reductions. A buffer that is written has
+    one writer; blocks that read it come later in the iteration, and read what the same iteration
+    wrote. A buffer that outlives an iteration gets each element from one iteration.
+    """
+    stmt = get_statement(sch, loop)
+    realizes: list[Any] = []
+    if not _collect(stmt.body, realizes) or not realizes:
+        return False
+    if not all(_is_regular(sch, realize) for realize in realizes):
+        return False
+    if _is(stmt.extent, 1):
+        return True
+    moved = [_moved_by(realize, stmt.loop_var) for realize in realizes]
+    if not all(_is_spatial(axis) for axes in moved for axis in axes):
+        return False
+    for writer, realize in enumerate(realizes):
+        for region in realize.block.writes:
+            if len(realizes) > 1 and not _flows_forward(sch, realizes, writer, region.source):
+                return False
+            if not _writes_apart(realize.block, region, moved[writer]) and not _is_local(sch, loop, region.source):
+                return False
+    return True
+
+
+def is_regular(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether a block is complete or a reduction, as TVM defines it, without its neighbours.
+
+    Complete: all variables are spatial, and it reads nothing that it writes. Reduction: it has an
+    initial value, its variables are bound one to one, and it reads of its result only the element
+    that it writes, whose indices contain no reduction variable.
+    """
+    return _is_regular(sch, _block_realize(sch, block))
+
+
+def is_in_pipeline(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether the block is in a stage pipeline, in which TVM can move and inline blocks.
+
+    There, each block reads only what earlier blocks wrote, and no block overwrites what an earlier
+    one read.
+    """
+    return _flag(sch, _scope_of(_sref_of(sch, block)), _PIPELINE)
+
+
+def is_inside_loops(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether a block is part of another block that has loops around it."""
+    sref = _scope_of(_sref_of(sch, block))
+    while sref.parent is not None:
+        if not isinstance(sref.stmt, SBlock):
+            return True
+        sref = sref.parent
+    return False
+
+
+def has_plain_body(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether a block only stores values: no inner loop, branch, block or buffer."""
+    stmt = get_statement(sch, block)
+    parts = stmt.body.seq if isinstance(stmt.body, tirx.SeqStmt) else [stmt.body]
+    return not len(stmt.alloc_buffers) and all(
+        isinstance(part, tirx.BufferStore | tirx.Bind) for part in parts
+    )
+
+
+def starts_at_zero(sch: TVMSchedule, loop: Any) -> bool:
+    """Return whether the first value of a loop's variable is 0."""
+    return _is(get_statement(sch, loop).min, 0)
+
+
+def _collect(stmt: Any, realizes: list[Any]) -> bool:
+    """Collect the blocks of a statement; False if there is more than blocks and serial loops."""
+    if isinstance(stmt, SBlockRealize):
+        realizes.append(stmt)
+        return True
+    if isinstance(stmt, tirx.For):
+        return int(stmt.kind) not in _THREADED and _collect(stmt.body, realizes)
+    if isinstance(stmt, tirx.SeqStmt):
+        return all(_collect(child, realizes) for child in stmt.seq)
+    return False
+
+
+def _scope_of(sref: Any) -> Any:
+    """Return the closest block around a loop or block."""
+    sref = sref.parent
+    while not isinstance(sref.stmt, SBlock):
+        sref = sref.parent
+    return sref
+
+
+def _flag(sch: TVMSchedule, sref: Any, which: int) -> bool:
+    return bool(_flags_of(_state_of(sch), sref)[which])
+
+
+def _is_regular(sch: TVMSchedule, realize: Any) -> bool:
+    block = realize.block
+    written = block.writes[:]
+    if not written:
+        return False  # it is there for another effect than storing
+    own = [
+        (read, write)
+        for read in block.reads
+        for write in written
+        if read.source.same_as(write.source)
+    ]
+    axes = block.iter_vars[:]
+    if not own and all(_is_spatial(axis) for axis in axes):
+        return True
+    if block.init is None or not _flag(sch, _sref_of(sch, block), _AFFINE):
+        return False
+    reduced = [axis.var for axis in axes if not _is_spatial(axis)]
+    if not all(
+        int(axis.iter_type) in (tirx.IterVar.DataPar, tirx.IterVar.CommReduce) for axis in axes
+    ):
+        return False
+    if not all(structural_equal(read.region, write.region) for read, write in own):
+        return False
+    return not any(mentions(dom.min, reduced) for write in written for dom in write.region)
+
+
+def _is_spatial(axis: Any) -> bool:
+    return int(axis.iter_type) == tirx.IterVar.DataPar
+
+
+def _moved_by(realize: Any, loop_var: Any) -> list[Any]:
+    """Return the block variables whose values depend on a loop."""
+    return [
+        axis
+        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if mentions(value, [loop_var])
+    ]
+
+
+def _flows_forward(sch: TVMSchedule, realizes: list[Any], writer: int, buffer: Any) -> bool:
+    """Return whether one block writes a buffer, and later ones read what it wrote just before."""
+    for position, realize in enumerate(realizes):
+        if position == writer:
+            continue
+        block = realize.block
+        if any(region.source.same_as(buffer) for region in block.writes):
+            return False
+        if any(region.source.same_as(buffer) for region in block.reads) and (
+            position < writer or not _flag(sch, _sref_of(sch, block), _COVERED)
+        ):
+            return False
+    return True
+
+
+def _writes_apart(block: Any, region: Any, moved: list[Any]) -> bool:
+    """Return whether other values of the moved variables mean other elements of a region."""
+    if not moved:
+        return False
+    doms = region.region[:]
+    if all(any(_separates(dom, axis.var) for dom in doms) for axis in moved):
+        return True
+    if not all(_is(dom.extent, 1) for dom in doms):
+        return False
+    indices = [dom.min for dom in doms]
+    used = [axis for axis in block.iter_vars if any(mentions(i, [axis.var]) for i in indices)]
+    if not all(any(axis.same_as(other) for other in used) for axis in moved):
+        return False
+    ranges = {axis.var: axis.dom for axis in used}
+    found = detect_iter_map(indices, ranges, check_level=IterMapLevel.Bijective)
+    return len(found.indices) > 0
+
+
+def _separates(dom: Any, variable: Any) -> bool:
+    """Return whether an index, ``variable * scale + constant``, alone tells its values apart."""
+    index, scale = dom.min, 1
+    if isinstance(index, tirx.Add | tirx.Sub) and isinstance(index.b, tirx.IntImm):
+        index = index.a
+    if isinstance(index, tirx.Mul) and isinstance(index.b, tirx.IntImm):
+        index, scale = index.a, abs(int(index.b.value))
+    width = getattr(dom.extent, "value", None)
+    return bool(index.same_as(variable)) and width is not None and int(width) <= scale
+
+
+def _is(expr: Any, value: int) -> bool:
+    return getattr(expr, "value", None) == value
+
+
+def _is_local(sch: TVMSchedule, loop: Any, buffer: Any) -> bool:
+    """Return whether a buffer is used in one loop only: then every iteration gets its own."""
+    sref = _sref_of(sch, loop)
+    scope = _scope_of(sref).stmt
+    if not any(buffer.same_as(own) for own in scope.alloc_buffers):
+        return False
+    return _count_uses(scope.body, buffer) == _count_uses(sref.stmt, buffer)
+
+
+def _count_uses(stmt: Any, buffer: Any) -> int:
+    uses: list[Any] = []
+    structural_walk(stmt, (tirx.Var, lambda var: uses.append(var) if var.same_as(buffer) else None))
+    return len(uses)

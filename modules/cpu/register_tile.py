@@ -15,6 +15,7 @@ from schedlang.analysis import (
     require,
     stores_contiguously,
 )
+from schedlang.analysis.concurrency import is_only_writer, is_regular, loops_start_at_zero
 from schedlang.analysis.intrinsics import block_reads
 from schedlang.distributions import RegisterTile
 from schedlang.expressions import IntRV
@@ -22,7 +23,12 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.pack_operand import choose_packing
-from schedlang.modules.shared.checks import check_positive, check_prob
+from schedlang.modules.shared.checks import (
+    STARTS_LATER,
+    check_positive,
+    check_prob,
+    not_applicable_if_refused,
+)
 from schedlang.modules.shared.finish import widest_vector
 from schedlang.modules.shared.multi_level_tiling import consume_below
 from schedlang.spaces.module import module
@@ -113,19 +119,22 @@ def register_tile(
     require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
     require(has_trivial_binding(sch, block), "it is scheduled already")
     require(has_data_reuse(sch, block), "no data are used twice")
+    require(is_regular(sch, block), "it is no reduction that sets its initial value")
+    require(is_only_writer(sch, block), "other blocks write its result as well")
     nest = _read_nest(sch, block, facts.name)
     if prob < 1 and not sch.choose(f"register_tile:{facts.name}", (True, False), (prob, 1 - prob)):
         return
-    tile = nest.sample_tile(sch, lanes, registers, uniform=not prior)
-    choose_packing(
-        sch,
-        block,
-        nest.by_variable(tile),
-        nest.vector,
-        cache_bytes=cache_bytes,
-        uniform=not prior,
-    )
-    _apply(sch, nest, tile, lanes)
+    with not_applicable_if_refused():
+        tile = nest.sample_tile(sch, lanes, registers, uniform=not prior)
+        choose_packing(
+            sch,
+            block,
+            nest.by_variable(tile),
+            nest.vector,
+            cache_bytes=cache_bytes,
+            uniform=not prior,
+        )
+        _apply(sch, nest, tile, lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +189,7 @@ def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
         len(loops) == len(facts.spatial_extents) + len(facts.reduction_extents),
         "not every loop is one of its variables",
     )
+    require(loops_start_at_zero(sch, block), STARTS_LATER)
     kinds = loop_kinds(sch, loops)
     require(LoopKind.OPAQUE not in kinds, "a loop is both spatial and a reduction")
     spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == LoopKind.SPATIAL]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.analysis import block_facts
-from schedlang.errors import InstructionError, NotApplicable, SpaceError
-from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.errors import NotApplicable, SpaceError
+from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_positive
+from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
 from schedlang.modules.shared.priors import weigh_multiples
 from schedlang.modules.shared.serial_reduction import fuse_reduction_loops, require_serial_reduction
 from schedlang.spaces.module import module
@@ -57,34 +57,28 @@ def add_rfactor(
     way = sch.choose(f"rfactor:{name}", offered, _weights(offered) if vector_lanes else None)
     if way == "none":
         return
-    fused = fuse_reduction_loops(sch, block)
     weights = {}
     if vector_lanes and way != "outer":
         weights[-1] = weigh_multiples(vector_lanes, max_innermost_factor)
     if vector_lanes and way == "both":
         weights[0] = weigh_multiples(cores, jobs)
-    parts = sch.sample_perfect_tile(
-        fused,
-        3 if way == "both" else 2,
-        max_innermost_factor,
-        weights=weights or None,
-        name=f"rfactor_tile:{name}",
-    )
-    tiles = sch.split(fused, parts)
-    if way == "both":
-        partial = _factor(sch, tiles[-1], -1)
-        # Its loops are still i, k0, k1, k2; the lanes stay the last dimension of what it writes.
-        outer = sch.get_loops(partial)[-3]
-        _factor(sch, outer, -2)
-    else:
-        _factor(sch, tiles[0 if way == "outer" else 1], -1)
-
-
-def _factor(sch: Schedule, loop: LoopRV, axis: int) -> BlockRV:
-    try:
-        return sch.rfactor(loop, axis)
-    except InstructionError as error:  # a reducer that TVM does not know, say
-        raise NotApplicable(error.reason) from error
+    with not_applicable_if_refused():  # a reducer that TVM does not know, say
+        fused = fuse_reduction_loops(sch, block)
+        parts = sch.sample_perfect_tile(
+            fused,
+            3 if way == "both" else 2,
+            max_innermost_factor,
+            weights=weights or None,
+            name=f"rfactor_tile:{name}",
+        )
+        tiles = sch.split(fused, parts)
+        if way == "both":
+            partial = sch.rfactor(tiles[-1], -1)
+            # Its loops are still i, k0, k1, k2; the lanes stay the last dimension of its result.
+            outer = sch.get_loops(partial)[-3]
+            sch.rfactor(outer, -2)
+        else:
+            sch.rfactor(tiles[0 if way == "outer" else 1], -1)
 
 
 def _weights(ways: Sequence[str]) -> list[float]:

@@ -1,9 +1,14 @@
-"""Checks of the options that many modules take."""
+"""Checks that many modules make: of their options, and of what TVM accepts."""
 
 from __future__ import annotations
 
-from schedlang.errors import SpaceError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.expressions import IntExpr
+
+STARTS_LATER = "a loop does not start at 0"
 
 
 def check_positive(module_name: str, **options: int | IntExpr) -> None:
@@ -19,3 +24,15 @@ def check_prob(module_name: str, prob: float, option: str = "prob") -> None:
     """Raise SpaceError unless ``option`` can be the probability of one of two alternatives."""
     if not 0 < prob <= 1:
         raise SpaceError(f"{module_name}({option}={prob}): give more than 0 and at most 1")
+
+
+@contextmanager
+def not_applicable_if_refused() -> Iterator[None]:
+    """Turn the refusal of an instruction into ``NotApplicable``; the module is then undone.
+
+    Modules ask first whether they apply. This is for programs that nobody thought of.
+    """
+    try:
+        yield
+    except InstructionError as error:
+        raise NotApplicable(error.reason) from error

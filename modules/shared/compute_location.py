@@ -10,6 +10,8 @@ from schedlang.analysis import (
     is_below_root,
     is_output,
 )
+from schedlang.analysis.concurrency import is_in_pipeline, is_regular
+from schedlang.errors import InstructionError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import block_names, module
@@ -23,7 +25,8 @@ def random_compute_location(sch: Schedule, *, reductions: bool = True, decay: fl
 
         A; B reads A; for i: C reads A, B   ->   for i: {A[i..]; B[i..]; C}   or as they were
 
-    It applies to unscheduled blocks: not tiled, and alone in their loops. Consumers are placed
+    It applies to unscheduled blocks: not tiled, and alone in their loops, in programs that
+    overwrite nothing they have read. Consumers are placed
     before their producers, so that a whole chain, such as the four stages of a softmax, can meet in
     one loop, and a block that ``add_rfactor`` split off follows its reduction. The conditions and
     the order are those of MetaSchedule's RandomComputeLocation; in addition, a block split off from
@@ -37,7 +40,10 @@ def random_compute_location(sch: Schedule, *, reductions: bool = True, decay: fl
             sch.rollback(mark)
         else:
             loop = sch.sample_compute_location(block, name=f"location:{name}", decay=decay)
-            sch.compute_at(block, loop, preserve_unit_loops=True)
+            try:
+                sch.compute_at(block, loop, preserve_unit_loops=True)
+            except InstructionError:  # the block stays where it is
+                sch.rollback(mark)
 
 
 def _may_move(sch: Schedule, block: BlockRV, reductions: bool) -> bool:
@@ -47,5 +53,7 @@ def _may_move(sch: Schedule, block: BlockRV, reductions: bool) -> bool:
     if is_output(sch, block) or not is_below_root(sch, block):
         return False
     if not has_plain_binding(sch, block) or not has_own_loops(sch, block):
+        return False
+    if not is_regular(sch, block) or not is_in_pipeline(sch, block):
         return False
     return count_consumers(sch, block) > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedlang.analysis import block_facts, count_consumers, is_output, require, written_rank
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import not_applicable_if_refused
 from schedlang.spaces.module import module
 
 
@@ -26,4 +27,5 @@ def inline_constants(sch: Schedule, block: BlockRV, *, tensors: bool = False) ->
     require(tensors or written_rank(sch, block) == 0, "it writes a tensor, not a scalar")
     require(not is_output(sch, block), "it writes an output")
     require(count_consumers(sch, block) > 0, "nothing reads it")
-    sch.compute_inline(block)
+    with not_applicable_if_refused():
+        sch.compute_inline(block)

@@ -12,9 +12,11 @@ from schedlang.analysis import (
     loop_kind,
     require,
 )
+from schedlang.analysis.concurrency import adds_up, is_only_writer, is_regular, loops_start_at_zero
 from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import STARTS_LATER, not_applicable_if_refused
 from schedlang.modules.shared.priors import weigh_multiples
 from schedlang.spaces.module import module
 
@@ -45,6 +47,10 @@ def multi_level_tiling(
     require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
     require(has_trivial_binding(sch, block), "it is scheduled already")
     require(has_data_reuse(sch, block), "tiling it reuses no data")
+    regular = is_regular(sch, block)
+    require(regular or adds_up(sch, block), "the order of its iterations matters")
+    require(loops_start_at_zero(sch, block), STARTS_LATER)
+    may_cache = regular and is_only_writer(sch, block)
     structures = [structure] if isinstance(structure, str) else list(structure)
     for pattern in structures:
         if not pattern or set(pattern) - {"S", "R"}:
@@ -55,8 +61,10 @@ def multi_level_tiling(
     pattern = structures[0]
     if len(structures) > 1:
         pattern = sch.choose(f"structure:{facts.name}", structures)
-    levels = _tile(sch, block, facts.name, pattern, max_innermost_factor, vector_lanes)
-    _reuse_writes(sch, block, facts.name, pattern, levels, write_levels)
+    with not_applicable_if_refused():
+        levels = _tile(sch, block, facts.name, pattern, max_innermost_factor, vector_lanes)
+        if may_cache:
+            _reuse_writes(sch, block, facts.name, pattern, levels, write_levels)
 
 
 def _tile(

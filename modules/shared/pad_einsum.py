@@ -17,7 +17,7 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_positive
+from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
 from schedlang.spaces.module import module
 
 # A loop has good tiles if one of its divisors lies in this range: this many rows of accumulators
@@ -114,7 +114,8 @@ def pad_einsum(
         probs = _prior(extent, multiples)
         site = f"pad:{name}:{sch.get(loop).loop_var.name}"
         drawn.append(sch.sample_categorical(multiples, probs, name=site))
-    pad_to_multiples(sch, block, drawn)
+    with not_applicable_if_refused():
+        pad_to_multiples(sch, block, drawn)
 
 
 def _rounded(extent: int, multiple: int) -> int:

@@ -16,6 +16,7 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import not_applicable_if_refused
 from schedlang.spaces.module import module
 
 _AT_ROOT = -1
@@ -61,7 +62,8 @@ def place_padded_result(sch: Schedule, block: BlockRV) -> None:
     candidates = [_AT_ROOT, *range(len(loops))]
     weights = [1.0, *_weights(sch, producers[0], loops)]
     place = sch.sample_categorical(candidates, weights, name=f"copy_out:{facts.name}")
-    copy_out(sch, block, producers[0], place)
+    with not_applicable_if_refused():
+        copy_out(sch, block, producers[0], place)
 
 
 def _shared_spatial(sch: Schedule, block: BlockRV) -> list[LoopRV]:

@@ -12,8 +12,10 @@ from schedlang.analysis import (
     loop_kinds,
     require,
 )
+from schedlang.analysis.concurrency import is_regular, loops_start_at_zero
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import STARTS_LATER
 
 
 def require_serial_reduction(sch: Schedule, block: BlockRV, max_parallel: int) -> int:
@@ -28,6 +30,8 @@ def require_serial_reduction(sch: Schedule, block: BlockRV, max_parallel: int) -
     require(bool(facts.reduction_extents) and facts.has_init, "it is no reduction")
     require(has_trivial_binding(sch, block), "it is scheduled already")
     loops = sch.get_loops(block)
+    require(is_regular(sch, block), "the order of its iterations matters")
+    require(loops_start_at_zero(sch, block), STARTS_LATER)
     kinds = loop_kinds(sch, loops)
     require(LoopKind.REDUCTION in kinds, "it has no reduction loop")
     require(LoopKind.OPAQUE not in kinds, "a loop is neither spatial nor a reduction")

@@ -8,12 +8,15 @@ from schedlang.tvm.analysis import concurrency as _tvm
 from schedlang.tvm.analysis import work as _work
 
 __all__ = [
+    "adds_up",
     "has_independent_iterations",
     "has_plain_body",
     "is_in_pipeline",
     "is_inside_loops",
+    "is_only_writer",
     "is_regular",
     "loop_work",
+    "loops_start_at_zero",
     "nest_work",
     "starts_at_zero",
 ]
@@ -38,6 +41,19 @@ def is_regular(sch: Schedule, block: BlockRV) -> bool:
     return _tvm.is_regular(sch.raw, sch.raw_value(sch.own(block)))
 
 
+def adds_up(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether the block updates its result, as in ``C[i] = C[i] + x``, in any order.
+
+    It sets no initial value. The operation is an addition, multiplication, minimum or maximum.
+    """
+    return _tvm.adds_up(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def is_only_writer(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether no other block writes what the block writes."""
+    return _tvm.is_only_writer(sch.raw, sch.raw_value(sch.own(block)))
+
+
 def is_in_pipeline(sch: Schedule, block: BlockRV) -> bool:
     """Return whether the blocks beside it only read what earlier ones wrote.
 
@@ -59,6 +75,11 @@ def has_plain_body(sch: Schedule, block: BlockRV) -> bool:
 def starts_at_zero(sch: Schedule, loop: LoopRV) -> bool:
     """Return whether the first value of the loop's variable is 0; other loops do not split."""
     return _tvm.starts_at_zero(sch.raw, sch.raw_value(sch.own(loop)))
+
+
+def loops_start_at_zero(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether all loops around the block start at 0."""
+    return _tvm.loops_start_at_zero(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def loop_work(sch: Schedule, loop: LoopRV) -> int:

@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
 from tvm.sym.iter_affine_map import IterMapLevel, detect_iter_map
 from tvm_ffi import structural_equal, structural_walk
 
 from schedlang.tvm.analysis.program import mentions
-from schedlang.tvm.schedule import TVMSchedule, get_statement
+from schedlang.tvm.schedule import TVMSchedule, get_loops, get_statement
 
 _state_of = _ffi_api.ScheduleGetState
 _sref_of = _ffi_api.ScheduleGetSRef
@@ -50,7 +51,9 @@ def has_independent_iterations(sch: TVMSchedule, loop: Any) -> bool:
         for region in realize.block.writes:
             if len(realizes) > 1 and not _flows_forward(sch, realizes, writer, region.source):
                 return False
-            if not _writes_apart(realize.block, region, moved[writer]) and not _is_local(sch, loop, region.source):
+            if not _writes_apart(realize.block, region, moved[writer]) and not _is_local(
+                sch, loop, region.source
+            ):
                 return False
     return True
 
@@ -63,6 +66,42 @@ def is_regular(sch: TVMSchedule, block: Any) -> bool:
     that it writes, whose indices contain no reduction variable.
     """
     return _is_regular(sch, _block_realize(sch, block))
+
+
+def adds_up(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether a block updates its result, ``C[i] = C[i] + x``, in any order."""
+    stmt = get_statement(sch, block)
+    store = stmt.body
+    if stmt.init is not None or not isinstance(store, tirx.BufferStore):
+        return False
+    value = store.value
+    if not isinstance(value, tirx.Add | tirx.Mul | tirx.Min | tirx.Max):
+        return False
+    reduced = [axis.var for axis in stmt.iter_vars if not _is_spatial(axis)]
+    if any(mentions(index, reduced) for index in store.indices):
+        return False
+    for own, other in ((value.a, value.b), (value.b, value.a)):
+        if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
+            same = all(
+                structural_equal(a, b) for a, b in zip(own.indices, store.indices, strict=True)
+            )
+            return same and _count_uses(other, store.buffer) == 0
+    return False
+
+
+def is_only_writer(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether no other block in its scope writes what a block writes."""
+    sref = _sref_of(sch, block)
+    own = sref.stmt
+    written = [region.source for region in own.writes]
+    writers: list[Any] = []
+
+    def note(other: Any) -> None:
+        if any(region.source.same_as(one) for region in other.writes for one in written):
+            writers.append(other)
+
+    structural_walk(_scope_of(sref).stmt.body, (SBlock, note))
+    return all(other.same_as(own) for other in writers)
 
 
 def is_in_pipeline(sch: TVMSchedule, block: Any) -> bool:
@@ -96,6 +135,11 @@ def has_plain_body(sch: TVMSchedule, block: Any) -> bool:
 def starts_at_zero(sch: TVMSchedule, loop: Any) -> bool:
     """Return whether the first value of a loop's variable is 0."""
     return _is(get_statement(sch, loop).min, 0)
+
+
+def loops_start_at_zero(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether the variables of all loops around a block start at 0."""
+    return all(starts_at_zero(sch, loop) for loop in get_loops(sch, block))
 
 
 def _collect(stmt: Any, realizes: list[Any]) -> bool:

@@ -83,7 +83,11 @@ def loops_start_at_zero(sch: Schedule, block: BlockRV) -> bool:
 
 
 def loop_work(sch: Schedule, loop: LoopRV) -> int:
-    """Estimate the work of a loop: operations and accesses to elements, calls counting as 16."""
+    """Estimate the work of a loop: operations and accesses to elements.
+
+    A call counts as 16. Products that reuse data count an eighth, because they may run that much
+    faster.
+    """
     return _work.loop_work(sch.raw, sch.raw_value(sch.own(loop)))
 
 

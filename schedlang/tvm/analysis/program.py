@@ -211,7 +211,11 @@ def _may_inline(sch: TVMSchedule, block: Any, consumers: list[Any]) -> bool:
 
 def has_data_reuse(sch: TVMSchedule, block: Any) -> bool:
     """Return whether some read region does not depend on a spatial variable of extent > 1."""
-    stmt = get_statement(sch, block)
+    return reuses_data(get_statement(sch, block))
+
+
+def reuses_data(stmt: Any) -> bool:
+    """Return whether a block's statement ``has_data_reuse``."""
     spatial = [
         v.var
         for v in stmt.iter_vars

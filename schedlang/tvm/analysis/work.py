@@ -9,12 +9,15 @@ from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx.function import PrimFunc
 
+from schedlang.tvm.analysis.program import reuses_data
 from schedlang.tvm.schedule import TVMSchedule, get_statement
 
 # In units of one arithmetic operation or one access to an element.
 _FUNCTION_CALL = 16  # exp, tanh, sqrt
 _INTEGER_DIVISION = 8
 _UNKNOWN_EXTENT = 8
+# A product keeps its operands in registers: it does this many times as much at the same time.
+_REGISTER_REUSE = 8
 
 _BINARY = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max, tirx.EQ, tirx.NE, tirx.LT, tirx.LE,
@@ -35,7 +38,7 @@ def loop_work(sch: TVMSchedule, loop: Any) -> int:
 
 
 def _work(stmt: Any) -> int:
-    """Count operations and accesses to elements; a function call counts as several."""
+    """Count operations and accesses to elements; calls count more, products less."""
     if isinstance(stmt, tirx.For):
         return int(getattr(stmt.extent, "value", _UNKNOWN_EXTENT)) * _work(stmt.body)
     if isinstance(stmt, tirx.While):
@@ -43,7 +46,9 @@ def _work(stmt: Any) -> int:
     if isinstance(stmt, tirx.SeqStmt):
         return sum(_work(part) for part in stmt.seq)
     if isinstance(stmt, SBlockRealize):
-        return _work(stmt.block)
+        work = _work(stmt.block)
+        reduces = any(int(a.iter_type) == tirx.IterVar.CommReduce for a in stmt.block.iter_vars)
+        return max(work // _REGISTER_REUSE, 1) if reduces and reuses_data(stmt.block) else work
     if isinstance(stmt, tirx.IfThenElse):
         parts = [part for part in (stmt.then_case, stmt.else_case) if part is not None]
         return _cost(stmt.condition) + max(_work(part) for part in parts)

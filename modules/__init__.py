@@ -7,7 +7,11 @@ replay.
 from schedlang.modules.cpu.dot_tile import dot_tile
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
 from schedlang.modules.cpu.pack_operand import pack_read
-from schedlang.modules.cpu.parallel_vectorize_unroll import finish_blocks, parallel_vectorize_unroll
+from schedlang.modules.cpu.parallel_vectorize_unroll import (
+    finish_blocks,
+    finish_by_work,
+    parallel_vectorize_unroll,
+)
 from schedlang.modules.cpu.register_tile import register_tile, sample_register_tile, unroll_tile
 from schedlang.modules.cpu.vector_math import replace_math_calls, vector_math, vectorize_math
 from schedlang.modules.gpu.auto_bind import auto_bind, bind_to_threads, bind_unbound_blocks
@@ -49,6 +53,7 @@ __all__ = [
     "decompose_reduction_block",
     "dot_tile",
     "finish_blocks",
+    "finish_by_work",
     "finish_like_metaschedule",
     "initialize_before",
     "inline_constants",

@@ -96,6 +96,8 @@ def _parallelize_and_vectorize(
     outer = _outer_loops(facts, max_jobs)
     inner = _inner_loops(facts[max(0, len(facts) - contiguous) :], max_lanes)
     plain = has_plain_body(sch, block)
+    if inner and not plain:
+        inner = 0
     # None (all extents are 1) and 0 differ: with 0, a loop too long for a vector is split.
     if outer is not None and inner is not None:
         if plain and contiguous >= len(loops) and all(f.fusible and f.single_child for f in facts):
@@ -107,7 +109,7 @@ def _parallelize_and_vectorize(
         outer = min(outer, len(loops) - inner)
     if outer and max_jobs > 0:
         sch.parallel(sch.fuse(*loops[:outer]))
-    if inner and plain:
+    if inner:
         sch.vectorize(sch.fuse(*loops[-inner:]))
 
 

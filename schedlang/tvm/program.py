@@ -61,12 +61,64 @@ def symbol(func: PrimFunc) -> str:
 
 
 def as_main(func: PrimFunc) -> IRModule:
-    """Return a module with ``func`` alone, renamed ``main``; other attributes are kept."""
+    """Return a module with ``func`` alone, renamed ``main``; other attributes are kept.
+
+    A block whose name an earlier block has is renamed: instructions find blocks by name.
+    """
+    func = _with_unique_blocks(func)
     if symbol(func) != MAIN:
         func = func.with_attr("global_symbol", MAIN)
     if not func.attrs.get("s_tir", False):
         func = func.with_attr("s_tir", True)
     return IRModule({MAIN: func})
+
+
+def _with_unique_blocks(func: PrimFunc) -> PrimFunc:
+    """Append ``_1``, ``_2``, ... to names of blocks that occur before, or that are ``root``."""
+    names = [str(node.block.name_hint) for node in block_realizes(func)]
+    taken = {"root", *names}
+    if len(taken) == 1 + len(names):
+        return func
+    seen = {"root"}
+
+    def renamed(block: Any) -> Any:
+        base = name = str(block.name_hint)
+        number = 1
+        while name in seen or (name != base and name in taken):
+            name = f"{base}_{number}"
+            number += 1
+        seen.add(name)
+        return block if name == base else _named(block, name)
+
+    root = func.body.block
+    body = tvm_ffi.structural_map(root.body, (SBlock, renamed))
+    whole = SBlock(
+        root.iter_vars,
+        root.reads,
+        root.writes,
+        root.name_hint,
+        body,
+        root.init,
+        root.alloc_buffers,
+        root.match_buffers,
+        root.annotations,
+    )
+    realize = SBlockRealize(func.body.iter_values, func.body.predicate, whole)
+    return PrimFunc(func.params, realize, func.ret_type, func.attrs)
+
+
+def _named(block: Any, name: str) -> Any:
+    return SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        name,
+        block.body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
 
 
 def parameters(func: PrimFunc) -> tuple[Parameter, ...]:
@@ -114,19 +166,7 @@ def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
 
     def renamed(block: Any) -> Any:
         name = names.get(str(block.name_hint))
-        if name is None:
-            return block
-        return SBlock(
-            block.iter_vars,
-            block.reads,
-            block.writes,
-            name,
-            block.body,
-            block.init,
-            block.alloc_buffers,
-            block.match_buffers,
-            block.annotations,
-        )
+        return block if name is None else _named(block, name)
 
     body = tvm_ffi.structural_map(func.body, (SBlock, renamed))
     return PrimFunc(func.params, body, func.ret_type, func.attrs)

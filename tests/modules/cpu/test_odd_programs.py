@@ -21,7 +21,6 @@ from tests.modules.odd_programs import ODD, odd
 from tests.properties.programs import assert_same_numbers, expected, run
 
 SEEDS = range(6)
-BUILT = 2
 
 
 @functools.cache
@@ -40,13 +39,14 @@ def test_every_draw_applies_and_computes_the_same(name: str) -> None:
     workload = odd(name).workload
     programs: dict[str, Schedule] = {}
     for seed in SEEDS:
-        sch = default_space().sample(workload, seed=seed)
+        # Unrolling more takes LLVM seconds, and has no part in what applies.
+        sch = default_space().sample(workload, seed=seed, decisions={"unroll": 16 * (seed % 2)})
         programs.setdefault(str(sch.mod), sch)
-    changed = sorted(programs, key=lambda text: -text.count("T.vectorized") - len(text) / 1e6)
-    for text in changed[:BUILT]:
-        sch = programs[text]
-        assert str(sch.trace.replay(workload).mod) == text
-        assert_right(sch, workload)
+    text, sch = max(
+        programs.items(), key=lambda item: (item[0].count("T.vectorized"), len(item[0]))
+    )
+    assert str(sch.trace.replay(workload).mod) == text
+    assert_right(sch, workload)
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -58,7 +58,8 @@ def test_threads_and_lanes_are_used_where_iterations_are_independent(name: str) 
         sch = space.sample(workload, seed=0, choices={"finish": way}, decisions={"unroll": 0})
         text = str(sch.mod)
         found.append("".join(["-P"["T.parallel" in text], "-V"["T.vectorized" in text]]))
-        assert_right(sch, workload)
+        if found[-1] != "--":
+            assert_right(sch, workload)
     assert found == wanted
 
 

@@ -193,7 +193,7 @@ def _is_regular(sch: TVMSchedule, realize: Any) -> bool:
 
 
 def _is_spatial(axis: Any) -> bool:
-    return int(axis.iter_type) == tirx.IterVar.DataPar
+    return bool(int(axis.iter_type) == tirx.IterVar.DataPar)
 
 
 def _moved_by(realize: Any, loop_var: Any) -> list[Any]:

@@ -8,6 +8,7 @@ statements outside of blocks. The conditions here exclude those as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tvm import tirx
@@ -94,14 +95,10 @@ def is_only_writer(sch: TVMSchedule, block: Any) -> bool:
     sref = _sref_of(sch, block)
     own = sref.stmt
     written = [region.source for region in own.writes]
-    writers: list[Any] = []
-
-    def note(other: Any) -> None:
-        if any(region.source.same_as(one) for region in other.writes for one in written):
-            writers.append(other)
-
-    structural_walk(_scope_of(sref).stmt.body, (SBlock, note))
-    return all(other.same_as(own) for other in writers)
+    others = [block for block in _blocks_in(_scope_of(sref).stmt.body) if not block.same_as(own)]
+    return not any(
+        region.source.same_as(one) for other in others for region in other.writes for one in written
+    )
 
 
 def is_in_pipeline(sch: TVMSchedule, block: Any) -> bool:
@@ -140,6 +137,21 @@ def starts_at_zero(sch: TVMSchedule, loop: Any) -> bool:
 def loops_start_at_zero(sch: TVMSchedule, block: Any) -> bool:
     """Return whether the variables of all loops around a block start at 0."""
     return all(starts_at_zero(sch, loop) for loop in get_loops(sch, block))
+
+
+def _blocks_in(stmt: Any) -> Iterator[Any]:
+    """Yield the blocks of a statement, without those inside them."""
+    if isinstance(stmt, SBlockRealize):
+        yield stmt.block
+    elif isinstance(stmt, tirx.SeqStmt):
+        for part in stmt.seq:
+            yield from _blocks_in(part)
+    elif isinstance(stmt, tirx.IfThenElse):
+        yield from _blocks_in(stmt.then_case)
+        if stmt.else_case is not None:
+            yield from _blocks_in(stmt.else_case)
+    elif isinstance(stmt, tirx.For | tirx.While | tirx.AttrStmt):
+        yield from _blocks_in(stmt.body)
 
 
 def _collect(stmt: Any, realizes: list[Any]) -> bool:

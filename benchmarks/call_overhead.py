@@ -3,8 +3,8 @@
 Two programs with three tensors are called: the sum of 16 elements, which takes next to no time, so
 that a call is overhead, and a product of two 64 x 64 matrices on one thread. The callers are
 ``build()`` with arrays aligned to 64 bytes, arrays of numpy's own, arrays off by one element,
-read-only inputs, TVM's tensors and torch's; TVM's own entry without schedlang; and the operations of
-numpy and torch that do the same into an output that is there already. The kernel's own time is
+read-only inputs, TVM's tensors and torch's; TVM's own entry without schedlang; and the operations
+of numpy and torch that do the same into an output that is there already. The kernel's own time is
 that of a loop of machine code around it.
 
 A figure is the shortest of many runs of a loop of calls (10,000 calls in total and more), so that
@@ -30,7 +30,7 @@ from schedlang.tvm.codegen import CodeGenerator, compile_program, runtime
 from schedlang.workloads import from_te
 
 LIMIT_US = 5.0
-CALLS = 500
+CALLS = 100
 
 
 def programs() -> dict[str, tuple[sl.Workload, tuple[int, ...]]]:
@@ -111,15 +111,13 @@ def measure(name: str, workload: sl.Workload, shape: tuple[int, ...], runs: int)
     arrays = [rng.random(shape, "float32") for _ in range(3)]
     tensors = [runtime.borrow(placed(array, 0)) for array in arrays]
     kernel = kernel_us(mod, target, tensors, runs)
-    calls = {
-        what: shortest_us(call, runs) for what, call in callers(name, program, arrays).items()
-    }
+    calls = {what: shortest_us(call, runs) for what, call in callers(name, program, arrays).items()}
     return {"program": name, "kernel us": kernel, "call us": calls}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=100, help=f"loops of {CALLS} calls each")
+    parser.add_argument("--runs", type=int, default=500, help=f"loops of {CALLS} calls each")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     rows = [measure(name, *given, arguments.runs) for name, given in programs().items()]

@@ -21,7 +21,8 @@ import pytest
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate
 from schedlang.spaces.space import Space
-from schedlang.targets import Target, as_target, build_callable, export_library, load
+from schedlang.targets import Target, as_target, build_callable, export_library
+from schedlang.targets import load as load_library
 from schedlang.targets.kinds import KINDS, code_generator, load
 from schedlang.workloads.operators.matrix import matmul
 from schedlang.workloads.workload import Workload
@@ -102,7 +103,7 @@ class TargetContract:
         rng = np.random.default_rng(0)
         a, b = (rng.random((SIDE, SIDE), "float32") for _ in "ab")
         out = np.empty((SIDE, SIDE), "float32")
-        load(path)(a, b, out)
+        load_library(path)(a, b, out)
         np.testing.assert_allclose(out, a @ b, rtol=1e-4)
 
     def test_it_measures(self, present: Target, workload: Workload) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 
 from schedlang.database.base import Database
+from schedlang.database.finals import FinalsEntry
 from schedlang.database.maintenance.diff import BestDiffers, Difference, diff
 from schedlang.database.maintenance.merge import Merged, merge
 from schedlang.database.maintenance.prune import Pruned, prune
 from schedlang.database.maintenance.summary import Summary, format_summary, summary
 from schedlang.database.memory import MemoryDatabase
+from schedlang.database.ranking import best_first
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.database import SQLiteDatabase
@@ -19,6 +21,7 @@ __all__ = [
     "BestDiffers",
     "Database",
     "Difference",
+    "FinalsEntry",
     "MemoryDatabase",
     "Merged",
     "Pruned",
@@ -26,6 +29,7 @@ __all__ = [
     "Run",
     "SQLiteDatabase",
     "Summary",
+    "best_first",
     "diff",
     "format_summary",
     "merge",

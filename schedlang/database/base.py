@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
+from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
 from schedlang.measurement import Status
@@ -79,6 +80,25 @@ class Database(ABC):
         """Remove the records with these ids, all or none; return how many there were.
 
         A run that had one of them must be removed too: use ``prune``, or ``delete_run`` first.
+        """
+
+    @abstractmethod
+    def add_finals(self, entries: Iterable[FinalsEntry]) -> None:
+        """Store how records did in finals: all of ``entries`` or none.
+
+        Entries of records that were deleted meanwhile are ignored.
+        """
+
+    @abstractmethod
+    def finals(
+        self,
+        workload_key: str | None = None,
+        target_key: str | None = None,
+        toolchain_key: str | None = None,
+    ) -> list[FinalsEntry]:
+        """Return the entries of the records that match all that is given, oldest first.
+
+        Deleting a record deletes its entries.
         """
 
     @abstractmethod

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from schedlang.database.base import Database, check_at_least_zero
+from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
 from schedlang.errors import DatabaseError
@@ -22,6 +23,7 @@ class MemoryDatabase(Database):
     def __init__(self) -> None:
         self._records: list[Record] = []
         self._next_id = 1
+        self._finals: list[FinalsEntry] = []
         self._programs: dict[str, tuple[str, str, str, str]] = {}
         self._runs: dict[int, Run] = {}
         self._asks: dict[int, list[Ask]] = {}
@@ -112,7 +114,30 @@ class MemoryDatabase(Database):
             self._check_open()
             before = len(self._records)
             self._records = [one for one in self._records if one.id not in unwanted]
+            self._finals = [one for one in self._finals if one.record_id not in unwanted]
             return before - len(self._records)
+
+    def add_finals(self, entries: Iterable[FinalsEntry]) -> None:
+        """Store how records did in finals."""
+        entries = list(entries)
+        with self._lock:
+            self._check_open()
+            known = {record.id for record in self._records}
+            self._finals += [entry for entry in entries if entry.record_id in known]
+
+    def finals(
+        self,
+        workload_key: str | None = None,
+        target_key: str | None = None,
+        toolchain_key: str | None = None,
+    ) -> list[FinalsEntry]:
+        """Return the entries of the records that match all that is given, oldest first."""
+        with self._lock:
+            self._check_open()
+            if not self._finals:
+                return []
+            matching = {one.id for one in self.query(workload_key, target_key, toolchain_key)}
+            return [entry for entry in self._finals if entry.record_id in matching]
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -120,11 +145,13 @@ class MemoryDatabase(Database):
         with self._lock:
             self._check_open()
             before = (list(self._records), self._next_id, dict(self._programs))
+            finals_before = list(self._finals)
             runs_before = (dict(self._runs), self._next_run, copy.deepcopy(self._asks))
             try:
                 yield
             except BaseException:
                 self._records, self._next_id, self._programs = before
+                self._finals = finals_before
                 self._runs, self._next_run, self._asks = runs_before
                 raise
 

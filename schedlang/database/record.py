@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import no_latency
 
+UNSCHEDULED = "unscheduled"
+"""``search`` of the record of the unscheduled program, which is no candidate of a search."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -25,7 +28,8 @@ class Record:
         SUSPICIOUS_TIME they are evidence, and no latency.
     message, stderr: one line, and the tail of the worker's output, when it is not OK.
     verified: the outputs were compared with the unscheduled program's and agree.
-    search: what proposed the trace, such as ``"evolutionary"``.
+    search: what proposed the trace, such as ``"evolutionary"``; ``"unscheduled"`` for the program
+        before scheduling, whose trace is empty.
     seed: the search's seed, if it had one.
     created: when it was measured, in seconds since 1970 (UTC).
     id: given by the database on ``append``; None before.
@@ -34,7 +38,7 @@ class Record:
     provenance: what it was measured with, by name: versions of TVM, LLVM, Python and schedlang,
         the CPU and its features, a GPU and its driver.
     run_id: the tuning run that measured it; proposal: the search's id of it in that run. None
-        outside of a run.
+        outside of a run; the unscheduled program has no proposal.
 
     Raises ``ValueError`` for an OK record without samples, or with a sample that is not a positive
     finite number: such a latency would win every search.
@@ -75,6 +79,11 @@ class Record:
     def ok(self) -> bool:
         """Whether it carries a latency."""
         return self.status is Status.OK
+
+    @property
+    def unscheduled(self) -> bool:
+        """Whether it is of the program before scheduling, which each run measures as well."""
+        return self.search == UNSCHEDULED
 
     @property
     def latency(self) -> float:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+# Names of single records in ``state`` and ``outcome``.
+_SINGLE = ("winner", "runner_up", "unscheduled")
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -27,8 +30,9 @@ class Run:
     outcome: JSON text of how it ended; ``""`` while it has not.
     id: given by the database; None before.
 
-    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"winner"`` and
-    ``"runner_up"`` of a JSON object; ``mentioned`` and ``renumbered`` read them there.
+    ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"winner"``,
+    ``"runner_up"`` and ``"unscheduled"`` of a JSON object; ``mentioned`` and ``renumbered`` read
+    them there.
     """
 
     identity: str
@@ -86,7 +90,7 @@ def _renumbered(text: str, ids: Mapping[int, int]) -> str:
     stored = _object(text)
     if stored is None or any(number not in ids for number in _ids(stored)):
         return ""
-    for name in ("winner", "runner_up"):
+    for name in _SINGLE:
         if stored.get(name) is not None:
             stored[name] = ids[stored[name]]
     if "records" in stored:
@@ -95,7 +99,7 @@ def _renumbered(text: str, ids: Mapping[int, int]) -> str:
 
 
 def _ids(stored: dict[str, Any]) -> list[int]:
-    named = (stored.get("winner"), stored.get("runner_up"))
+    named = [stored.get(name) for name in _SINGLE]
     return [*stored.get("records", ()), *(number for number in named if number is not None)]
 
 

@@ -1,7 +1,7 @@
 """Candidates, measurements, the measurer protocol, and finals."""
 
 from schedlang.measurement.adapter import SupportsMeasure, as_measurer
-from schedlang.measurement.latency import describe_latency
+from schedlang.measurement.latency import describe_latency, describe_speedup
 from schedlang.measurement.measurement import Candidate, Measurement, Status
 from schedlang.measurement.measurer import Measurer
 
@@ -13,4 +13,5 @@ __all__ = [
     "SupportsMeasure",
     "as_measurer",
     "describe_latency",
+    "describe_speedup",
 ]

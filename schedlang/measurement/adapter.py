@@ -114,7 +114,10 @@ class _Adapter(Measurer):
 
     def _time_reference(self) -> float:
         found: float | None = getattr(self._given, "reference_latency", None)
-        return super()._time_reference() if found is None else found
+        if found is None:
+            return super()._time_reference()
+        self.reference_complete = bool(getattr(self._given, "reference_complete", True))
+        return found
 
     def close(self) -> None:
         if hasattr(self._given, "close"):

@@ -14,8 +14,18 @@ from dataclasses import dataclass
 from schedlang.measurement.latency import describe_latency
 
 CONFIDENCE = 0.95
+FEWEST_SAMPLES = 5
+"""With fewer samples of a program, its latency is not known well enough to compare it."""
+
 # Medians this near, of samples that cannot be told apart, are a tie.
 _TIE = 1.01
+# A machine is noisy where the interval of a median is wider than this part of it.
+_NOISY = 0.2
+# Before the last round the winner counts as certain with a p-value below this. Looking twice at so
+# low a bound (Haybittle and Peto) adds at most 0.002 to the probability of a false difference.
+_CERTAIN = 0.001
+# Two programs that are measured one after the other differ by some percent for other reasons.
+_DRIFT = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +68,13 @@ class Finals:
         program that was found first; at least one.
     p_value: probability of samples that differ this much if winner and runner-up are equally fast;
         None for a single finalist.
+    held: whether programs were timed again. False where only one could win: its samples are those
+        of the search.
     """
 
     ranking: tuple[Finalist, ...]
     p_value: float | None
+    held: bool = True
 
     @property
     def winner(self) -> Finalist:
@@ -73,8 +86,24 @@ class Finals:
         """The second; None for a single finalist."""
         return self.ranking[1] if len(self.ranking) > 1 else None
 
+    @property
+    def tie(self) -> bool:
+        """Whether winner and runner-up cannot be told apart, and their samples overlap."""
+        if self.runner_up is None or self.p_value is None:
+            return False
+        overlap = min(self.runner_up.samples) <= max(self.winner.samples)
+        return overlap and self.p_value >= 1 - CONFIDENCE
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the samples lie so far apart that they tell little."""
+        found = self.winner.interval
+        return found.high - found.low > _NOISY * self.winner.latency
+
     def __str__(self) -> str:
         found = self.winner.interval
+        if not self.held:
+            return "not needed: no other program is near the fastest"
         text = (
             f"{describe_latency(found.low)} to {describe_latency(found.high)} "
             f"({found.confidence:.0%} confidence)"
@@ -82,15 +111,26 @@ class Finals:
         if self.runner_up is None:
             return text
         second = describe_latency(self.runner_up.latency)
-        return f"{text}, the second {second}, p = {self.p_value:.2g}"
+        if not self.tie:
+            return f"{text}, the second {second}, p = {self.p_value:.2g}"
+        text += f", a tie with the runner-up: {second}, p = {self.p_value:.2g}"
+        if self.noisy:
+            low, high = min(self.winner.samples), max(self.winner.samples)
+            text += (
+                "; the machine is noisy: samples of one program range from "
+                f"{describe_latency(low)} to {describe_latency(high)}"
+            )
+        return text
 
 
-def choose(samples: Mapping[int, Sequence[float]]) -> Finals:
+def choose(samples: Mapping[int, Sequence[float]], incumbent: int | None = None) -> Finals:
     """Rank programs by the median of their samples, given in seconds by candidate id.
 
     Programs that tie with the fastest (medians within 1%, and a p-value that does not tell them
     apart) are equally good. The one with the lowest id wins, so that the same programs give the
-    same winner again.
+    same winner again. The ``incumbent``, if it takes part, wins unless another is shown to be
+    faster: it ties whatever the medians are, unless each of its samples is slower. No program wins
+    whose median is above that of the incumbent.
 
     The p-value is that of the two-sided Mann-Whitney U test, since either program may win. The
     test compares ranks, so a few interrupted samples count like any other slow ones; they would
@@ -107,12 +147,38 @@ def choose(samples: Mapping[int, Sequence[float]]) -> Finals:
         for identity, times in samples.items()
     ]
     finalists.sort(key=lambda finalist: finalist.latency)
-    winner = min((f for f in finalists if _ties(f, finalists[0])), key=lambda f: f.id)
+    tied = [f for f in finalists if _ties(f, finalists[0], incumbent)]
+    staying = [f for f in finalists if f.id == incumbent]
+    if staying and staying[0] in tied:
+        winner = staying[0]
+    else:
+        bound = min((f.latency for f in staying), default=math.inf)
+        winner = min((f for f in tied if f.latency <= bound), key=lambda f: f.id)
     finalists.sort(key=lambda finalist: finalist is not winner)
     p_value = None
     if len(finalists) > 1:
         p_value = _equally_fast(finalists[0].samples, finalists[1].samples)
     return Finals(tuple(finalists), p_value)
+
+
+def undisputed(identity: int, samples: Sequence[float]) -> Finals:
+    """Return finals that were not held, as no other program could win."""
+    return Finals((Finalist(identity, tuple(samples), median_interval(samples)),), None, held=False)
+
+
+def could_win(samples: Sequence[float], fastest: Sequence[float]) -> bool:
+    """Whether a program may be the faster one, by its samples and those of the fastest so far.
+
+    It may not if even its fastest sample is slower than the fastest program's median can be, by
+    more than the two may differ because they were measured one after the other.
+    """
+    return min(samples) <= _DRIFT * median_interval(fastest).high
+
+
+def is_certain(samples: Mapping[int, Sequence[float]]) -> bool:
+    """Whether more rounds would not change which of several programs is the fastest."""
+    fastest, *others = sorted(samples.values(), key=statistics.median)
+    return bool(others) and _equally_fast(fastest, others[0]) < _CERTAIN
 
 
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
@@ -136,10 +202,13 @@ def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) ->
     return Interval(ordered[rank - 1], ordered[count - rank], 1 - 2 * below)
 
 
-def _ties(finalist: Finalist, fastest: Finalist) -> bool:
+def _ties(finalist: Finalist, fastest: Finalist, incumbent: int | None) -> bool:
     if finalist is fastest:
         return True
-    near = finalist.latency <= _TIE * fastest.latency
+    if finalist.id == incumbent:
+        near = min(finalist.samples) <= max(fastest.samples)
+    else:
+        near = finalist.latency <= _TIE * fastest.latency
     return near and _equally_fast(finalist.samples, fastest.samples) >= 1 - CONFIDENCE
 
 

@@ -34,8 +34,8 @@ class Measurer(ABC):
         measured by then gets no measurement, or a failed one. Infinite by default.
     best_so_far: lowest latency measured for the workload, in seconds; a measurer may give up on
         candidates that are surely slower. None where nothing is known.
-    reference_complete: whether `reference_latency` is a finished measurement; False where it was
-        cut off, and the latency is then a lower bound.
+    reference_complete: whether ``reference_latency`` is a finished measurement; False where it was
+        cut off, and the latency is then a lower bound. It is known after the latency.
     seconds: wall time spent so far, in seconds, by activity (``start``, ``build``, ``run``, ...).
         Empty where the measurer does not keep it.
     """
@@ -82,9 +82,10 @@ class Measurer(ABC):
 
         Returns one measurement per candidate, in the same order. All that are OK have equally many
         samples. The base calls ``measure`` once per round, in alternating order, and takes each
-        latency as one sample; it stops after ``rounds``, or after the first round that ends later
-        than ``budget_seconds``, but not before two. A candidate that fails in any round is left
-        out of the next ones. Raises ValueError when ``rounds`` is below 1.
+        latency as one sample; it stops after ``rounds``, after fewer where it is certain which is
+        the fastest, or after the first round that ends later than ``budget_seconds``, but not
+        before two. A candidate that fails in any round is left out of the next ones. Raises
+        ValueError when ``rounds`` is below 1.
         """
         best, by_id = self.best_so_far, {candidate.id: candidate for candidate in candidates}
 

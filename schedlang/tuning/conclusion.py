@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from schedlang.language.schedule import Trace
-from schedlang.measurement.finals import choose
+from schedlang.measurement.finals import Finals, choose, undisputed
+from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets import Target
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.result import Best, TuneResult
@@ -22,7 +23,7 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
     state = run.state
     best = None
     if leaders := state.leaderboard.fastest_first:
-        runner_up = leaders[1].record if run.finals and len(leaders) > 1 else None
+        runner_up = leaders[1].record if run.finals and run.finals.runner_up else None
         record, schedule = leaders[0]
         best = Best(record, schedule.trace, target, run.finals, runner_up)
     rejections = state.strategy.rejections
@@ -41,13 +42,14 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
         best,
         run.time_split(),
         state.earlier,
+        run.unscheduled.complete,
+        run.unscheduled.record,
     )
 
 
 def ending_of(run: TuningRun, result: TuneResult) -> Ending:
     """Return the ending of a run as the database stores it."""
-    leaders = [leader.record.id for leader in run.state.leaderboard.fastest_first]
-    finals = {} if run.finals is None else {f.id: list(f.samples) for f in run.finals.ranking}
+    best, finals = result.best if result.has_best else None, run.finals
     return Ending(
         finished=result.finished,
         exhausted=run.state.strategy.finished is not None,
@@ -57,11 +59,14 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         seconds=run.budget.used,
         rejected=dict(result.rejected),
         culprits=list(result.culprits),
-        winner=leaders[0] if leaders else None,
-        runner_up=leaders[1] if run.finals and len(leaders) > 1 else None,
-        trace=result.best.trace.to_json() if leaders else "",
-        finals=finals,
+        winner=None if best is None else best.record.id,
+        runner_up=None if best is None or best.runner_up is None else best.runner_up.id,
+        trace="" if best is None else best.trace.to_json(),
+        finals={} if finals is None else {one.id: list(one.samples) for one in finals.ranking},
         split=dict(result.time_split),
+        unscheduled=None if result.unscheduled is None else result.unscheduled.id,
+        complete=result.reference_complete,
+        held=finals is None or finals.held,
     )
 
 
@@ -76,12 +81,15 @@ def stored_result(
     best = None
     if ending.winner is not None:
         [winner] = journal.records([ending.winner])
-        finals = choose(dict(sorted(ending.finals.items()))) if ending.finals else None
+        finals = _finals_of(ending)
         runner_up = None
         if ending.runner_up is not None:
             [runner_up] = journal.records([ending.runner_up])
         trace = Trace.from_json(ending.trace, workload)
         best = Best(winner, trace, target, finals, runner_up)
+    unscheduled = None
+    if ending.unscheduled is not None:
+        [unscheduled] = journal.records([ending.unscheduled])
     return TuneResult(
         workload,
         records,
@@ -93,4 +101,15 @@ def stored_result(
         best,
         {"other": budget.elapsed},
         len(records),
+        ending.complete,
+        unscheduled,
     )
+
+
+def _finals_of(ending: Ending) -> Finals | None:
+    if not ending.finals:
+        return None
+    if not ending.held:
+        [(number, samples)] = ending.finals.items()
+        return undisputed(number, samples)
+    return choose(dict(sorted(ending.finals.items())), incumbent=REFERENCE_ID)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from schedlang.database import Record
 from schedlang.language.schedule import Schedule
-from schedlang.measurement import Candidate, Measurement
-from schedlang.measurement.finals import Finals, choose
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.finals import FEWEST_SAMPLES, Finals, choose, could_win, undisputed
+from schedlang.measurement.interleaved import FEWEST_ROUNDS
+from schedlang.measurement.measurer import REFERENCE_ID
+
+# The unscheduled program is timed less carefully than candidates: it takes part in the finals when
+# it is slower than the fastest by no more than this, and candidates when they are no slower than it
+# by more than this.
+_NEAR = 1.5
+
+# Calls of a finalist: one to time it, one to verify it, and two in each of the fewest rounds.
+_CALLS = 2 + 2 * FEWEST_ROUNDS
 
 Remeasure = Callable[[Sequence[Candidate]], Sequence[Measurement]]
 
@@ -26,14 +39,20 @@ class Leaderboard:
 
     Parameters
     ----------
-    size: number of programs to keep, 1 or more.
+    size: number of candidates to keep, 1 or more; the unscheduled program comes on top.
     verified: keep only programs whose results were compared.
+
+    Attributes
+    ----------
+    failed: finalists that failed, with their measurements.
     """
 
     def __init__(self, size: int, *, verified: bool) -> None:
         self._size = size
         self._verified = verified
         self._leaders: list[Leader] = []
+        self._unscheduled: str | None = None
+        self.failed: list[tuple[Leader, Measurement]] = []
 
     def emptied(self) -> Leaderboard:
         """Return an empty leaderboard with the same settings."""
@@ -56,33 +75,117 @@ class Leaderboard:
         full = len(self._leaders) == self._size
         return not full or record.latency < self._leaders[-1].record.latency
 
+    def add_unscheduled(self, record: Record, schedule: Schedule) -> None:
+        """Enter the unscheduled program, once the search has ended; of equal ones it is first.
+
+        Where the search proposed the same program, the faster of both records stands for it.
+        """
+        self._unscheduled = record.program_key
+        same = [leader for leader in self._leaders if self._is_unscheduled(leader)]
+        others = [leader for leader in self._leaders if not self._is_unscheduled(leader)]
+        fastest = min([record, *(leader.record for leader in same)], key=lambda one: one.latency)
+        self._leaders = sorted([Leader(fastest, schedule), *others], key=_latency)
+
     @property
     def fastest_first(self) -> Sequence[Leader]:
         """The leaders by latency, lowest first; after the finals, by rank."""
         return self._leaders
 
     def hold_finals(
-        self, remeasure: Remeasure, most: int | None = None
+        self, remeasure: Remeasure, seconds: float = math.inf
     ) -> tuple[Finals | None, Counter[str]]:
-        """Time the leaders against each other and rank them by the result.
+        """Time the leaders that could win against each other, and rank them by the result.
 
-        ``most`` is the number of leaders to time, the fastest; by default all. The others are
-        removed, and so are leaders that fail. Returns the comparison of those that are left, in
-        which the id of a program is its rank before (0 was the fastest), or None where all failed;
-        and the number of failures by status.
+        Nothing is timed where only one could win. Leaders that fail are removed; where all that
+        could win fail, it is the turn of the others. ``seconds`` is the time that there is: the
+        fastest that fit into it take part, and at least two. Returns the comparison, in which the
+        id of a program is its rank before (0 was the fastest; the unscheduled program has an id of
+        its own), or None where all failed or there is too little time; and the number of failures
+        by status.
         """
-        self._leaders = self._leaders[:most]
-        found = remeasure(
-            [Candidate(place, leader.schedule.mod) for place, leader in enumerate(self._leaders)]
-        )
-        failed = Counter(str(measurement.status) for measurement in found if not measurement.ok)
-        samples = {measurement.id: measurement.samples for measurement in found if measurement.ok}
-        if not samples:
-            self._leaders = []
-            return None, failed
-        finals = choose(samples)
-        self._leaders = [self._leaders[finalist.id] for finalist in finals.ranking]
-        return finals, failed
+        self.failed = []
+        ranks = itertools.count()
+        entered = {
+            REFERENCE_ID if self._is_unscheduled(leader) else next(ranks): leader
+            for leader in self._leaders
+        }
+        finals, before = None, 0
+        while entered and finals is None and len(entered) != before:
+            before = len(entered)
+            finals = self._decide(entered, remeasure, seconds)
+        ranked = [] if finals is None else [one.id for one in finals.ranking]
+        self._leaders = [entered.pop(number) for number in ranked] + list(entered.values())
+        return finals, Counter(str(measurement.status) for _, measurement in self.failed)
+
+    def _decide(
+        self, entered: dict[int, Leader], remeasure: Remeasure, seconds: float
+    ) -> Finals | None:
+        chosen = _contenders(entered)
+        first = entered[chosen[0]].record
+        if len(chosen) == 1 and _is_well_known(chosen[0], first):
+            return undisputed(chosen[0], first.samples)
+        fit = _fitting([entered[number].record.latency for number in chosen], seconds)
+        if fit < min(2, len(chosen)):
+            return None
+        chosen = chosen[:fit]
+        finals = self._time(chosen, entered, remeasure)
+        if finals is None or REFERENCE_ID in chosen or REFERENCE_ID not in entered:
+            return finals
+        if finals.winner.latency < entered[REFERENCE_ID].record.latency:
+            return finals
+        # The machine is slower than during the search: now it is not certain that the winner is
+        # faster than the unscheduled program.
+        again = [REFERENCE_ID, *(finalist.id for finalist in finals.ranking)]
+        needed = [entered[number].record.latency for number in again]
+        fits = _fitting(needed, seconds) == len(again)
+        return self._time(again, entered, remeasure) if fits else None
+
+    def _time(
+        self, chosen: Sequence[int], entered: dict[int, Leader], remeasure: Remeasure
+    ) -> Finals | None:
+        """Time some programs; those that fail are removed from ``entered``."""
+        measured = remeasure([Candidate(number, entered[number].schedule.mod) for number in chosen])
+        found = {measurement.id: measurement for measurement in measured}
+        samples = {}
+        for number in chosen:
+            measurement = found.get(number)
+            if measurement is not None and measurement.ok:
+                if min(measurement.samples) > 0:
+                    samples[number] = measurement.samples
+                    continue
+                measurement = replace(measurement, status=Status.SUSPICIOUS_TIME)
+            leader = entered.pop(number)
+            if measurement is not None:
+                self.failed.append((leader, measurement))
+        return choose(samples, incumbent=REFERENCE_ID) if samples else None
+
+    def _is_unscheduled(self, leader: Leader) -> bool:
+        return leader.record.program_key == self._unscheduled
+
+
+def _contenders(entered: dict[int, Leader]) -> list[int]:
+    """Return the programs that could win, the fastest first."""
+    first, *others = entered
+    fastest = entered[first].record
+
+    def could(number: int) -> bool:
+        samples = entered[number].record.samples
+        if REFERENCE_ID in (first, number):
+            return min(samples) <= _NEAR * fastest.latency
+        return not _is_well_known(first, fastest) or could_win(samples, fastest.samples)
+
+    return [first, *filter(could, others)]
+
+
+def _fitting(latencies: Sequence[float], seconds: float) -> int:
+    """Return how many programs with these latencies can be timed in this time."""
+    ends = itertools.accumulate(_CALLS * latency for latency in latencies)
+    return sum(end <= seconds for end in ends)
+
+
+def _is_well_known(number: int, record: Record) -> bool:
+    # The sample of the unscheduled program is a median.
+    return number == REFERENCE_ID or len(record.samples) >= FEWEST_SAMPLES
 
 
 def _latency(leader: Leader) -> float:

@@ -8,12 +8,13 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from schedlang.database import Database, open_database
+from schedlang.database import Database, best_first, open_database
 from schedlang.database.programs import Unreadable, put_program, replayed
 from schedlang.errors import DatabaseError, WorkloadError
+from schedlang.language.schedule import Schedule
 from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.match import Kind, Match
-from schedlang.tuning.warm_start import Attempt, transfer
+from schedlang.tuning.warm_start import Transferred, transfer
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload, from_prim_func
 from schedlang.workloads.workload import Workload
@@ -37,13 +38,18 @@ def best(
     *,
     similar: bool = True,
 ) -> Match | None:
-    """Return the fastest verified program that a database has for a workload, or None.
+    """Return the best verified program that a database has for a workload, or None.
 
     Records of the same program come first, then those of programs with the same exact key; of
-    each, records of this toolchain are preferred. With ``similar``, programs of the same family
-    are next: their traces are applied to this workload, verified and measured on this machine,
-    which takes some seconds. These records are kept; the fastest one is returned if it is faster
-    than the unscheduled program.
+    each, records of this toolchain are preferred. Of the records of one program the winner of the
+    newest finals comes first, unless one that took no part in them is clearly faster, by more than
+    10%; without finals it is the fastest. The unscheduled program is one of them, as ``tune``
+    measures it too: where nothing is faster, the match is the program as it is
+    (``Match.unscheduled``).
+
+    With ``similar``, programs of the same family are next: their traces are applied to this
+    workload, verified and measured on this machine, which takes some seconds. These records are
+    kept, with that of the unscheduled program; the fastest is returned.
 
     Parameters
     ----------
@@ -73,6 +79,8 @@ def apply(
     strict: bool = False,
 ) -> IRModule:
     """Return a module with the best programs of a database in place of its functions.
+
+    A function stays as it is where the database says that no candidate is faster.
 
     Functions that cannot be scheduled (Relax functions, functions with symbolic shapes or without
     blocks) stay as they are. So does a function that could be tuned but has no record; an
@@ -106,7 +114,8 @@ def apply(
                 continue
             if found.kind == "family":
                 warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
-            replaced[name] = found.in_place_of(func)
+            if not found.unscheduled:
+                replaced[name] = found.in_place_of(func)
     if unreadable and strict:
         raise DatabaseError(
             f"rows that cannot be read: {unreadable}; tune again, or leave out strict=True"
@@ -129,8 +138,10 @@ def _find(
     unreadable: Unreadable,
 ) -> Match | None:
     found = _first_usable(workload, workload.key, "same", target, opened, unreadable)
-    if found is None:
-        found = _exact(workload, target, opened, unreadable)
+    if found is None or found.unscheduled:
+        other = _exact(workload, target, opened, unreadable)
+        if found is None or (other is not None and other.latency < found.latency):
+            found = other
     if found is None and similar:
         found = _similar(workload, target, opened, database, unreadable)
     return found
@@ -171,7 +182,7 @@ def _first_usable(
     database: Database,
     unreadable: Unreadable,
 ) -> Match | None:
-    """Return the fastest record under a key that still applies; preferably of this toolchain."""
+    """Return the best record under a key that still applies; preferably of this toolchain."""
     source = unreadable.workload(database, key)
     if source is None or (kind == "same" and source != workload):
         return None  # of two programs with one hash
@@ -179,12 +190,19 @@ def _first_usable(
     if order is None:
         return None
     for toolchain in (toolchain_key(), None):
-        for record in database.best(key, target.key, toolchain, n=_RECORDS, verified=True):
-            # Blocks may have other names in the program that was stored first.
-            programs = (source, workload) if kind == "same" else (source,)
-            schedule = replayed(record, *programs, unreadable=unreadable)
+        for record in best_first(database, key, target.key, toolchain, n=_RECORDS):
+            notes = []
+            if record.unscheduled:
+                schedule: Schedule | None = Schedule(workload)
+                order = tuple(range(len(workload.args)))
+                [fastest] = database.best(key, target.key, toolchain)
+                if not fastest.verified:
+                    notes.append("there are faster records that were not verified")
+            else:
+                # Blocks may have other names in the program that was stored first.
+                programs = (source, workload) if kind == "same" else (source,)
+                schedule = replayed(record, *programs, unreadable=unreadable)
             if schedule is not None:
-                notes = []
                 if kind == "exact":
                     notes.append(f"tuned as {record.workload_name!r}, which computes the same")
                 if toolchain is None:
@@ -214,32 +232,49 @@ def _similar(
     database: Database | str | os.PathLike[str] | None,
     unreadable: Unreadable,
 ) -> Match | None:
-    attempts, fastest = transfer(workload, target, opened, unreadable)
-    if attempts:
-        attempts = _kept(attempts, workload, opened, database)
-    if fastest is None:
+    tried = transfer(workload, target, opened, unreadable)
+    if not tried.attempts:
         return None
-    found = attempts[fastest]
-    note = (
-        f"no record for this program: applied the schedule of the similar program {found.name!r}, "
-        "verified and measured on this one"
-    )
+    tried = _kept(tried, workload, opened, database)
     order = tuple(range(len(workload.args)))
-    return Match(workload, found.record, found.schedule, "family", (note,), target, order)
+    if tried.fastest is not None:
+        found = tried.attempts[tried.fastest]
+        note = (
+            f"no record for this program: applied the schedule of the similar program "
+            f"{found.name!r}, verified and measured on this one"
+        )
+        return Match(workload, found.record, found.schedule, "family", (note,), target, order)
+    if tried.unscheduled is None:
+        return None
+    note = f"no record for this program: {len(tried.attempts)} schedules of similar ones were tried"
+    unscheduled = Schedule(workload)
+    return Match(workload, tried.unscheduled, unscheduled, "same", (note,), target, order)
 
 
 def _kept(
-    attempts: list[Attempt],
+    tried: Transferred,
     workload: Workload,
     opened: Database,
     database: Database | str | os.PathLike[str] | None,
-) -> list[Attempt]:
-    """Store the attempts' records; return them as they are where the file cannot be written."""
+) -> Transferred:
+    """Store the records; return them as they are where the file cannot be written."""
+    attempts = tried.attempts
+    records = [attempt.record for attempt in attempts]
+    if tried.unscheduled is not None:
+        # Else the slower attempts would be all that the next look-up finds.
+        records.append(tried.unscheduled)
     try:
         with nullcontext(opened) if opened is database else open_database(database) as writable:
             # With the blocks' names that the traces have.
             put_program(writable, attempts[0].schedule.trace.workload or workload)
-            records = writable.append([one.record for one in attempts])
+            records = writable.append(records)
     except DatabaseError:
-        return attempts  # a file that may only be read: they are measured again the next time
-    return [replace(one, record=record) for one, record in zip(attempts, records, strict=True)]
+        return tried  # a file that may only be read: they are measured again the next time
+    return replace(
+        tried,
+        attempts=[
+            replace(one, record=record)
+            for one, record in zip(attempts, records[: len(attempts)], strict=True)
+        ],
+        unscheduled=None if tried.unscheduled is None else records[-1],
+    )

@@ -28,7 +28,8 @@ class Match:
     Attributes
     ----------
     workload: what was looked up.
-    record: as it was measured; of ``workload`` itself, or of another that computes the same.
+    record: as it was measured; of ``workload`` itself, or of another that computes the same. It may
+        be that of the unscheduled program, where no candidate is faster.
     schedule: the record's trace, applied.
     kind: ``"same"`` if the record is of this program, up to names; ``"exact"`` if it is of a
         program with the same exact key, which computes the same function; ``"family"`` if the
@@ -43,6 +44,11 @@ class Match:
     notes: tuple[str, ...]
     _target: Target = field(repr=False)
     _order: tuple[int, ...] = field(repr=False)
+
+    @property
+    def unscheduled(self) -> bool:
+        """Whether it is the workload itself: keep the program as it is."""
+        return self.record.unscheduled
 
     @property
     def latency(self) -> float:
@@ -74,4 +80,6 @@ class Match:
 
     def __str__(self) -> str:
         shown = describe_latency(self.latency, self.workload.flops)
+        if self.unscheduled:
+            shown += "; keep the program as it is: no candidate is faster"
         return "; ".join((f"{self.workload.name}: {shown}", *self.notes))

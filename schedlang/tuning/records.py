@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from schedlang.database import Record
+from schedlang.database import FinalsEntry, Record
+from schedlang.database.record import UNSCHEDULED
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.finals import Finals
 from schedlang.search import Proposal
 from schedlang.targets import Target, toolchain_key
+from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.workloads.workload import Workload
 
 
@@ -61,6 +65,38 @@ def as_record(blank: Record, proposal: Proposal, measurement: Measurement) -> Re
 def verification_of(record: Record) -> str:
     """Return a digest of the inputs, tolerance and reference of a record; ``""`` for defaults."""
     return record.provenance.get("verification", "")
+
+
+def unscheduled_record(blank: Record, workload: Workload, latency: float) -> Record:
+    """Return ``blank`` with the unscheduled program, of this median latency in seconds.
+
+    It is what results are compared with, so it counts as verified; its trace is empty.
+    """
+    return replace(
+        blank,
+        trace_json=Trace((), workload).to_json(),
+        status=Status.OK,
+        samples=(latency,),
+        verified=True,
+        search=UNSCHEDULED,
+        seed=None,
+        created=time.time(),
+        program_key=workload.key,
+    )
+
+
+def finals_entries(leaderboard: Leaderboard, finals: Finals | None) -> list[FinalsEntry]:
+    """Return how the records of a leaderboard did in finals that were held just now."""
+    held = time.time()
+    ranking = () if finals is None else finals.ranking
+    done = [(leader, Status.OK) for leader in leaderboard.fastest_first[: len(ranking)]]
+    done += [(leader, measurement.status) for leader, measurement in leaderboard.failed]
+    samples = [finalist.samples for finalist in ranking] + [()] * len(leaderboard.failed)
+    return [
+        FinalsEntry(leader.record.id, held, place, status, samples[place])
+        for place, (leader, status) in enumerate(done)
+        if leader.record.id is not None
+    ]
 
 
 def as_measurement(record: Record, number: int) -> Measurement:

@@ -13,7 +13,7 @@ from typing import Any
 from schedlang.database import Record
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.measurement import Status, describe_latency
+from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.finals import Finals, Interval
 from schedlang.targets import Target
 from schedlang.workloads.workload import Workload
@@ -21,7 +21,10 @@ from schedlang.workloads.workload import Workload
 
 @dataclass(frozen=True)
 class Best:
-    """The fastest verified candidate: the winner of the finals, where they were held.
+    """The fastest verified program: the winner of the finals, where they were held.
+
+    Where no candidate is faster than the unscheduled program it is that program, with an empty
+    trace.
 
     Attributes
     ----------
@@ -42,6 +45,11 @@ class Best:
     def latency(self) -> float:
         """Median latency in seconds: of the finals' samples if there are any."""
         return self.record.latency if self.finals is None else self.finals.winner.latency
+
+    @property
+    def unscheduled(self) -> bool:
+        """Whether it is the unscheduled program: keep the program as it is."""
+        return len(self.trace) == 0
 
     @property
     def confidence_interval(self) -> Interval | None:
@@ -69,7 +77,7 @@ class Best:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """Records and the best of them.
+    """Records of candidates, and the best program.
 
     Attributes
     ----------
@@ -78,8 +86,8 @@ class TuneResult:
     rejected: number of traces that did not become candidates and of candidates that failed, by
         reason.
     culprits: the sites and instructions that caused most rejections, with their numbers.
-    reference_latency: median latency of the unscheduled program, in seconds; NaN where the budget
-        was over before it was known.
+    reference_latency: median latency of the unscheduled program, in seconds: that of the finals,
+        if it took part. NaN where the budget was over before it was known.
     seconds: wall time of the call.
     finished: why it ended.
     time_split: parts of ``seconds``: ``search`` (drawing and changing traces, replay, features),
@@ -87,6 +95,10 @@ class TuneResult:
         ``measure`` (the rest of measuring; all of it for a measurer that keeps no ``seconds``),
         ``finals``, ``other`` (the unscheduled program, the database).
     earlier: number of ``records`` that were in the database before this call.
+    reference_complete: False where measuring the unscheduled program was cut off:
+        ``reference_latency`` and ``speedup`` are then lower bounds.
+    unscheduled: record of the unscheduled program, which is none of ``records``; None where its
+        latency is not known.
     """
 
     workload: Workload
@@ -99,10 +111,16 @@ class TuneResult:
     _best: Best | None = field(default=None, repr=False)
     time_split: Mapping[str, float] = field(default_factory=dict)
     earlier: int = 0
+    reference_complete: bool = True
+    unscheduled: Record | None = field(default=None, repr=False)
 
     @property
     def best(self) -> Best:
-        """The fastest verified candidate; SchedlangError says why when there is none."""
+        """The fastest verified program: the unscheduled one where no candidate is faster.
+
+        SchedlangError says why there is none: no candidate succeeded, and the unscheduled program
+        was not measured to the end.
+        """
         if self._best is None:
             raise SchedlangError(
                 f"no candidate of {self.workload.name} succeeded: {self.describe_rejections()}; "
@@ -111,9 +129,17 @@ class TuneResult:
         return self._best
 
     @property
+    def has_best(self) -> bool:
+        """Whether there is a best program."""
+        return self._best is not None
+
+    @property
     def speedup(self) -> float:
-        """Reference latency over best latency."""
-        return self.reference_latency / self.best.latency
+        """Reference latency over best latency; 1 where the unscheduled program is the best.
+
+        A lower bound unless ``reference_complete``.
+        """
+        return 1.0 if self.best.unscheduled else self.reference_latency / self.best.latency
 
     def describe_rejections(self) -> str:
         """Return counts by reason, the main culprit and the last message, as text."""
@@ -129,19 +155,30 @@ class TuneResult:
         messages = [r.message for r in self.records if r.status is not Status.OK and r.message]
         return f"{text}; the last message: {messages[-1]}" if messages else text
 
+    def _describe_best(self, best: Best) -> str:
+        if best.unscheduled:
+            why = "is faster" if any(record.ok for record in self.records) else "succeeded"
+            return f"keep the program as it is: no candidate {why}"
+        parts = [describe_latency(best.latency, self.workload.flops)]
+        if self.speedup >= 1:  # not of a bound that is too low to say anything
+            bound = "" if self.reference_complete else ">= "
+            parts.append(bound + describe_speedup(self.speedup))
+        state = "verified" if best.record.verified else "not verified"
+        if best.record.verified and "inputs" in best.record.provenance:
+            state += f" on inputs: {best.record.provenance['inputs']}"
+        return ", ".join([*parts, state])
+
     def __str__(self) -> str:
         flops = self.workload.flops
         lines = [f"{self.workload.name}: {self.describe_rejections()} in {self.seconds:.1f} s"]
         timed = not math.isnan(self.reference_latency)
         if timed:
-            lines.append(f"  unscheduled {describe_latency(self.reference_latency, flops)}")
+            latency = describe_latency(self.reference_latency, flops)
+            if not self.reference_complete:
+                latency = f">= {describe_latency(self.reference_latency)}"
+            lines.append(f"  unscheduled {latency}")
         if self._best is not None:
-            state = "verified" if self._best.record.verified else "not verified"
-            if self._best.record.verified and "inputs" in self._best.record.provenance:
-                state += f" on inputs: {self._best.record.provenance['inputs']}"
-            faster = f"{self.speedup:.1f}x faster, " if timed else ""
-            latency = describe_latency(self._best.latency, flops)
-            lines.append(f"  best        {latency}, {faster}{state}")
+            lines.append(f"  best        {self._describe_best(self._best)}")
         if parts := {name: spent / self.seconds for name, spent in self.time_split.items()}:
             shares = (f"{name} {part:.0%}" for name, part in parts.items() if part >= 0.005)
             lines.append(f"  time        {', '.join(shares)}")

@@ -13,18 +13,17 @@ from schedlang.database import Database, Record
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.finals import Finals
-from schedlang.measurement.interleaved import FEWEST_ROUNDS
+from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.search import Outcome, Proposal
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.progress import ProgressBar
-from schedlang.tuning.records import as_record
+from schedlang.tuning.records import as_record, finals_entries
 from schedlang.tuning.resume import RunState
+from schedlang.tuning.unscheduled import Unscheduled
 
 FINALS_SECONDS = 5.0
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
-# Calls of a finalist: one to time it, one to verify it, and two in each of the fewest rounds.
-_FINALS_CALLS = 2 + 2 * FEWEST_ROUNDS
 
 
 class TuningRun:
@@ -45,8 +44,7 @@ class TuningRun:
     finals: result of the finals; None where they were not held.
     failed_finals: number of finalists that failed, by status.
     out_of_time: the wall-clock budget ended the search.
-    reference_latency: median latency of the unscheduled program, in seconds. NaN where the time for
-        the search was over before it was known.
+    unscheduled: the unscheduled program.
     """
 
     def __init__(
@@ -68,7 +66,8 @@ class TuningRun:
         self._database = database
         self._measurer = measurer
         self._deadline = budget.search_deadline(finals)
-        self._reference_latency: float | None = None
+        self._with_finals = finals
+        self.unscheduled = Unscheduled(state, self._blank, database, measurer)
         # What resuming took is not part of this call.
         self._model_seconds = self._model_seconds_so_far()
         self._measured_seconds = dict.fromkeys(measurer.seconds, 0.0)
@@ -81,13 +80,14 @@ class TuningRun:
         if self.budget.limited:
             # It is part of the result: better to know how long it takes than to be late.
             with self._stopping_in_time():
-                self._reference_latency = self._measurer.reference_latency
+                self.unscheduled.measure()
         while trials is None or len(state.records) < trials:
             left = self._deadline - time.monotonic()
             if left <= 0:
                 self.out_of_time = True
-                early = " before a worker was ready" if math.isnan(self.reference_latency) else ""
-                return f"{self.budget.seconds:g} s are over{early}"
+                early = math.isnan(self.unscheduled.latency)
+                when = " before a worker was ready" if early else ""
+                return f"{self.budget.seconds:g} s are over{when}"
             proposals = self._take_unfinished(trials)
             if not proposals:
                 wanted = batch if trials is None else min(batch, trials - len(state.records))
@@ -105,6 +105,9 @@ class TuningRun:
                 )
             with self.budget.timing("search"):
                 state.strategy.tell(outcomes)
+            # Now, as the workers are ready, and the program is in the database if a run is
+            # interrupted.
+            self.unscheduled.measure()
             # What was not measured in time is pending: only asking again can take that up.
             if state.journal is not None and len(outcomes) == len(proposals):
                 state.journal.save(state.strategy, state.records, state.leaderboard)
@@ -168,38 +171,37 @@ class TuningRun:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def hold_finals(self) -> None:
-        """Time the fastest candidates against each other, if there is time."""
-        seconds = min(FINALS_SECONDS, self.budget.finals_budget)
-        finalists = self._finalists_in(self.budget.finals_budget)
-        if finalists and seconds > 0:
-            with self.budget.timing("finals"):
-                self.finals, self.failed_finals = self.state.leaderboard.hold_finals(
-                    lambda candidates: self._measurer.remeasure(candidates, budget_seconds=seconds),
-                    finalists,
-                )
+    def conclude(self) -> None:
+        """Let the unscheduled program compete, and hold the finals if there is time for them."""
+        self.unscheduled.measure()
+        self.unscheduled.enter()
+        if self._with_finals and self.budget.finals_budget > 0:
+            self._hold_finals()
 
-    def _finalists_in(self, seconds: float) -> int:
-        """Return how many of the fastest candidates can be timed again in this time.
+    def _hold_finals(self) -> None:
+        leaderboard = self.state.leaderboard
+        if not leaderboard.fastest_first:
+            return
 
-        All of them where they are fast; none where only one of several could be, as there would be
-        nothing to compare it with.
-        """
-        leaders = self.state.leaderboard.fastest_first
-        fit = 0
-        for leader in leaders:
-            seconds -= _FINALS_CALLS * leader.record.latency
-            if seconds < 0:
-                break
-            fit += 1
-        return fit if fit == len(leaders) or fit > 1 else 0
+        def remeasure(candidates: Sequence[Candidate]) -> Sequence[Measurement]:
+            seconds = min(FINALS_SECONDS, max(self.budget.finals_budget, 0.0))
+            return self._measurer.remeasure(candidates, budget_seconds=seconds)
+
+        with self.budget.timing("finals"):
+            self.finals, self.failed_finals = leaderboard.hold_finals(
+                remeasure, self.budget.finals_budget
+            )
+        self._database.add_finals(finals_entries(leaderboard, self.finals))
 
     @property
     def reference_latency(self) -> float:
-        """Median latency of the unscheduled program, in seconds; measured when first asked for."""
-        if self._reference_latency is None:
-            self._reference_latency = self._measurer.reference_latency
-        return self._reference_latency
+        """Median latency of the unscheduled program, in seconds: that of the finals, if it was in.
+
+        NaN where the time for the search was over before it was known.
+        """
+        ranking = () if self.finals is None else self.finals.ranking
+        again = [finalist.latency for finalist in ranking if finalist.id == REFERENCE_ID]
+        return again[0] if again else self.unscheduled.latency
 
     # -- where the time went ---------------------------------------------------------------------
 

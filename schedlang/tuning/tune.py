@@ -104,20 +104,21 @@ def tune(
         default it follows from the types and the length of the sums.
     reference: ``f(*inputs)`` computes the right results, an array or one for each written argument,
         instead of the unscheduled program. It runs in this process.
-    finals: number of the fastest verified candidates to time again at the end, against each other;
-        the winner is the best. 0 takes the fastest as it was measured.
+    finals: number of the fastest verified candidates to time again at the end, against each other
+        and against the unscheduled program, as far as they could win; the winner is the best. 0
+        takes the fastest as it was measured.
     measurer: measures the candidates, for example ``schedlang.targets.RPC``. It is bound to the
         workload, stays open, and keeps its own settings, including ``verify``; ValueError if
         ``inputs``, ``tolerance`` or ``reference`` are given too. By default the target's own, on
         this machine.
     progress: show a progress bar; None shows it on a terminal.
 
-    Returns the records and the best candidate. A bad candidate never raises: it becomes a record
-    with its status. An interruption (Ctrl-C) stops the workers and keeps the records made so far.
-    An exception in a module, other than ``NotApplicable``, ends the run; a note on it names module,
-    block and line. Wrong arguments raise
-    ``ValueError``, ``TypeError``, ``SpaceError``, ``WorkloadError`` or ``TargetError``, a database
-    that cannot be opened ``DatabaseError``.
+    Returns the records and the best program: the unscheduled one where no candidate is faster. A
+    bad candidate never raises: it becomes a record with its status. An interruption (Ctrl-C) stops
+    the workers and keeps the records made so far. An exception in a module, other than
+    ``NotApplicable``, ends the run; a note on it names module, block and line. Wrong arguments
+    raise ``ValueError``, ``TypeError``, ``SpaceError``, ``WorkloadError`` or ``TargetError``, a
+    database that cannot be opened ``DatabaseError``.
     """
     budget = Budget(seconds)
     workload, target = as_workload(workload), as_target(target)
@@ -166,8 +167,7 @@ def tune(
             finished = run.search(trials, batch, bar)
         if state.strategy.finished is not None and len(state.records) == 1:
             finished += _why_nothing(space, workload)
-        if finals:
-            run.hold_finals()
+        run.conclude()
         result = result_of(run, target, finished)
         if state.journal is not None:
             state.journal.finish(ending_of(run, result))

@@ -90,9 +90,13 @@ def pretrain(
 def _chosen(
     database: Database, key: str, target_key: str | None, limit: int | None, newest: int | None
 ) -> Sequence[Record]:
-    """Read records of a workload, oldest first: all, or some that are spread over their age."""
+    """Read records of a workload, oldest first: all, or some that are spread over their age.
+
+    The unscheduled program is left out: no search proposes it.
+    """
     if limit is None or newest is None or database.count(key, target_key) <= _FEW * limit:
         records = database.query(workload_key=key, target_key=target_key)
+        records = [one for one in records if not one.unscheduled]
         if newest is not None:
             records = [one for one in records if (one.id or 0) <= newest]
         return _spread(records, limit)
@@ -100,7 +104,8 @@ def _chosen(
     chosen: dict[int | None, Record] = {}
     for number in range(limit):
         found = database.query(key, target_key, limit=1, after=number * newest // limit)
-        chosen |= {one.id: one for one in found if (one.id or 0) <= newest}
+        known = [one for one in found if (one.id or 0) <= newest and not one.unscheduled]
+        chosen |= {one.id: one for one in known}
     return list(chosen.values())
 
 

@@ -18,7 +18,7 @@ SEARCHES = ("coordinate_descent", "evolutionary", "explore_exploit", "tree_searc
 def content(records: list[Record]) -> list[tuple[Any, ...]]:
     """What has to be equal: all but ids, times and the run."""
     return sorted(
-        (r.proposal, r.trace_json, r.status, r.samples, r.message, r.verified, r.program_key)
+        (str(r.proposal), r.trace_json, r.status, r.samples, r.message, r.verified, r.program_key)
         for r in records
     )
 

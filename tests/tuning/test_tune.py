@@ -16,7 +16,8 @@ from schedlang.database import MemoryDatabase, Record
 from schedlang.search import Random
 from schedlang.tvm.program import from_json, structural_key, structurally_equal
 
-N = 64
+# So large that any schedule beats none, whatever else the machine does.
+N = 128
 TRIALS = 12
 
 
@@ -119,7 +120,7 @@ def test_a_path_holds_records_that_replay(
     result: sl.TuneResult, path: Path, workload: sl.Workload
 ) -> None:
     with sl.open_database(path, read_only=True) as database:
-        assert database.query() == result.records
+        assert [one for one in database.query() if not one.unscheduled] == result.records
         [best] = database.best(workload.key, sl.Target("cpu").key)
         assert best == fastest(result)
         stored = database.get_workload(workload.key)
@@ -149,7 +150,9 @@ def test_a_second_run_adds_to_the_file(
     assert second.best.record is fastest(second)
     assert second.best.latency == second.best.record.latency
     with sl.open_database(copy) as database:
-        assert database.query() == [*result.records, *new]
+        stored = [record for record in database.query() if not record.unscheduled]
+        assert stored == [*result.records, *new]
+        assert second.unscheduled == result.unscheduled, "it is not measured twice"
         assert database.workloads() == [(workload.key, "matmul")]
 
 
@@ -158,7 +161,7 @@ def test_a_database_of_ones_own_stays_open(
 ) -> None:
     with MemoryDatabase() as database:
         result = sl.tune(workload, trials=2, database=database, finals=0, progress=True)
-        assert database.query() == result.records
+        assert [one for one in database.query() if one != result.unscheduled] == result.records
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "tuning matmul" in shown.err and "2/2" in shown.err and "GFLOPS" in shown.err

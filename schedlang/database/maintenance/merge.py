@@ -45,7 +45,8 @@ def merge(source: Database, into: Database) -> Merged:
 
     Records, runs and asks get new ids. Records are equal when all but id, run and proposal is
     equal; equal records are not copied, so merging twice changes nothing. A run that ``into`` has
-    too, and that has only gone further in ``source``, is brought forward. ``source`` is only read.
+    too, and that has only gone further in ``source``, is brought forward. Finals come with their
+    records, so that a look-up in ``into`` knows who won. ``source`` is only read.
     """
     if source is into:
         return Merged()
@@ -78,6 +79,7 @@ class _Merge:
             owned[record.run_id][content] += 1
         left_out = self._place_runs(owned)
         self._bring_records()
+        self._bring_finals()
         for run in self.source.runs():
             if run.id in self.placed:
                 self._bring_run(run)
@@ -145,6 +147,13 @@ class _Merge:
                 self._store(batch)
                 batch = []
         self._store(batch)
+
+    def _bring_finals(self) -> None:
+        known = set(self.into.finals())
+        entries = [
+            replace(entry, record_id=self.ids[entry.record_id]) for entry in self.source.finals()
+        ]
+        self.into.add_finals(entry for entry in entries if entry not in known)
 
     def _store(self, batch: Iterable[Record]) -> None:
         batch = list(batch)

@@ -6,13 +6,24 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 from schedlang.database.base import Database
+from schedlang.database.finals import FinalsEntry
 from schedlang.database.maintenance.reading import all_records
+from schedlang.database.ranking import Standing, preferred
 from schedlang.database.run import mentioned
 
-# Latency, id, time of measuring, and whether its results were compared.
-_Ranked = tuple[float, int, float, bool]
+
+class _Timed(NamedTuple):
+    """What decides whether a record with a latency stays."""
+
+    latency: float
+    id: int
+    created: float
+    verified: bool
+    program_key: str
 
 
 @dataclass(frozen=True)
@@ -41,11 +52,12 @@ class Pruned:
         )
 
 
-def _left_over(records: Sequence[_Ranked], keep: int) -> list[_Ranked]:
-    """Return all but the ``keep`` fastest and the ``keep`` fastest verified records."""
-    ordered = sorted(records)
-    kept = {*ordered[:keep], *[one for one in ordered if one[3]][:keep]}
-    return [one for one in ordered if one not in kept]
+def _left_over(records: Sequence[_Timed], keep: int, finals: Sequence[FinalsEntry]) -> list[_Timed]:
+    """Return all but the ``keep`` fastest, and the verified ones that a look-up prefers."""
+    fastest = sorted(records)[:keep]
+    verified = [Standing(one.id, one.latency, one.program_key) for one in records if one.verified]
+    kept = {one.id for one in fastest} | set(islice(preferred(verified, finals), keep))
+    return [one for one in records if one.id not in kept]
 
 
 def prune(
@@ -67,8 +79,8 @@ def prune(
     Parameters
     ----------
     keep_best: number of records to keep of each workload, target and toolchain: this many of the
-        fastest, and this many of the fastest verified ones. The slower ones are removed; 0 removes
-        all that have a latency.
+        fastest, and this many of the verified ones that a look-up prefers: winners of finals, then
+        the fastest. The others are removed; 0 removes all that have a latency.
     older_than: remove only records that were measured before this time, in seconds since 1970.
     workload_key, target_key, toolchain_key: remove only records with these keys.
     failures: also remove records of failed candidates, which tell ``tune`` what not to try again.
@@ -81,7 +93,7 @@ def prune(
     if keep_best is not None and keep_best < 0:
         raise ValueError(f"keep_best must be at least 0, not {keep_best}")
     with nullcontext() if dry_run else database.transaction():
-        ranked: dict[tuple[str, str, str], list[_Ranked]] = defaultdict(list)
+        timed: dict[tuple[str, str, str], list[_Timed]] = defaultdict(list)
         failed: list[tuple[int, float]] = []
         run_of: dict[int, int | None] = {}
         for record in all_records(database, workload_key, target_key, toolchain_key):
@@ -89,16 +101,24 @@ def prune(
             run_of[record.id] = record.run_id
             if record.ok:
                 key = (record.workload_key, record.target_key, record.toolchain_key)
-                ranked[key].append((record.latency, record.id, record.created, record.verified))
+                timed[key].append(
+                    _Timed(
+                        record.latency,
+                        record.id,
+                        record.created,
+                        record.verified,
+                        record.program_key,
+                    )
+                )
             else:
                 failed.append((record.id, record.created))
         slow: set[int] = set()
         if keep_best is not None or older_than is not None:
-            for one in ranked.values():
+            for key, records in timed.items():
                 slow.update(
-                    number
-                    for _, number, created, _ in _left_over(one, keep_best or 0)
-                    if older_than is None or created < older_than
+                    one.id
+                    for one in _left_over(records, keep_best or 0, database.finals(*key))
+                    if older_than is None or one.created < older_than
                 )
         useless = {
             number

@@ -17,8 +17,8 @@ class Summary:
 
     Attributes
     ----------
-    trials: number of records; failures: number of failures by status.
-    best: the lowest latency in seconds; None when no candidate worked.
+    trials: number of records of candidates; failures: number of failures by status.
+    best: the lowest latency in seconds, the unscheduled program's included; None when none worked.
     verified: whether the results of the best were compared.
     newest: when the last record was measured, in seconds since 1970.
     """
@@ -46,11 +46,12 @@ def summary(database: Database) -> list[Summary]:
             failed[str(record.status)] += 1
         elif best is None or record.latency < best:
             best, verified = record.latency, record.verified
+        trials = 0 if before is None else before.trials
         found[key] = Summary(
             record.workload_key,
             record.workload_name,
             record.target_key,
-            1 if before is None else before.trials + 1,
+            trials + (not record.unscheduled),
             failed,
             best,
             verified,

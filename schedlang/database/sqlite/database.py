@@ -10,18 +10,23 @@ from functools import partial
 from pathlib import Path
 
 from schedlang.database.base import Database, check_at_least_zero
+from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.connection import SQLiteConnection
 from schedlang.database.sqlite.packing import pack
 from schedlang.database.sqlite.rows import (
+    INSERT_FINAL,
     INSERT_RECORD,
     INSERT_RUN,
     SELECT_ASKS,
+    SELECT_FINALS,
     SELECT_RECORDS,
     SELECT_RUN,
     ask_of,
     conditions,
+    final_of,
+    final_row,
     provenance_text,
     record_of,
     row_of,
@@ -29,6 +34,7 @@ from schedlang.database.sqlite.rows import (
     run_row,
     texts_of,
 )
+from schedlang.database.sqlite.schema import WITH_FINALS
 from schedlang.measurement import Status
 
 # Maximum number of variables in one statement.
@@ -136,10 +142,33 @@ class SQLiteDatabase(Database):
         with self._connection.writing():
             for some in _parts(ids):
                 marks = ", ".join("?" * len(some))
+                self._connection.execute(f"DELETE FROM final WHERE record_id IN ({marks})", some)
                 gone += self._connection.execute(
                     f"DELETE FROM record WHERE id IN ({marks})", some
                 ).rowcount
         return gone
+
+    def add_finals(self, entries: Iterable[FinalsEntry]) -> None:
+        """Store how records did in finals, in one transaction."""
+        entries = list(entries)
+        with self._connection.writing():
+            for entry in entries:
+                self._connection.execute(INSERT_FINAL, final_row(entry))
+
+    def finals(
+        self,
+        workload_key: str | None = None,
+        target_key: str | None = None,
+        toolchain_key: str | None = None,
+    ) -> list[FinalsEntry]:
+        """Return the entries of the records that match all that is given, oldest first."""
+        # A reader does not upgrade an older file, which has none.
+        ((schema,),) = self._connection.rows("PRAGMA user_version")
+        if schema < WITH_FINALS:
+            return []
+        where, values = conditions(workload_key, target_key, toolchain_key)
+        sql = f"{SELECT_FINALS}{where} ORDER BY final.id"
+        return self._connection.read(final_of, "record", sql, values)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from schedlang.database.sqlite.errors import REASONS, SQLITE_ERRORS, explain
-from schedlang.database.sqlite.schema import APPLICATION_ID, MIGRATIONS, SCHEMA
+from schedlang.database.sqlite.schema import APPLICATION_ID, MIGRATIONS, READABLE, SCHEMA
 from schedlang.errors import DatabaseError
 
 _MAPPED = 1 << 36
@@ -125,7 +125,7 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
 
 def _migrate(connection: sqlite3.Connection, path: Path, read_only: bool) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == SCHEMA:
+    if version == SCHEMA or (read_only and version >= READABLE):
         return
     if read_only:
         raise DatabaseError(

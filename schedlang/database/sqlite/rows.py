@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.packing import pack, unpack
@@ -55,6 +56,13 @@ _RUN: _Columns = {
     "outcome": _TEXT,
 }
 _RUN_READ: _Columns = {**_RUN, "id": _INT}
+_FINAL_READ: _Columns = {
+    "held": _REAL,
+    "place": _INT,
+    "status": _TEXT,
+    "samples": _TEXT,
+    "record_id": _INT,
+}
 _ASK_READ: _Columns = {"size": _INT, "seconds": _REAL, "run_id": _INT}
 
 INSERT_RECORD = (
@@ -64,6 +72,14 @@ INSERT_RECORD = (
 SELECT_RECORDS = (
     f"SELECT {', '.join(_RECORD)}, provenance.text, record.id FROM record "
     "LEFT JOIN provenance ON provenance.id = provenance_id"
+)
+INSERT_FINAL = (
+    "INSERT INTO final (held, place, status, samples, record_id) "
+    "SELECT ?, ?, ?, ?, id FROM record WHERE id = ?"
+)
+SELECT_FINALS = (
+    "SELECT held, place, final.status, final.samples, record_id FROM final "
+    "JOIN record ON record.id = record_id"
 )
 INSERT_RUN = f"INSERT INTO run ({', '.join(_RUN)}) VALUES ({', '.join('?' * len(_RUN))})"
 SELECT_RUN = f"SELECT {', '.join(_RUN)}, id FROM run"
@@ -123,6 +139,19 @@ def record_of(row: Sequence[Any]) -> Record:
         run_id=run_id,
         proposal=proposal,
     )
+
+
+def final_row(entry: FinalsEntry) -> tuple[object, ...]:
+    """Return the values of ``INSERT_FINAL``."""
+    samples = json.dumps(entry.samples)
+    return (entry.held, entry.place, str(entry.status), samples, entry.record_id)
+
+
+def final_of(row: Sequence[Any]) -> FinalsEntry:
+    """Return the entry of a row of ``SELECT_FINALS``; ValueError or TypeError where it is none."""
+    _check_types(row, _FINAL_READ)
+    held, place, status, samples, record_id = row
+    return FinalsEntry(record_id, held, place, _status(status), _numbers(samples))
 
 
 def provenance_text(provenance: Mapping[str, str]) -> str | None:

@@ -72,5 +72,21 @@ MIGRATIONS = (
     );
     CREATE INDEX ask_by_run ON ask (run_id);
     """,
+    # How records did in finals; `held` is the same for those that were timed against each other.
+    """
+    CREATE TABLE final (
+        id INTEGER PRIMARY KEY,
+        record_id INTEGER NOT NULL REFERENCES record,
+        held REAL NOT NULL,
+        place INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        samples TEXT NOT NULL
+    );
+    CREATE INDEX final_by_record ON final (record_id);
+    """,
 )
 SCHEMA = len(MIGRATIONS)
+# Files of this schema and of newer ones can be read as they are.
+READABLE = 2
+# The first one that has the table `final`.
+WITH_FINALS = 3

@@ -22,11 +22,15 @@ class Ending:
     reference: median latency of the unscheduled program, in seconds.
     seconds: wall time of all calls together.
     rejected, culprits: as in ``TuneResult``.
-    winner, runner_up: ids of the fastest and second fastest records; ``None`` if missing.
+    winner, runner_up: ids of the fastest record and of the second in the finals; ``None`` if
+        missing.
     trace: trace of the winner, as JSON text. It can differ from that of its record, which may use
         other block names.
     finals: samples of the finals in seconds, by the rank before them.
     split: as ``TuneResult.time_split``.
+    unscheduled: id of the record of the unscheduled program; ``None`` if it has none.
+    complete: whether ``reference`` is its latency, and not a lower bound.
+    held: whether the finals were held; False where only one program could win.
     """
 
     finished: str
@@ -42,6 +46,9 @@ class Ending:
     trace: str
     finals: Mapping[int, Sequence[float]]
     split: Mapping[str, float]
+    unscheduled: int | None = None
+    complete: bool = True
+    held: bool = True
 
     def to_json(self) -> str:
         """Return it as one line of text."""
@@ -88,6 +95,9 @@ def _check_types(ending: Ending) -> None:
         "runner_up": whole,
         "trace": (str,),
         "split": (dict,),
+        "unscheduled": whole,
+        "complete": (bool,),
+        "held": (bool,),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

@@ -67,6 +67,7 @@ class Journal:
         self.id: int = run.id
         own = self.database.query(run_id=run.id)
         self._measured = {r.proposal: r for r in own if r.proposal is not None}
+        self._unscheduled = next((r for r in own if r.unscheduled), None)
         self._asks = self.database.asks(run.id)
         self._saved_at = time.monotonic()
         self._saving_takes = 0.0
@@ -120,6 +121,11 @@ class Journal:
     def measured(self) -> Set[int | None]:
         """Ids of the proposals that the run itself measured."""
         return self._measured.keys()
+
+    @property
+    def unscheduled(self) -> Record | None:
+        """The run's own record of the unscheduled program; None where it has none."""
+        return self._unscheduled
 
     def find_measured(self, proposal: Proposal) -> Record | None:
         """Return the run's own record of a proposal; ``None`` if it was not measured.

@@ -56,6 +56,14 @@ class RunState:
         self.earlier += 1
         return Outcome(proposal.id, as_measurement(record, proposal.id))
 
+    def find_unscheduled(self) -> Record | None:
+        """Return a record of the unscheduled program, of this run or of another, if any."""
+        if self.journal is None:
+            return None
+        if self.journal.unscheduled is not None or self.warm_start is None:
+            return self.journal.unscheduled
+        return self.warm_start.find_unscheduled()
+
     def find_measured(self, proposals: Sequence[Proposal]) -> dict[int, Record]:
         """Return the records of proposals that need no measuring, by the proposal's id.
 

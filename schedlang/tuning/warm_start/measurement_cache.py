@@ -8,6 +8,7 @@ from schedlang.database import Database, Record
 from schedlang.targets.measure.verify_policy import Verify
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import verification_of
+from schedlang.workloads.workload import Workload
 
 
 class MeasurementCache:
@@ -26,6 +27,12 @@ class MeasurementCache:
         self._keys = (blank.workload_key, blank.target_key, blank.toolchain_key)
         self._verified = verified
         self._verification = verification_of(blank)
+
+    def find_unscheduled(self, workload: Workload) -> Record | None:
+        """Return the first record of the unscheduled program."""
+        found = self._database.query(*self._keys, program_key=workload.key)
+        usable = (record for record in found if verification_of(record) == self._verification)
+        return next((record for record in usable if record.unscheduled and record.ok), None)
 
     def find(self, program_key: str, leaderboard: Leaderboard, run_id: int) -> Record | None:
         """Return the first usable record of a program, except the records of one run."""

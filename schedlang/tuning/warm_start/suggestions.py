@@ -48,9 +48,11 @@ def suggestions(
 
 
 def _different(fastest_first: Iterable[Record]) -> Iterator[Record]:
-    """Yield the first records of different programs."""
+    """Yield the first records of different programs; the unscheduled one is no suggestion."""
     seen: set[str] = set()
     for record in fastest_first:
+        if record.unscheduled:
+            continue
         if record.program_key not in seen and len(seen) < _OF_EACH:
             seen.add(record.program_key)
             yield record

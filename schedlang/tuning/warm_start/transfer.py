@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import Unreadable, replayed
@@ -12,7 +12,7 @@ from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate
 from schedlang.search import Proposal
 from schedlang.targets import Target, toolchain_key
-from schedlang.tuning.records import as_record, blank_record
+from schedlang.tuning.records import as_record, blank_record, unscheduled_record
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
@@ -37,23 +37,38 @@ class Attempt:
     name: str
 
 
+@dataclass(frozen=True)
+class Transferred:
+    """What trying schedules of similar programs gave.
+
+    Attributes
+    ----------
+    attempts: one for each program that was tried.
+    fastest: place of the fastest verified attempt; None where none is faster than the unscheduled
+        program.
+    unscheduled: record of the unscheduled program, measured with them; no database has it yet.
+    """
+
+    attempts: list[Attempt] = field(default_factory=list)
+    fastest: int | None = None
+    unscheduled: Record | None = None
+
+
 def transfer(
     workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> tuple[list[Attempt], int | None]:
+) -> Transferred:
     """Try schedules of similar programs on this machine, which must be the target.
 
-    Returns the attempts, and the place of the fastest verified one among them; None where none is
-    faster than the unscheduled program. A program that the database has a record of is not tried
-    again. On another machine there are no attempts. Programs that cannot be read are noted in
-    ``unreadable``.
+    A program that the database has a record of is not tried again. On another machine there are no
+    attempts. Programs that cannot be read are noted in ``unreadable``.
     """
     try:
         target.check_present()
     except TargetError:
-        return [], None
+        return Transferred()
     found = list(_proposals(workload, target, database, unreadable))
     if not found:
-        return [], None
+        return Transferred()
     attempts: list[Attempt] = []
     blank = blank_record(workload, target, "transfer", None)
     with target.measurer(workload, verify="all") as measurer:
@@ -68,9 +83,12 @@ def transfer(
             if one.record.ok and one.record.verified
         }
         fastest = min(latencies, key=lambda place: latencies[place], default=None)
-        if fastest is not None and latencies[fastest] >= measurer.reference_latency:
-            fastest = None
-    return attempts, fastest
+        latency, unscheduled = measurer.reference_latency, None
+        if measurer.reference_complete:
+            unscheduled = unscheduled_record(blank, workload, latency)
+            if fastest is not None and latencies[fastest] >= latency:
+                fastest = None
+    return Transferred(attempts, fastest, unscheduled)
 
 
 def _proposals(
@@ -83,6 +101,8 @@ def _proposals(
         if source is None:
             continue
         for record in database.best(key, target.key, n=_OF_EACH, verified=True):
+            if record.unscheduled:
+                break  # what is slower than no schedule there is no use here
             schedule = _transferred(record, source, workload)
             if schedule is None:
                 continue

@@ -77,6 +77,10 @@ class WarmStart:
             return []
         return suggestions(self._database, self._workload, self._target_key, known)
 
+    def find_unscheduled(self) -> Record | None:
+        """Return a record of the unscheduled program that another run measured, if any."""
+        return None if self._cache is None else self._cache.find_unscheduled(self._workload)
+
     def find_measured(
         self, program_key: str, leaderboard: Leaderboard, run_id: int
     ) -> Record | None:

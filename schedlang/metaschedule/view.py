@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from schedlang.database import Database, Record, open_database
+from schedlang.database import Database, Record, best_first, open_database
 from schedlang.database.programs import Unreadable
 from schedlang.errors import DatabaseError, PartialTraceWarning, TargetError
 from schedlang.interpreters.to_tvm import LeftOut
@@ -67,7 +67,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
     def query_tuning_record(
         self, mod: IRModule, target: TVMTarget, workload_name: str | None = None
     ) -> TuningRecord | None:
-        """Return the fastest record of the function that TVM can apply; ``None`` without one."""
+        """Return the best record of the function that TVM can apply; ``None`` without one."""
         name = str(workload_name or "main")
         for noted in (self.used, self.missed, self.partial):
             noted.pop(name, None)
@@ -94,7 +94,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         return func is not None and bool(self._lookup.workload_keys(func))
 
     def get_top_k(self, workload: TVMWorkload, top_k: int) -> list[TuningRecord]:
-        """Return the ``top_k`` fastest records of a workload that TVM can apply, fastest first."""
+        """Return the ``top_k`` best records of a workload that TVM can apply, the best first."""
         func = tvm_metaschedule.only_function(workload.mod)
         if func is None or top_k <= 0:
             return []
@@ -158,16 +158,21 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         return why[0] if why else self._why_nothing(func, machine)
 
     def _fastest(self, func: PrimFunc, machine: Machine, limit: int | None) -> Iterator[Record]:
-        """Return the records of a function, fastest first."""
-        found: list[Record] = []
+        """Return the records of a function, in the order in which ``sl.best`` prefers them."""
+        found: list[list[Record]] = []
         for key in self._lookup.workload_keys(func):
             most = limit
             if most is None:
                 most = self.database.count(key, machine.key, self.toolchain_key, Status.OK)
-            found += self.database.best(
-                key, machine.key, self.toolchain_key, most, verified=self.verified
+            found.append(
+                best_first(
+                    *(self.database, key, machine.key, self.toolchain_key, most),
+                    verified=self.verified,
+                )
             )
-        return iter(sorted(found, key=lambda record: record.latency)[:limit])
+        # Of programs that differ in their attributes only, that with the fastest record first.
+        found = sorted(filter(None, found), key=lambda records: records[0].latency)
+        return islice(chain(*found), limit)
 
     def _why_nothing(self, func: PrimFunc, machine: Machine) -> str:
         keys = self._lookup.workload_keys(func)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from schedlang.database import Ask, Database, Record, Run
+from schedlang.database import Ask, Database, FinalsEntry, Record, Run
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 
@@ -39,6 +39,18 @@ def make_record(**changes: Any) -> Record:
     if changes.get("status", Status.OK) is not Status.OK:
         fields |= {"samples": (), "verified": False, "message": "it failed"}
     return Record(**(fields | changes))
+
+
+def make_entry(record: Record, **changes: Any) -> FinalsEntry:
+    """Make a plausible entry of a stored record that won finals, with some fields changed."""
+    fields: dict[str, Any] = {
+        "record_id": record.id,
+        "held": 1.7e9,
+        "place": 0,
+        "status": Status.OK,
+        "samples": (1e-6, 2e-6),
+    }
+    return FinalsEntry(**(fields | changes))
 
 
 def noise(length: int) -> str:
@@ -189,6 +201,39 @@ class DatabaseContract:
         assert [record.message for record in database.best("w", "t")] == ["other toolchain"]
         assert database.best("w", "nowhere") == database.best("w", "t", n=0) == []
 
+    def test_finals_are_kept_with_their_records(self, database: Database) -> None:
+        one, two, other = database.append(
+            make_record(target_key=target, toolchain_key=chain)
+            for target, chain in ("tc", "tx", "uc")
+        )
+        entries = [
+            make_entry(two, samples=(0.1 + 0.2, 5e-324), held=1700000000.1234567),
+            make_entry(one, place=1, status=Status.CRASHED, samples=()),
+            make_entry(other),
+            make_entry(two, held=5.0),
+        ]
+        database.add_finals(entries[:1])
+        database.add_finals(iter(entries[1:]))
+        database.add_finals([])
+        assert database.finals() == entries
+        assert database.finals("w", "t") == [entries[0], entries[1], entries[3]]
+        assert database.finals("w", "t", "x") == [entries[0], entries[3]]
+        assert database.finals("nothing") == []
+
+    def test_finals_go_with_their_records(self, database: Database) -> None:
+        one, two = database.append([make_record()] * 2)
+        database.add_finals([make_entry(one), make_entry(two, place=1)])
+        assert one.id is not None
+        with pytest.raises(RuntimeError), database.transaction():
+            database.add_finals([make_entry(two, held=1.0)])
+            database.delete([one.id])
+            raise RuntimeError
+        assert len(database.finals()) == 2
+        database.delete([one.id])
+        database.add_finals([make_entry(one)])
+        database.compact()
+        assert database.finals() == [make_entry(two, place=1)]
+
     def test_a_failing_batch_stores_nothing(self, database: Database) -> None:
         def records() -> Any:
             yield make_record()
@@ -292,6 +337,7 @@ class DatabaseContract:
             database.query,
             database.workloads,
             database.runs,
+            database.finals,
             database.compact,
             lambda: database.append([make_record()]),
             lambda: database.delete([1]),

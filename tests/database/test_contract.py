@@ -13,10 +13,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from schedlang.database import Ask, Database, MemoryDatabase, Record, Run, SQLiteDatabase
+from schedlang.database import (
+    Ask,
+    Database,
+    FinalsEntry,
+    MemoryDatabase,
+    Record,
+    Run,
+    SQLiteDatabase,
+)
 from schedlang.errors import NoLatencyError, SchedlangError
 from schedlang.measurement import Measurement, Status
-from schedlang.testing.database import DatabaseContract, make_record
+from schedlang.testing.database import DatabaseContract, make_entry, make_record
 
 
 class TestMemoryDatabase(DatabaseContract):
@@ -127,6 +135,20 @@ class BothAgree(RuleBasedStateMachine):
         assert self.memory.delete(ids) == self.file.delete(ids)
 
     @rule(
+        ids=st.lists(NUMBERS, max_size=3),
+        held=st.floats(0, 3e9),
+        samples=st.lists(LATENCIES, max_size=2),
+    )
+    def add_finals(self, ids: list[int], held: float, samples: list[float]) -> None:
+        status = Status.OK if samples else Status.CRASHED
+        entries = [
+            FinalsEntry(number, held, place, status, tuple(samples))
+            for place, number in enumerate(ids)
+        ]
+        self.memory.add_finals(entries)
+        self.file.add_finals(entries)
+
+    @rule(
         batch=st.lists(records(), max_size=2), ids=st.lists(NUMBERS, max_size=2), ok=st.booleans()
     )
     def change_in_one_go(self, batch: list[Record], ids: list[int], ok: bool) -> None:
@@ -205,6 +227,11 @@ class BothAgree(RuleBasedStateMachine):
             assert self.memory.workloads(*keys) == self.file.workloads(*keys)
 
     @invariant()
+    def finals_agree(self) -> None:
+        for keys in ((), ("a",), (None, "b"), ("a", "b", "a")):
+            assert self.memory.finals(*keys) == self.file.finals(*keys)
+
+    @invariant()
     def runs_agree(self) -> None:
         assert self.memory.runs() == self.file.runs()
         for identity in ("a", "b"):
@@ -225,6 +252,21 @@ TestBothAgree.settings = settings(max_examples=40, stateful_step_count=20, deadl
 def test_a_latency_is_positive_and_finite(samples: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match=r"at least one sample|is no latency"):
         make_record(samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"samples": (0.0,)}, "0.0 is no latency"),
+        ({"samples": (float("nan"),)}, "nan is no latency"),
+        ({"samples": ()}, "status ok has 0 samples"),
+        ({"status": Status.CRASHED}, "status crashed has 2 samples"),
+        ({"place": -1}, "place=-1; the winner has 0"),
+    ],
+)
+def test_an_entry_of_finals_is_one(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_entry(make_record(id=1), **changes)
 
 
 def test_a_failed_record_has_no_latency() -> None:

@@ -23,7 +23,7 @@ from schedlang.database.sqlite import file as sqlite_file
 from schedlang.database.sqlite.schema import SCHEMA
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.testing.database import make_record, noise
+from schedlang.testing.database import make_entry, make_record, noise
 
 
 @pytest.fixture
@@ -291,6 +291,22 @@ def test_a_file_of_schema_1_keeps_everything(path: Path) -> None:
         assert database.query(after=3) == [new]
 
 
+def test_a_file_of_schema_2_is_read_as_it_is(path: Path) -> None:
+    """A look-up opens a file for reading, and older ones have records too."""
+    with SQLiteDatabase(path) as database:
+        (record,) = database.append([make_record()])
+        database._connection.execute("DROP TABLE final")
+        database._connection.execute("PRAGMA user_version=2")
+    before = path.read_bytes()
+    with SQLiteDatabase(path, read_only=True) as reader:
+        assert reader.query() == [record]
+        assert reader.finals() == []
+        assert path.read_bytes() == before
+        with SQLiteDatabase(path) as writer:
+            writer.add_finals([make_entry(record)])
+        assert reader.finals() == [make_entry(record)]
+
+
 def test_two_processes_may_migrate_one_file(path: Path) -> None:
     shutil.copy(OLD, path)
     code = "import sys; from schedlang.database import *; print(open_database(sys.argv[1]).count())"
@@ -448,6 +464,27 @@ def test_what_cannot_be_read_names_its_column(path: Path, change: str, message: 
         database._connection.execute(f"UPDATE {change}")
         with pytest.raises(DatabaseError, match=rf"record 1 cannot be read \({message}"):
             database.query()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("samples = x'00'", "column 'samples': expected text, got a blob"),
+        ("samples = '[0.0]'", "0.0 is no latency"),
+        ("place = 'x'", "column 'place': expected an integer, got text"),
+        ("status = 'x'", "column 'status': 'x' is not a valid Status"),
+    ],
+)
+def test_finals_that_cannot_be_read_name_their_record(
+    path: Path, change: str, message: str
+) -> None:
+    with SQLiteDatabase(path) as database:
+        database.add_finals([make_entry(one) for one in database.append([make_record()])])
+        database._connection.execute(f"UPDATE final SET {change}")
+        with pytest.raises(DatabaseError, match=rf"record 1 cannot be read \({message}"):
+            database.finals()
+        database.delete([1])
+        assert database.finals() == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write in every folder")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,7 +15,8 @@ import schedlang as sl
 from schedlang.database import Record
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.measurement.finals import Finals, Interval, choose, median_interval
+from schedlang.measurement.finals import Finals, Interval, choose, could_win, median_interval
+from schedlang.measurement.interleaved import interleave
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tvm.program import structural_key
 
@@ -103,6 +105,75 @@ def test_the_text_is_one_short_line() -> None:
     text = str(choose({0: times(10e-3), 1: times(20e-3)}))
     assert "\n" not in text and len(text) < 90
     assert text.count(" ms") == 3 and "the second " in text and "p = " in text
+
+
+def test_a_tie_is_called_a_tie() -> None:
+    finals = choose({0: times(10e-3, spread=0.05), 1: times(10.01e-3, spread=0.05)})
+    assert finals.tie and not finals.noisy
+    assert "a tie with the runner-up: " in str(finals) and "noisy" not in str(finals)
+    apart = choose({0: [1e-3, 1.1e-3], 1: [2e-3, 2.1e-3]})
+    assert apart.p_value is not None and apart.p_value > 0.05
+    assert not apart.tie, "two samples of each are too few for a low p-value"
+
+
+def test_a_noisy_machine_is_called_one() -> None:
+    samples = [58.8e-6, 158e-6, 61e-6, 120e-6, 90e-6, 75e-6, 140e-6, 66e-6]
+    finals = choose({0: samples, 1: [time * 1.02 for time in samples]})
+    assert finals.tie and finals.noisy
+    assert str(finals).endswith(
+        "; the machine is noisy: samples of one program range from 58.8 us to 158 us"
+    )
+
+
+def test_the_incumbent_stays_unless_another_is_shown_to_be_faster() -> None:
+    wide = [1e-3 * (1 + 0.02 * (k * 7 % 20)) for k in range(20)]
+    near = [time * 0.97 for time in wide]
+    assert choose({-1: wide, 0: near}).winner.id == 0, "3% apart: no tie between candidates"
+    kept = choose({-1: wide, 0: near}, incumbent=-1)
+    assert kept.winner.id == -1 and kept.tie
+    assert kept.runner_up is not None and kept.runner_up.id == 0
+    far = [time * 0.5 for time in wide]
+    assert choose({-1: wide, 0: far}, incumbent=-1).winner.id == 0
+    # Too few samples for a p-value, but each is faster.
+    assert choose({-1: [2e-3, 2.1e-3], 0: [1e-3, 1.1e-3]}, incumbent=-1).winner.id == 0
+
+
+def test_no_tie_between_candidates_lets_one_win_that_is_slower_than_the_incumbent() -> None:
+    fast = [1e-3 * (1 + 1e-5 * k) for k in range(20)]
+    tied = [time + 1e-8 * (-1) ** k for k, time in enumerate(fast)]
+    between = [statistics.median(fast) + 1e-9] * 20
+    finals = choose({-1: between, 0: tied, 3: fast}, incumbent=-1)
+    reference = next(one for one in finals.ranking if one.id == -1)
+    assert finals.winner.latency <= reference.latency
+
+
+def test_who_could_win() -> None:
+    fastest = [1e-3 * (1 + 0.001 * k) for k in range(8)]
+    assert could_win([1.05e-3, 1.2e-3], fastest)
+    assert not could_win([1.2e-3, 1.25e-3], fastest)
+    noisy = [1e-3, 1.4e-3, 1.2e-3, 1.3e-3, 1.1e-3]
+    assert could_win([1.2e-3, 1.25e-3], noisy)
+
+
+def test_finals_end_when_the_winner_is_certain() -> None:
+    def rounds(*latencies: float) -> int:
+        taken: list[int] = []
+
+        def take_round(order: Sequence[int]) -> list[Measurement]:
+            taken.append(len(order))
+            return [
+                Measurement(
+                    n, Status.OK, (latencies[n] * (1 + 0.001 * (len(taken) * (n + 3) % 5)),)
+                )
+                for n in order
+            ]
+
+        interleave(range(len(latencies)), take_round)
+        return len(taken)
+
+    assert rounds(1e-3, 1.1e-3, 1.2e-3) == 10
+    assert rounds(1e-3, 1e-3, 1.2e-3) == 30, "the two fastest cannot be told apart"
+    assert rounds(1e-3) == 30
 
 
 # -- leaders -------------------------------------------------------------------------------------

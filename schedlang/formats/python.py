@@ -9,6 +9,7 @@ from typing import Any
 
 from schedlang.expressions import IndexMap, IntExpr
 from schedlang.formats.definitions import head
+from schedlang.formats.program_text import json_text, quoted, script_text
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.handles import BlockRV, LoopRV, handle_name
 from schedlang.instructions.instruction import Instruction, Line
@@ -20,17 +21,20 @@ from schedlang.workloads.workload import Workload
 
 def as_python(line: Line, workload: Workload) -> str:
     """Write a program that makes the workload, then ``sch`` by the instructions."""
-    lines = [*head(line), "", *_workload_lines(workload), *print_lines(line)]
+    lines = [*head(line), "", *_workload_lines(line, workload), *print_lines(line)]
     return "\n".join(lines) + "\n"
 
 
-def _workload_lines(workload: Workload) -> Iterator[str]:
+def _workload_lines(line: Line, workload: Workload) -> Iterator[str]:
     if workload.source:
         yield f"workload = {workload.source}"
-    else:
-        yield 'workload = sl.workloads.from_script("""\\'
-        yield workload.script().replace("\\", "\\\\").rstrip()
+    elif (script := script_text(workload.mod, line)) is not None:
+        yield f'workload = sl.workloads.from_script("""\\\n{quoted(script)}'
         yield f'""", name={workload.name!r})'
+    else:
+        yield "import tvm"
+        text, name = json_text(workload.mod), workload.name
+        yield f"workload = sl.workloads.from_module(tvm.ir.load_json({text!r}), name={name!r})"
     yield "sch = sl.Schedule(workload)"
 
 

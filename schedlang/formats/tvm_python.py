@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from schedlang.formats.program_text import json_text, quoted, script_text
 from schedlang.formats.python import comment, is_default, print_lines, targets
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.arguments.texts import IntrinsicArgument
@@ -15,7 +16,6 @@ from schedlang.instructions.tvm_counterparts import Places
 from schedlang.interpreters.replay import replay
 from schedlang.interpreters.to_tvm import flatten_for_tvm
 from schedlang.tvm import program
-from schedlang.tvm.graph.positions import without_positions
 from schedlang.tvm.schedule import get_module
 from schedlang.tvm.schedule.intrinsics import definition
 from schedlang.workloads.workload import Workload
@@ -57,7 +57,7 @@ def _step_lines(flat: Line, workload: Workload) -> Iterator[str]:
     """Yield the program before scheduling, and TVM's calls that schedule it."""
     yield from _IMPORTS
     yield from _intrinsic_lines(_intrinsics(flat))
-    yield from ("", *_module_lines(workload.mod), "sch = Schedule(mod)")
+    yield from ("", *_module_lines(workload.mod, flat), "sch = Schedule(mod)")
     places: Places = {}
     for instruction in flat:
         yield from _lines(instruction, places)
@@ -96,21 +96,12 @@ def _intrinsic_lines(names: Iterable[str]) -> Iterator[str]:
             yield f"tvm.s_tir.TensorIntrin.register({name!r}, {parsed}, override=True)"
 
 
-def _module_lines(mod: IRModule) -> Iterator[str]:
-    script = str(mod.script())
-    if _parses_to(script, mod):
-        yield 'mod = tvm.script.from_source("""\\'
-        yield script.replace("\\", "\\\\").rstrip()
-        yield '""")'
-    else:  # a value that TVMScript does not print exactly
-        yield f"mod = tvm.ir.load_json({program.to_json(without_positions(mod))!r})"
-
-
-def _parses_to(script: str, mod: IRModule) -> bool:
-    try:
-        return program.structurally_equal(program.parse_script(script), mod)
-    except Exception:  # TVM's parser does not read all that its printer writes
-        return False
+def _module_lines(mod: IRModule, line: Line = ()) -> Iterator[str]:
+    script = script_text(mod, line)
+    if script is None:
+        yield f"mod = tvm.ir.load_json({json_text(mod)!r})"
+    else:
+        yield f'mod = tvm.script.from_source("""\\\n{quoted(script)}\n""")'
 
 
 def _lines(instruction: Instruction, places: Places) -> list[str]:

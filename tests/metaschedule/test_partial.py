@@ -137,6 +137,22 @@ def test_python_for_tvm_makes_the_same_program() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_programs_whose_names_tvmscript_changes_keep_them() -> None:
+    """Two buffers of one name: the script renames one, and later block names with it."""
+    a, b, c = (te.placeholder((24, 24), "float32", name) for name in "abc")
+    k, r = (te.reduce_axis((0, 24)) for _ in range(2))
+    product = te.compute((24, 24), lambda i, j: te.sum(a[i, k] * b[k, j], k), name="c")
+    last = te.compute((24, 24), lambda i, j: te.sum(product[i, r] * c[r, j], r), name="d")
+    workload = sl.workloads.from_te([a, b, c, last])
+    sch = sl.Schedule(workload)
+    sch.cache_write(sch.get_block("c"), 0, "global")
+    sch.parallel(sch.get_loops(sch.get_block("c_global"))[0])
+    for program in (sch.trace.as_tvm_python(), sch.trace.as_python()):
+        namespace: dict[str, Any] = {}
+        exec(program, namespace)
+        assert structurally_equal(namespace["sch"].mod, sch.mod)
+
+
 def test_what_changes_the_program_behind_the_trace_goes_out_as_it_is() -> None:
     @sl.instruction
     def sneaky(sch: sl.Schedule, block: sl.BlockRV) -> None:

@@ -200,7 +200,7 @@ def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]
 def intermediate_sizes(func: PrimFunc) -> list[int]:
     """Return the bytes of every buffer that a block of ``func`` allocates; extents are static."""
     return [
-        math.prod(int(extent) for extent in buffer.ty.shape) * -(-buffer.ty.dtype.bits // 8)
+        math.prod(int(extent) for extent in buffer.ty.shape) * -(-buffer.ty.dtype.dtype.bits // 8)
         for node in _statements(func.body)
         if isinstance(node, SBlockRealize)
         for buffer in node.block.alloc_buffers

@@ -12,10 +12,9 @@ import tvm
 import tvm_ffi
 from tvm import te, tirx
 from tvm.error import DiagnosticError
-from tvm.ir import IRModule, TensorLoad
+from tvm.ir import IRModule
 from tvm.ir.type import PointerType
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.s_tir.analysis import estimate_tir_flops
 from tvm.script import from_source
 from tvm.tirx.buffer import BufferType
 from tvm.tirx.function import PrimFunc
@@ -323,32 +322,6 @@ def structural_key(mod: IRModule) -> str:
 def structurally_equal(one: IRModule, other: IRModule) -> bool:
     """Return whether two modules are the same program up to names."""
     return bool(tvm_ffi.structural_equal(one, other))
-
-
-def estimate_flops(mod: IRModule) -> float:
-    """Return the arithmetic operations of one call; a multiply-add counts as two.
-
-    A loop whose extent is read from a tensor counts as one iteration; TVM counts as many as the
-    type of the extent allows. The values of ``T.Let`` expressions, which TVM refuses to count, are
-    left out.
-    """
-    counted = {name: func.with_body(_countable(func.body)) for name, func in mod.functions.items()}
-    return float(estimate_tir_flops(IRModule(counted)))
-
-
-def _countable(body: Any) -> Any:
-    """Return ``body`` with one iteration of each loop whose extent is data, and without ``Let``."""
-
-    def shortened(loop: Any) -> Any:
-        loads: list[Any] = []
-        tvm_ffi.structural_walk(loop.extent, (TensorLoad, loads.append))
-        if not loads:
-            return loop
-        one = tirx.const(1, str(loop.extent.ty))
-        return tirx.For(loop.loop_var, loop.min, one, loop.kind, loop.body)
-
-    entries = [(tirx.For, shortened), (tirx.Let, lambda bound: bound.body)]
-    return tvm_ffi.structural_map(body, entries)
 
 
 def create_prim_func(tensors: Sequence[te.Tensor]) -> PrimFunc:

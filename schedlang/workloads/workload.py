@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
+from schedlang.tvm.flops import estimate_flops
 from schedlang.tvm.graph.positions import without_positions
 from schedlang.workloads.keys.structure import Structure, structure_of
 
@@ -53,6 +54,7 @@ class Workload:
     key: 16 hex digits, equal for equal workloads, the same in every process.
     args: the tensors of one call, in order.
     flops: arithmetic operations of one call; a multiply-add is two, moving data is none.
+        0 where their number depends on data, or is unknown.
 
     Raises ``WorkloadError`` when ``mod`` cannot be scheduled and measured; the message says why.
     """
@@ -78,7 +80,7 @@ class Workload:
         object.__setattr__(self, "mod", mod)
         object.__setattr__(self, "key", program.structural_key(mod))
         object.__setattr__(self, "args", args)
-        object.__setattr__(self, "flops", program.estimate_flops(mod))
+        object.__setattr__(self, "flops", estimate_flops(mod))
 
     @property
     def structure(self) -> Structure:

@@ -16,6 +16,7 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
 from schedlang.targets.cpu.machine import as_cpu
+from schedlang.targets.measure.crash import explain_crash
 from schedlang.targets.measure.expected.large import LargePolicy, learn_in_worker
 from schedlang.targets.measure.expected.preparation import RUN_TIMEOUT, Preparation
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
@@ -120,7 +121,9 @@ class LocalCPU(Measurer):
         self._memory_bytes = memory_bytes
         size = fitting_workers(workload, self._workers, host.available_memory())
         start, _ = self._begin(size)
-        self._pool = WorkerPool(size, self.target.cores, start, self._check_start, _PROGRAM)
+        self._pool = WorkerPool(
+            size, self.target.cores, start, self._check_start, _PROGRAM, self._explain_crash
+        )
 
     @property
     def key(self) -> str:
@@ -233,6 +236,9 @@ class LocalCPU(Measurer):
                 f"a worker's parallel loops use {reply['threads']} threads, and the target has "
                 f"{self.target.cores} cores"
             )
+
+    def _explain_crash(self, reply: Reply) -> str:
+        return explain_crash(self._preparation.binding, reply)
 
     def _build_some(
         self, pending: deque[Work]

@@ -16,6 +16,7 @@ from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen
+from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.program import from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
 
@@ -108,6 +109,11 @@ class Binding:
             tuple(one and Tolerance(*one) for one in header["tolerances"]),
             reference,
         )
+
+    @cached_property
+    def uses(self) -> IntegerUses:
+        """How the program uses its integer arguments."""
+        return integer_uses(self.unscheduled)
 
     @cached_property
     def numerics(self) -> Numerics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from schedlang.targets.measure import inputs
 from schedlang.targets.measure.backend import Backend
@@ -23,6 +24,7 @@ class Dataset:
     seed: of the inputs.
     positive: draw floating-point inputs from [0.1, 1), instead of [-1, 1).
     given: values of the arguments that are read, in order; then nothing is drawn.
+    ranges: of integers that are drawn, where the program restricts them.
 
     Attributes
     ----------
@@ -41,11 +43,13 @@ class Dataset:
         *,
         positive: bool = False,
         given: Sequence[Array] | None = None,
+        ranges: inputs.Ranges = MappingProxyType({}),
     ) -> None:
         self._args = tuple(args)
         self._written = [i for i, arg in enumerate(args) if arg.role != "input"]
         self._seed = seed
         self._given = given
+        self._ranges = ranges
         self.drawn = given is None
         self._memory = [backend.allocate(arg.shape, arg.dtype) for arg in args]
         self.tensors = [memory.tensor for memory in self._memory]
@@ -61,7 +65,9 @@ class Dataset:
         """
         self.positive = positive
         if self._given is None:
-            self._inputs = inputs.random_inputs(self._args, self._seed, positive=positive)
+            self._inputs = inputs.random_inputs(
+                self._args, self._seed, positive=positive, ranges=self._ranges
+            )
         else:
             left = iter(self._given)
             self._inputs = [None if arg.role == "output" else next(left) for arg in self._args]

@@ -11,14 +11,14 @@ import numpy as np
 
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
+from schedlang.tvm.analysis.index_ranges import ValueRange
 
 _POISON = 0xA5
 _OTHER_POISON = 0x5A
 _LARGEST_INDEX = 128
 
-
-Ranges = Mapping[int, tuple[int, int]]
-"""Lowest and highest value of integer arguments, by position."""
+Ranges = Mapping[int, ValueRange]
+"""The values that integer arguments may have, by position."""
 
 
 def random_inputs(
@@ -32,8 +32,10 @@ def random_inputs(
 
     Floating-point values are uniform in [-1, 1), with ``positive`` in [0.1, 1). Small integers fill
     the range of their type, except for the one value that has no negation. Integers of 32 bits and
-    more may be indices: they stay below every extent above one. An integer argument in ``ranges``
-    is uniform between the two values, both included.
+    more may be indices: they stay below every extent above one, and below 128. An integer argument
+    in ``ranges`` is uniform between the two values, both included; where one is None, it is that of
+    other arguments of the type. ``analysis.index_ranges`` reads ``ranges`` off a program, for
+    indices, divisors and the offsets of rows, which ascend.
     """
     rng = np.random.default_rng(seed)
     extents = [extent for arg in args for extent in arg.shape if extent > 1]
@@ -43,14 +45,30 @@ def random_inputs(
         if arg.role == "output":
             drawn.append(None)
         elif position in ranges:
-            low, high = ranges[position]
-            values = np.asarray(rng.integers(low, high, arg.shape, endpoint=True))
-            drawn.append(values.astype(np.dtype(arg.dtype)))
+            drawn.append(_in_range(arg, rng, ranges[position], index_bound))
         else:
             drawn.append(
                 _random(arg.shape, arg.dtype, rng, index_bound=index_bound, positive=positive)
             )
     return drawn
+
+
+def _in_range(
+    arg: TensorSpec, rng: np.random.Generator, wanted: ValueRange, index_bound: int
+) -> Array:
+    """Draw integers of a range, as far as their type holds it."""
+    limits = np.iinfo(np.dtype(arg.dtype))
+    low, high = _default_range(limits, index_bound)
+    if wanted.low is not None:
+        low = min(max(wanted.low, int(limits.min)), int(limits.max))
+        high = max(low, high)
+    if wanted.high is not None:
+        high = max(min(wanted.high, int(limits.max)), int(limits.min))
+        low = min(low, high)
+    values = np.asarray(rng.integers(low, high, arg.shape, endpoint=True))
+    if wanted.ascending:
+        values = np.sort(values, axis=None).reshape(arg.shape)
+    return values.astype(np.dtype(arg.dtype))
 
 
 def _random(
@@ -67,10 +85,14 @@ def _random(
         low = 0.1 if positive else -1.0
         return np.asarray(rng.uniform(low, 1.0, shape)).astype(np.dtype(dtype))
     limits = np.iinfo(np.dtype(dtype))
+    least, most = _default_range(limits, index_bound)
+    return np.asarray(rng.integers(least, most, shape, endpoint=True)).astype(limits.dtype)
+
+
+def _default_range(limits: np.iinfo[Any], index_bound: int) -> tuple[int, int]:
     if limits.bits > 16:
-        return np.asarray(rng.integers(0, index_bound, shape)).astype(np.dtype(dtype))
-    low_int = 0 if limits.min == 0 else -limits.max
-    return np.asarray(rng.integers(low_int, limits.max, shape, endpoint=True)).astype(limits.dtype)
+        return 0, index_bound - 1
+    return (0 if limits.min == 0 else -int(limits.max)), int(limits.max)
 
 
 def poison(shape: tuple[int, ...], dtype: str) -> Array:

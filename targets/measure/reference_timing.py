@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict, replace
 from typing import NamedTuple
 
-from schedlang.errors import TargetError
+from schedlang.errors import TargetError, WorkloadError
 from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.worker.pool import WorkerPool
@@ -34,13 +34,13 @@ def time_reference(pool: WorkerPool, deadline: float) -> float:
 
     Where ``deadline`` (of ``time.monotonic``) leaves too little time, return the time of one call
     when a worker started, while others started too; NaN where none is ready by then. Raises
-    ``TargetError`` when the program cannot be timed.
+    ``WorkloadError`` when the program crashes, and ``TargetError`` when it cannot be timed.
     """
     request = Request(
         {"request": "time_reference", "policy": asdict(REFERENCE_TIMING)}, timeout=START_TIMEOUT
     )
     if math.isinf(deadline):
-        return _latency(pool.ask(pool.ready(), request))
+        return _latency(pool, pool.ask(pool.ready(), request))
     # The candidates need all workers anyway, and those that start would disturb the timing.
     if not pool.start_all(deadline):
         return math.nan
@@ -52,14 +52,14 @@ def time_reference(pool: WorkerPool, deadline: float) -> float:
     if reply is None:
         pool.drop(slot)
         return once
-    return _latency(reply)
+    return _latency(pool, reply)
 
 
 def time_large_reference(pool: WorkerPool, policy: LargePolicy, deadline: float) -> ReferenceTime:
     """Time an unscheduled program that may take minutes; cut it off as ``policy`` says.
 
     The time is then a lower bound of its latency. NaN where no worker is ready by ``deadline`` (of
-    ``time.monotonic``). Raises ``TargetError`` when the program cannot be timed.
+    ``time.monotonic``). Raises as ``time_reference`` does.
     """
     unknown = ReferenceTime(math.nan)
     slot = pool.ready_by(deadline)
@@ -77,7 +77,7 @@ def time_large_reference(pool: WorkerPool, policy: LargePolicy, deadline: float)
         reply = pool.ask(slot, Request(header, timeout=seconds))
         if reply.timed_out:
             return ReferenceTime(seconds - _LEAD_SECONDS, complete=False)
-    return ReferenceTime(_latency(reply))
+    return ReferenceTime(_latency(pool, reply))
 
 
 def cut_off_timing(seconds: float) -> TimingPolicy:
@@ -90,7 +90,9 @@ def cut_off_timing(seconds: float) -> TimingPolicy:
     return replace(REFERENCE_TIMING, budget_seconds=budget)
 
 
-def _latency(reply: Reply) -> float:
+def _latency(pool: WorkerPool, reply: Reply) -> float:
+    if reply.lost and reply.header.get("signal"):
+        raise WorkloadError(pool.explain_crash(reply))
     if not reply.ok:
         raise TargetError(
             f"the unscheduled program cannot be timed: {reply.message(START_TIMEOUT)}"

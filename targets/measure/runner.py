@@ -45,6 +45,7 @@ class CandidateRunner:
             binding.seed,
             positive=known is not None and known.positive,
             given=binding.values,
+            ranges=binding.uses.ranges,
         )
         if reference is None and known is not None:
             known = known.kept_with(self._data)

@@ -18,6 +18,7 @@ from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.cpu.machine import as_cpu
+from schedlang.targets.measure.crash import crash_advice, explain_crash
 from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.expected.preparation import Preparation
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
@@ -144,11 +145,12 @@ class RPC(Measurer):
             start,
             _accept,
             _PROGRAM,
+            lambda reply: explain_crash(self._preparation.binding, reply),
             # Removing the folder also removes the files of killed workers.
             scratch=Path(self._folder.name),
         )
         self._scheduler = RemoteScheduler(
-            pool, key, start.blobs[0], limits, limit, self._how_to_run
+            pool, key, start.blobs[0], limits, limit, self._how_to_run, self._advice
         )
 
     @property
@@ -273,7 +275,10 @@ class RPC(Measurer):
                 self.reference_complete = running <= 0
                 return running / _CALLS_OF_A_SAMPLE if running > 0 else math.nan
             if not reply.ok:
-                raise TargetError(f"the unscheduled program cannot be timed: {explain(reply)}")
+                advice = f"; {self._advice()}" if reply.status == Status.CRASHED else ""
+                raise TargetError(
+                    f"the unscheduled program cannot be timed: {explain(reply)}{advice}"
+                )
             return _measurement(work, reply).latency
         return math.nan
 
@@ -285,6 +290,9 @@ class RPC(Measurer):
         if (queue or built) and learns and time.monotonic() < until:
             self._scheduler.build_reference()
         return self._scheduler.drive(queue, built, until)
+
+    def _advice(self) -> str:
+        return crash_advice(self._preparation.binding)
 
     def _how_to_run(self, work: RemoteWork) -> dict[str, Any]:
         if work.policy is not None:

@@ -77,6 +77,7 @@ class RemoteScheduler:
     build_timeout: how long to wait for a build.
     how_to_run: returns the header of the request that runs a program, see ``run_header``; called
         when the program is about to run.
+    advice: returns what to do if the unscheduled program crashes.
 
     Attributes
     ----------
@@ -93,6 +94,7 @@ class RemoteScheduler:
         limits: Limits,
         build_timeout: BuildTimeout,
         how_to_run: Callable[[RemoteWork], dict[str, Any]],
+        advice: Callable[[], str],
     ) -> None:
         self.pool = pool
         self.jobs: dict[int, tuple[RemoteWork, Stage]] = {}
@@ -101,6 +103,7 @@ class RemoteScheduler:
         self._program = program
         self._limits = limits
         self._how_to_run = how_to_run
+        self._advice = advice
         self._build_timeout = build_timeout
         self._building = True
         self._contact = time.monotonic()
@@ -312,7 +315,8 @@ class RemoteScheduler:
         self._reference_faults.append(f"{work.server}: {explain(reply)}")
         if len(self._reference_faults) >= _REFERENCE_TRIES:
             raise TargetError(
-                "no server survives the unscheduled program: " + "; ".join(self._reference_faults)
+                f"no server survives the unscheduled program: {'; '.join(self._reference_faults)}; "
+                f"{self._advice()}"
             )
 
     def _check_servers(self, reply: Reply) -> None:

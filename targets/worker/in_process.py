@@ -17,6 +17,7 @@ from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.work import read_run_header
 from schedlang.targets.worker.dispatcher import Dispatcher, die_with_parent, serve
+from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.program import from_json
 
@@ -47,7 +48,10 @@ class InProcessWorker(Dispatcher):
         self._runner = CandidateRunner(self._backend, binding)
         seconds = None
         if binding.verifies and binding.reference is None:
-            seconds = self._runner.learn(self._unscheduled_program()).seconds
+            program = self._unscheduled_program()
+            # If it crashes, this tells the parent what did.
+            print(RUNS_UNSCHEDULED, file=sys.stderr, flush=True)
+            seconds = self._runner.learn(program).seconds
         return {"reference_seconds": seconds}
 
     def on_build(self, request: Message) -> dict[str, Any]:

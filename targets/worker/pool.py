@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.errors import TargetError, WorkloadError
-from schedlang.measurement import Status
+from schedlang.targets.worker.exit import RUNS_UNSCHEDULED, explain_exit
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from schedlang.targets.worker.request import Reply, Request
 
@@ -56,6 +55,7 @@ class WorkerPool:
     start: the first request to every worker; its timeout includes starting Python.
     check: called with the reply to it; raises if the worker cannot be used.
     program, scratch: of each ``WorkerProcess``.
+    explain_crash: says why the unscheduled program crashed, given the reply of the lost worker.
 
     Attributes
     ----------
@@ -67,6 +67,7 @@ class WorkerPool:
     start: Request
     check: Callable[[dict[str, Any]], None]
     program: str
+    explain_crash: Callable[[Reply], str]
     scratch: Path | None = None
     slots: list[Slot] = field(init=False)
     greeting: dict[str, Any] = field(init=False, default_factory=dict)
@@ -249,35 +250,17 @@ class WorkerPool:
             return
         for other in self.slots:
             self.drop(other)
-        tail = f"\nworker's standard error:\n{reply.stderr}" if reply.stderr.strip() else ""
+        begun, _, printed = reply.stderr.rpartition(f"{RUNS_UNSCHEDULED}\n")
+        stderr = begun + printed
+        tail = f"\nworker's standard error:\n{stderr}" if stderr.strip() else ""
         message = reply.message(self.start.timeout)
         if reply.timed_out:
             raise TargetError(f"a worker was not ready: {message}{tail}")
+        if reply.lost and RUNS_UNSCHEDULED in reply.stderr:
+            raise WorkloadError(self.explain_crash(reply))
         if reply.lost:
             raise TargetError(f"a worker did not start: {message}{tail}")
         raise WorkloadError(f"the unscheduled program cannot be the reference: {message}{tail}")
-
-
-def explain_exit(code: int | None, stderr: str) -> dict[str, Any]:
-    """Describe how a worker ended; ``code`` is ``None`` if it broke the protocol first."""
-    if code is None:
-        message = "the program closed the worker's pipes or wrote to them"
-        return {"ok": False, "status": str(Status.CRASHED), "message": message}
-    try:
-        ended = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-    except ValueError:
-        ended = f"signal {-code}"
-    out_of_memory = any(
-        sign in stderr for sign in ("bad_alloc", "out of memory", "Out of memory", "MemoryError")
-    )
-    status, message = Status.CRASHED, f"the worker ended with {ended}"
-    if out_of_memory:
-        status = Status.OUT_OF_MEMORY
-        message += " when it ran out of memory"
-    elif code == -signal.SIGKILL:
-        status = Status.OUT_OF_MEMORY
-        message += ": the system kills so when memory runs out"
-    return {"ok": False, "status": str(status), "message": message}
 
 
 def _process(slot: Slot) -> WorkerProcess:

@@ -108,27 +108,44 @@ def test_a_copy_has_no_flops() -> None:
     assert from_script(script(block("B[vi] = A[vi]"))).flops == 0.0
 
 
-def test_a_loop_whose_length_is_data_counts_one_iteration() -> None:
-    """Else no latency of the program is believed: TVM counts two to the power of 31 iterations."""
-    body = """
-for i in range(16):
-    with T.sblock('b'):
-        vi = T.axis.S(16, i)
-        T.reads(A[0:16], L[vi])
-        T.writes(B[vi])
-        B[vi] = T.float32(0)
-        for k in range(L[vi]):
-            B[vi] = B[vi] + A[k] * A[k]
-"""
-    lengths = "L: T.Buffer((16,), 'int32')"
-    assert from_script(script(body, f"A: {VECTOR}, {lengths}, B: {VECTOR}")).flops == 32.0
-
-
 def test_a_program_with_let_expressions_is_a_workload() -> None:
     """Schedules with ``vector_math`` have them, and ``sl.apply`` gives such programs back."""
     a, x = te.placeholder((16,), name="A"), tirx.Var("x", "float32")
     square = te.compute((16,), lambda i: tirx.Let(x, a[i] + 1.0, x * x), name="B")
     assert from_te([a, square]).flops == 16.0
+
+
+LOOP = """
+for i in range(16):
+    with T.sblock("b"):
+        vi = T.axis.S(16, i)
+        T.reads(A[0:16], N[0:16])
+        T.writes(B[vi])
+        B[vi] = T.float32(0)
+        {loop}:
+            B[vi] = B[vi] + A[{index}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "index", "flops"),
+    [
+        ("for k in range(4)", "k", 64),
+        ("for j in range(4):\n            for k in range(j + 1)", "k", 256),  # the longest counts
+        ("for k in range(vi + 1)", "k", 0),
+        ("for k in range(N[vi])", "k", 0),
+        ("for k in range(N[vi], N[vi + 1])", "k", 0),
+        ("for k in range(T.min(N[vi], 4))", "k", 0),
+        ("for n, k in T.grid(N[0], 4)", "k", 0),
+        ("while B[vi] < A[vi]", "vi", 0),
+        ("for k in range(4)", "T.call_extern('int32', 'abs', k)", 0),
+    ],
+)
+def test_operations_are_counted_where_the_loops_say_how_many(
+    loop: str, index: str, flops: float
+) -> None:
+    arguments = f"A: {VECTOR}, N: T.Buffer((17,), 'int32'), B: {VECTOR}"
+    assert from_script(script(LOOP.format(loop=loop, index=index), arguments)).flops == flops
 
 
 def test_equality_and_key_ignore_names() -> None:

@@ -87,12 +87,17 @@ where the deadline came first."""
 
 
 def find_reference(
-    learn: Learn, workload: Workload, space: Space, policy: LargePolicy
+    learn: Learn,
+    workload: Workload,
+    space: Space,
+    policy: LargePolicy,
+    explain_crash: Callable[[Reply], str],
 ) -> FirstReference | None:
     """Compute the right results once; None where the deadline comes first.
 
     ``space`` gives the schedules to try. Where none of them passes, or no part of the output can be
-    computed alone, the unscheduled program runs. Raises ``WorkloadError`` when that fails too.
+    computed alone, the unscheduled program runs. Raises ``WorkloadError`` when that fails too,
+    with what ``explain_crash`` says about the worker's last reply where it was lost.
     """
     window = window_of(workload.mod, policy.window_steps)
     if window is not None:
@@ -107,6 +112,8 @@ def find_reference(
     reply = learn((), START_TIMEOUT)
     if reply is None:
         return None
+    if reply.lost and reply.header.get("signal"):
+        raise WorkloadError(explain_crash(reply))
     if not reply.ok:
         raise WorkloadError(
             f"the unscheduled program cannot be the reference: {reply.message(START_TIMEOUT)}; "

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.crash import explain_crash
 from schedlang.targets.measure.expected.large import (
     FirstReference,
     LargePolicy,
@@ -68,10 +70,14 @@ class Preparation:
 
     def find(self, learn: Learn) -> bool:
         """Find the right results; False where the deadline comes first."""
-        found = self._problem.results(self._workload.args, self.binding.values, self._seed)
+        found = self._problem.results(
+            self._workload.args, self.binding.values, self._seed, self.binding.uses.ranges
+        )
         if found is None:
             space = self._target.default_space()
-            self.first = find_reference(learn, self._workload, space, self._policy)
+            self.first = find_reference(
+                learn, self._workload, space, self._policy, partial(explain_crash, self.binding)
+            )
             if self.first is None:
                 return False
             found = self.first.reference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
@@ -15,7 +16,7 @@ from schedlang.targets.measure.expected.tolerance import (
     check_tolerance,
     tolerances_of,
 )
-from schedlang.targets.measure.inputs import random_inputs
+from schedlang.targets.measure.inputs import Ranges, random_inputs
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
@@ -117,11 +118,16 @@ class Problem:
         )
 
     def results(
-        self, args: Sequence[TensorSpec], values: Sequence[Array] | None, seed: int
+        self,
+        args: Sequence[TensorSpec],
+        values: Sequence[Array] | None,
+        seed: int,
+        ranges: Ranges = MappingProxyType({}),
     ) -> Reference | None:
         """Return what ``reference`` computes; None without it.
 
-        Without ``values`` the inputs are random, from [0.1, 1) where those from [-1, 1) give NaN.
+        Without ``values`` the inputs are random, from [0.1, 1) where those from [-1, 1) give NaN;
+        integers are in their ``ranges``.
         Raises ValueError for results that do not fit the program's outputs, or are NaN.
         """
         if self.reference is None:
@@ -131,7 +137,7 @@ class Problem:
         for positive in (False,) if values is not None else (False, True):
             inputs: Sequence[Array | None] | None = values
             if inputs is None:
-                inputs = random_inputs(args, seed, positive=positive)
+                inputs = random_inputs(args, seed, positive=positive, ranges=ranges)
             # Copies: a function that works in place must not change what programs are given.
             copies = [value.copy() for value in inputs if value is not None]
             found = _called("reference", self.reference, *copies)

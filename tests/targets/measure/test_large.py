@@ -55,7 +55,7 @@ def test_the_size_that_counts_is_that_of_the_unscheduled_program() -> None:
 
 def test_the_first_schedule_that_passes_gives_the_results() -> None:
     worker = FakeWorker(Status.WRONG_RESULT, "", "ok")
-    found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY)
+    found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY, str)
     assert found is not None and not found.unscheduled
     assert found.reference.seconds == 0.5 and found.reference.expected[0].shape == (64, 64)
     assert [seconds for _, seconds in worker.asked] == [5.0, 5.0, 10.0]
@@ -67,7 +67,7 @@ def test_the_first_schedule_that_passes_gives_the_results() -> None:
 
 def test_where_none_passes_the_unscheduled_program_runs() -> None:
     worker = FakeWorker(*[Status.CRASHED] * POLICY.schedules, "ok")
-    found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY)
+    found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY, str)
     assert found is not None and found.unscheduled and worker.asked[-1][0] == ()
 
 
@@ -76,12 +76,12 @@ def test_where_nothing_gives_results_the_user_is_asked_for_them() -> None:
     with pytest.raises(
         WorkloadError, match="cannot be the reference: it failed; give .*reference="
     ):
-        find_reference(worker.learn, WORKLOAD, SPACE, POLICY)
+        find_reference(worker.learn, WORKLOAD, SPACE, POLICY, str)
 
 
 def test_at_the_deadline_nothing_more_is_tried() -> None:
     worker = FakeWorker(Status.WRONG_RESULT, "late")
-    assert find_reference(worker.learn, WORKLOAD, SPACE, POLICY) is None
+    assert find_reference(worker.learn, WORKLOAD, SPACE, POLICY, str) is None
     assert len(worker.asked) == 2
 
 

@@ -14,6 +14,7 @@ from schedlang.targets.measure.expected.tolerance import Tolerance, tolerances_o
 from schedlang.targets.measure.inputs import random_inputs
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.verify import compare
+from schedlang.tvm.analysis.index_ranges import ValueRange
 from schedlang.workloads.workload import Argument
 from tests.targets.programs import matmul
 
@@ -210,7 +211,53 @@ def test_what_is_given_is_described() -> None:
 
 def test_ranges_of_single_arguments() -> None:
     args = (INDEX, Argument("rows", (1000,), "int64", "input"), A)
-    plain, ranged = random_inputs(args, 0), random_inputs(args, 0, ranges={1: (5, 999)})
+    plain, ranged = random_inputs(args, 0), random_inputs(args, 0, ranges={1: ValueRange(5, 999)})
     assert plain[0] is not None and ranged[0] is not None and ranged[1] is not None
     assert (plain[0] == ranged[0]).all()
     assert ranged[1].min() >= 5 and ranged[1].max() > 500 and ranged[1].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wanted", "low", "high"),
+    [
+        ("int64", ValueRange(0, 999), 0, 999),
+        ("int32", ValueRange(-7, None), -7, 49),
+        ("int32", ValueRange(None, 20), 0, 20),
+        ("int32", ValueRange(1000, None), 1000, 1000),
+        ("int32", ValueRange(None, -3), -3, -3),
+        ("int8", ValueRange(1, None), 1, 127),
+        ("int8", ValueRange(0, 999), 0, 127),
+        ("int8", ValueRange(500, 999), 127, 127),
+        ("uint8", ValueRange(-4, 3), 0, 3),
+        ("uint64", ValueRange(1, None), 1, 49),
+    ],
+)
+def test_a_range_is_drawn_in_full_and_kept(
+    dtype: str, wanted: ValueRange, low: int, high: int
+) -> None:
+    args = (Argument("p", (10000,), dtype, "input"), Argument("x", (50,), "float32", "input"))
+    drawn = random_inputs(args, 0, ranges={0: wanted})[0]
+    assert drawn is not None and drawn.dtype == np.dtype(dtype)
+    assert (drawn.min(), drawn.max()) == (low, high)
+
+
+def test_offsets_ascend() -> None:
+    args = (Argument("start", (100,), "int32", "input"),)
+    (drawn,) = random_inputs(args, 0, ranges={0: ValueRange(0, 1000, ascending=True)})
+    assert drawn is not None and (np.diff(drawn) >= 0).all() and drawn[-1] > 900
+
+
+def test_without_ranges_the_inputs_are_those_of_earlier_releases() -> None:
+    shape = (3, 7)
+    args = [Argument(t, shape, t, "input") for t in ("int32", "int8", "uint16", "float32", "int64")]
+    rng = np.random.default_rng(5)
+    expected = [
+        rng.integers(0, 3, shape),
+        rng.integers(-127, 128, shape),
+        rng.integers(0, 65536, shape),
+        rng.uniform(-1.0, 1.0, shape),
+        rng.integers(0, 3, shape),
+    ]
+    for value, right, arg in zip(random_inputs(args, 5), expected, args, strict=True):
+        assert value is not None and value.dtype == np.dtype(arg.dtype)
+        assert (value == right.astype(arg.dtype)).all()

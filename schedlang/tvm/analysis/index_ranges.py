@@ -1,0 +1,203 @@
+"""The values that a program can take in its integer arguments without leaving its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tvm import tirx
+from tvm.error import InternalError
+from tvm.ir import IRModule
+from tvm.ir.expr import TensorLoad
+from tvm.sym import pattern
+from tvm.tirx.buffer import BufferType
+from tvm_ffi import WalkResult, structural_map, structural_walk
+
+from schedlang.tvm.analysis.index_needs import Need, Needs
+from schedlang.tvm.analysis.inverse_bounds import (
+    Bounds,
+    InverseBounds,
+    Unreadable,
+    is_integer,
+    loads_of,
+)
+from schedlang.tvm.program import MAIN
+
+# An index that is computed from a tensor that is computed from a tensor, and so on.
+_DEEPEST = 8
+
+
+class ValueRange(NamedTuple):
+    """The values of an integer argument that a program can take.
+
+    Attributes
+    ----------
+    low, high: lowest and highest value; None where the program sets none.
+    ascending: the elements are offsets, each at least as high as the one before.
+    """
+
+    low: int | None = None
+    high: int | None = None
+    ascending: bool = False
+
+
+@dataclass(frozen=True)
+class IntegerUses:
+    """How a program uses its integer arguments, by position.
+
+    Attributes
+    ----------
+    ranges: values with which all accesses stay inside their tensors and no divisor is 0, where that
+        can be read off the program.
+    indices: arguments that an index, or the length of a loop, depends on.
+    divisors: arguments that a divisor of integers depends on.
+    """
+
+    ranges: Mapping[int, ValueRange]
+    indices: frozenset[int]
+    divisors: frozenset[int]
+
+
+def integer_uses(mod: IRModule) -> IntegerUses:
+    """Find out which values the integer arguments of an unscheduled program may have."""
+    func = mod[MAIN]
+    if not any(isinstance(var.ty, BufferType) and is_integer(var) for var in func.params):
+        return IntegerUses({}, frozenset(), frozenset())
+    collector = Needs()
+    collector.statement(func.body, guarded=False)
+    return _Reader(collector, list(func.params)).read()
+
+
+class _Reader:
+    """Reads ranges of the arguments off what a collector found."""
+
+    def __init__(self, collector: Needs, parameters: list[Any]) -> None:
+        self._collector = collector
+        self._positions = {
+            var: place
+            for place, var in enumerate(parameters)
+            if isinstance(var.ty, BufferType) and is_integer(var)
+        }
+        self._inverse = InverseBounds(collector.analyzer, self._demand)
+        self._demanded: list[tuple[int, Bounds]] = []
+        self._depth = 0
+        self._ranges: dict[int, ValueRange] = {}
+
+    def read(self) -> IntegerUses:
+        collector = self._collector
+        for need in collector.needs:
+            self._read(need, guarded=False)
+        for need in collector.guarded:
+            self._read(need, guarded=True)
+        for low, last in collector.open.values():
+            self._note_offsets(last - low)
+        needs = [*collector.needs, *collector.guarded]
+        lengths = [part for ends in collector.open.values() for part in ends]
+        indices = [need.expression for need in needs if not need.divisor] + lengths
+        divisors = [need.expression for need in needs if need.divisor]
+        return IntegerUses(self._ranges, self._used(indices), self._used(divisors))
+
+    def _read(self, need: Need, *, guarded: bool) -> None:
+        """Narrow the ranges as ``need`` says; not at all where it cannot be read or met.
+
+        Nor where it is met by negative numbers only, and guarded: they count from the end there.
+        """
+        expression = self._collector.resolved(need.expression)
+        self._demanded = []
+        try:
+            for part, low, high in self._parts(expression, need.low, need.high):
+                self._inverse.require(self._collector.analyzer.simplify(part), low, high)
+        except (Unreadable, InternalError):  # of the latter kind is a division by a constant 0
+            return
+        narrowed = dict(self._ranges)
+        for position, (low, high) in self._demanded:
+            known = narrowed.get(position, ValueRange())
+            lows = [bound for bound in (known.low, low) if bound is not None]
+            highs = [bound for bound in (known.high, high) if bound is not None]
+            found = ValueRange(max(lows, default=None), min(highs, default=None))
+            if found.low is not None and found.high is not None and found.low > found.high:
+                return
+            if guarded and found.high is not None and found.high < 0:
+                return
+            narrowed[position] = found
+        self._ranges = narrowed
+
+    def _parts(
+        self, expression: Any, low: int | None, high: int | None
+    ) -> list[tuple[Any, int | None, int | None]]:
+        """Put the first and the last value in the place of loops whose range depends on data."""
+        variables = _variables(expression)
+        loop = next((var for var in variables if var in self._collector.open), None)
+        if loop is None:
+            return [(expression, low, high)]
+        if not self._grows_with(expression, loop):
+            raise Unreadable(str(expression))
+        first, last = (
+            structural_map(
+                expression, (tirx.Var, lambda var, end=end: end if var.same_as(loop) else var)
+            )
+            for end in self._collector.open[loop]
+        )
+        return [*self._parts(first, low, None), *self._parts(last, None, high)]
+
+    def _grows_with(self, expression: Any, loop: Any) -> bool:
+        opaque = structural_map(expression, (TensorLoad, lambda load: tirx.Var("load", load.ty)))
+        factors = pattern.detect_linear_equation(opaque, [loop])
+        return len(factors) > 0 and int(getattr(factors[0], "value", 0)) > 0
+
+    def _demand(self, load: Any, bounds: Bounds) -> None:
+        buffer = self._collector.tensor(load.source)
+        if not is_integer(buffer):
+            raise Unreadable(str(load))
+        position = self._positions.get(buffer)
+        if position is not None:
+            self._demanded.append((position, bounds))
+        stored = self._collector.stores.get(buffer, ())
+        if self._depth > _DEEPEST:
+            raise Unreadable(str(load))
+        self._depth += 1
+        try:
+            for value in stored:
+                if not self._reads(value, buffer):
+                    self._inverse.require(self._collector.resolved(value), *bounds)
+        finally:
+            self._depth -= 1
+        if position is None and any(self._reads(value, buffer) for value in stored):
+            raise Unreadable(str(load))
+
+    def _reads(self, value: Any, buffer: Any) -> bool:
+        return any(self._collector.tensor(load.source).same_as(buffer) for load in loads_of(value))
+
+    def _note_offsets(self, length: Any) -> None:
+        """Note the argument that holds where rows begin and end: lengths are differences in it."""
+        try:
+            loads = loads_of(self._collector.analyzer.simplify(length))
+        except InternalError:
+            return
+        places = [self._positions[load.source] for load in loads if load.source in self._positions]
+        for place in {place for place in places if places.count(place) > 1}:
+            self._ranges[place] = self._ranges.get(place, ValueRange())._replace(ascending=True)
+
+    def _used(self, expressions: list[Any]) -> frozenset[int]:
+        """Return the arguments that the expressions read, or that tensors they read come from."""
+        pending = [self._collector.resolved(expression) for expression in expressions]
+        used, seen = set(), set()
+        while pending:
+            for load in loads_of(pending.pop()):
+                buffer = self._collector.tensor(load.source)
+                if buffer in seen:
+                    continue
+                seen.add(buffer)
+                if buffer in self._positions:
+                    used.add(self._positions[buffer])
+                pending += map(self._collector.resolved, self._collector.stores.get(buffer, ()))
+        return frozenset(used)
+
+
+def _variables(expression: Any) -> list[Any]:
+    """Return the variables of an expression, but not those in the indices of its loads."""
+    found: list[Any] = []
+    skip = (TensorLoad, lambda _: WalkResult.SKIP)
+    structural_walk(expression, [skip, (tirx.Var, found.append)], order="pre")
+    return found

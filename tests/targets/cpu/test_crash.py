@@ -1,0 +1,102 @@
+"""An unscheduled program that crashes on its inputs is told so, with the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schedlang.errors import WorkloadError
+from schedlang.measurement import Candidate, Status
+from schedlang.targets import LocalCPU, TimingPolicy
+from schedlang.targets.worker.exit import describe_signal, explain_exit
+from schedlang.workloads import from_script
+from schedlang.workloads.workload import Workload
+
+QUICK = TimingPolicy(min_repeats=1, max_repeats=2)
+
+
+def program(value: str) -> Workload:
+    return from_script(f"""
+@T.prim_func(s_tir=True)
+def f(
+    p: T.Buffer((12,), "int32"), q: T.Buffer((12,), "int32"), table: T.Buffer((900, 4), "float32"),
+    out: T.Buffer((12,), "float32"),
+):
+    for i in range(12):
+        with T.sblock("out"):
+            v = T.axis.spatial(12, i)
+            out[v] = {value}
+""")
+
+
+# A range cannot be read off a shift.
+FAR = program("table[T.shift_left(p[v] + 1, 24) + q[v], 0]")
+DIVISION = program("T.Cast('float32', q[v] // T.shift_right(p[v], 8)) + table[q[v], 0]")
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        (
+            FAR,
+            "the unscheduled program crashed on random inputs: it read or wrote outside its memory "
+            "(SIGSEGV); an argument used as an index may have had values outside its "
+            "range: 'p' (argument 0), 'q' (argument 1); give inputs= that are valid for it",
+        ),
+        (
+            DIVISION,
+            "the unscheduled program crashed on random inputs: integer division by zero (SIGFPE); "
+            "a divisor depends on 'p' (argument 0); give inputs= that are valid for it",
+        ),
+    ],
+)
+def test_a_crash_on_random_inputs_is_explained(workload: Workload, said: str) -> None:
+    with LocalCPU(workload, workers=1, timing=QUICK) as measurer:
+        with pytest.raises(WorkloadError) as caught:
+            list(measurer.measure([Candidate(0, workload.mod)]))
+    assert str(caught.value) == said
+
+
+def test_so_is_one_on_the_users_inputs_and_one_that_is_not_verified() -> None:
+    inputs = {
+        "p": np.zeros(12, "int32"),
+        "q": np.ones(12, "int32"),
+        "table": np.ones((900, 4), "float32"),
+    }
+    with LocalCPU(DIVISION, workers=1, timing=QUICK, verify=False, inputs=inputs) as measurer:
+        (found,) = measurer.measure([Candidate(0, DIVISION.mod)])
+        assert found.status is Status.CRASHED
+        assert found.message == "the worker ended with SIGFPE: integer division by zero"
+        with pytest.raises(WorkloadError, match=r"crashed on the given inputs: .* valid for it\?$"):
+            _ = measurer.reference_latency
+
+
+def test_index_arguments_reach_all_of_a_tensor_and_divisors_are_never_zero() -> None:
+    workload = program("table[p[v] * 2 + 1, 0] + T.Cast('float32', 7 // q[v])")
+    with LocalCPU(workload, workers=1, timing=QUICK, verify="all") as measurer:
+        (found,) = measurer.measure([Candidate(0, workload.mod)])
+    assert found.verified
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr", "message", "status"),
+    [
+        (-8, "", "the worker ended with SIGFPE: integer division by zero", Status.CRASHED),
+        (-7, "", "the worker ended with SIGBUS: it read or wrote outside", Status.CRASHED),
+        (-6, "", "the worker ended with SIGABRT", Status.CRASHED),
+        (-6, "std::bad_alloc", "with SIGABRT when it ran out of memory", Status.OUT_OF_MEMORY),
+        (-9, "", "with SIGKILL: the system kills so when", Status.OUT_OF_MEMORY),
+        (3, "", "the worker ended with exit status 3", Status.CRASHED),
+        (-99, "", "the worker ended with signal 99", Status.CRASHED),
+        (None, "", "the program closed the worker's pipes", Status.CRASHED),
+    ],
+)
+def test_the_end_of_a_worker_in_words(
+    code: int | None, stderr: str, message: str, status: Status
+) -> None:
+    header = explain_exit(code, stderr)
+    assert message in header["message"] and header["status"] == status and not header["ok"]
+
+
+def test_signals_without_words_keep_their_names() -> None:
+    assert describe_signal("SIGTRAP") == "SIGTRAP"

@@ -122,8 +122,7 @@ for i in range(16):
         T.reads(A[0:16], N[0:16])
         T.writes(B[vi])
         B[vi] = T.float32(0)
-        {loop}:
-            B[vi] = B[vi] + A[{index}]
+        {loop}: B[vi] = B[vi] + A[{index}]
 """
 
 

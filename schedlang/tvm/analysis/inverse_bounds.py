@@ -110,10 +110,10 @@ class InverseBounds:
         if not has_loads(one):
             one, other = other, one
         if has_loads(other):
-            if low is not None and low > 0 or high is None or high < 0:
+            if high is not None and high < 0:
                 raise Unreadable(str(product))
             for factor in (one, other):
-                self.require(factor, 0, math.isqrt(high))
+                self.require(factor, _factor(low), None if high is None else math.isqrt(high))
             return
         least, most = self._fixed(other)
         if least == most and least != 0:
@@ -126,9 +126,9 @@ class InverseBounds:
                 None if high is None else high // scale,
             )
             return
-        if least < 0 or (low is not None and low > 0) or (high is not None and high < 0):
+        if least < 0 or (least == 0 and _factor(low) > 0):
             raise Unreadable(str(product))
-        self.require(one, 0, None if high is None or most == 0 else high // most)
+        self.require(one, _factor(low), None if high is None or most == 0 else high // most)
 
     def _divide(self, quotient: Any, low: int | None, high: int | None) -> None:
         least, most = self._fixed(quotient.b)
@@ -174,7 +174,8 @@ class InverseBounds:
         if name == _LIKELY:
             self.require(call.args[0], low, high)
         elif name == IF_THEN_ELSE:
-            self._choice(*call.args, low, high)
+            condition, yes, no = call.args
+            self._choice(condition, yes, no, low, high)
         else:
             raise Unreadable(str(call))
 
@@ -218,9 +219,10 @@ def _sign_test(condition: Any) -> tuple[Any, bool] | None:
 
     None for any other condition.
     """
-    if not isinstance(condition, tuple(_FLIPPED)):
+    kind = type(condition)
+    if kind not in _FLIPPED:
         return None
-    kind, one, other = type(condition), condition.a, condition.b
+    one, other = condition.a, condition.b
     if not has_loads(one):
         kind, one, other = _FLIPPED[kind], other, one
     while isinstance(one, tirx.Cast):
@@ -229,6 +231,11 @@ def _sign_test(condition: Any) -> tuple[Any, bool] | None:
         return None
     value = {tirx.LT: False, tirx.GE: True}.get(kind)
     return None if value is None else (one, value)
+
+
+def _factor(low: int | None) -> int:
+    """Return the lowest value of factors whose product is to be at least ``low``."""
+    return 0 if low is None or low <= 0 else math.isqrt(low - 1) + 1
 
 
 def _plus(bound: int | None, number: int | None) -> int | None:

@@ -79,7 +79,7 @@ def ranges(workload: Workload) -> dict[str, tuple[int | None, int | None, bool]]
         ("T.Cast('float32', 7 // (p[v] * p[v]))", {"p": (1, None)}),
         ("T.Cast('float32', 7 // (p[v] * (v + 1)))", {"p": (1, None)}),
         ("table[p[v] * v, 0]", {"p": (0, 90)}),
-        ("table[v * (0 - p[v]), 0]", {}),
+        ("table[v * (0 - p[v]), 0]", {"p": (-90, 0)}),
         ("table[100 // p[v], p[v]]", {"p": (1, 39)}),
         ("table[p[v], 0] / T.Cast('float32', q[v])", {"p": (0, 999)}),
         # Nothing to read.

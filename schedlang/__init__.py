@@ -43,6 +43,7 @@ from schedlang.spaces.sketch import FailedPathWarning, Sketch
 from schedlang.spaces.space import Space
 from schedlang.spaces.stochastic import Stochastic
 from schedlang.tuning import (
+    InterruptedWarning,
     Match,
     Target,
     TuneResult,
@@ -73,6 +74,7 @@ __all__ = [
     "IntExpr",
     "IntRV",
     "IntRange",
+    "InterruptedWarning",
     "InvalidTrace",
     "LoopRV",
     "Match",

@@ -10,7 +10,15 @@ from typing import Any
 
 
 class SchedlangError(Exception):
-    """Base of all errors raised by schedlang."""
+    """Base of all errors raised by schedlang.
+
+    Attributes
+    ----------
+    result: the ``TuneResult`` so far, where the error ended a run of ``tune``; else None. ``tune``
+        gives this attribute to errors of other libraries and of your own code too.
+    """
+
+    result: Any = None
 
 
 class NotApplicable(SchedlangError):

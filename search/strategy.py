@@ -68,9 +68,18 @@ class Strategy(ABC):
     The same seed and the same outcomes give the same proposals in every process.
     ``schedlang.testing.strategy`` has the contract as a test suite. ``ProposingStrategy`` does what
     is the same in every search: a class that derives from it says only what to propose.
+
+    All of ours keep their ``space`` and ``workload`` in attributes of these names. ``tune`` refuses
+    a strategy that was made for others.
+
+    Attributes
+    ----------
+    name: a short name; records have it.
+    used_by_tune: whether a run of ``tune`` has used it; another run then refuses it.
     """
 
     name: str
+    used_by_tune: bool = False
 
     @abstractmethod
     def ask(self, n: int) -> list[Proposal]:

@@ -15,6 +15,7 @@ from schedlang.database.ranking import best_first
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.database import SQLiteDatabase
+from schedlang.database.sqlite.lost_journal import IncompleteDatabaseWarning
 
 __all__ = [
     "Ask",
@@ -22,6 +23,7 @@ __all__ = [
     "Database",
     "Difference",
     "FinalsEntry",
+    "IncompleteDatabaseWarning",
     "MemoryDatabase",
     "Merged",
     "Pruned",

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.measurement import Candidate, Measurement
 from schedlang.measurement.measurer import Measurer
+from schedlang.measurement.protocol import check_measurer
 from schedlang.workloads.workload import Workload
 
 
@@ -27,15 +28,11 @@ def as_measurer(given: SupportsMeasure) -> Measurer:
 
     ``given`` needs ``measure``. Other members of ``Measurer`` that it has are used; ``Measurer``
     supplies those that it lacks. Between two measurements the deadline is kept for it. Without
-    ``bind`` it measures one workload only. Raises TypeError for an object without ``measure``.
+    ``bind`` it measures one workload only. Raises TypeError for an object without ``measure``, and
+    for one with a member that cannot be used: see ``check_measurer``.
     """
-    if isinstance(given, Measurer):
-        return given
-    if isinstance(given, type):
-        raise TypeError(f"measurer={given.__name__} is a class; give an instance of it")
-    if not callable(getattr(given, "measure", None)):
-        raise TypeError(f"measurer={given!r} has no method measure(candidates)")
-    return _Adapter(given)
+    check_measurer(given)
+    return given if isinstance(given, Measurer) else _Adapter(given)
 
 
 class _Adapter(Measurer):
@@ -95,6 +92,11 @@ class _Adapter(Measurer):
         if self._late():
             return
         for measurement in self._given.measure(candidates):
+            if not isinstance(measurement, Measurement):
+                raise TypeError(
+                    f"measurer: {type(self._given).__name__}.measure gave {measurement!r}, which "
+                    "is not a schedlang.Measurement"
+                )
             yield measurement
             if self._late():
                 return

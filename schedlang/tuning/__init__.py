@@ -6,10 +6,12 @@ from schedlang.tuning.lookup import UntunedWarning, apply, best
 from schedlang.tuning.match import Match
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.tune import BATCH, default_space, tune
+from schedlang.tuning.unfinished import InterruptedWarning
 
 __all__ = [
     "BATCH",
     "SEARCHES",
+    "InterruptedWarning",
     "Match",
     "Target",
     "TuneResult",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from schedlang.database import Record
+from schedlang.database import Database, Record
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.finals import Finals, Interval
 from schedlang.targets import Target
+from schedlang.tuning.saving import save_records
 from schedlang.workloads.workload import Workload
 
 
@@ -99,6 +101,8 @@ class TuneResult:
         ``reference_latency`` and ``speedup`` are then lower bounds.
     unscheduled: record of the unscheduled program, which is none of ``records``; None where its
         latency is not known.
+    interrupted: whether Ctrl-C ended the call, without finals; ``finished`` says how to continue. A
+        loop over workloads should end there.
     """
 
     workload: Workload
@@ -113,6 +117,7 @@ class TuneResult:
     earlier: int = 0
     reference_complete: bool = True
     unscheduled: Record | None = field(default=None, repr=False)
+    interrupted: bool = False
 
     @property
     def best(self) -> Best:
@@ -140,6 +145,18 @@ class TuneResult:
         A lower bound unless ``reference_complete``.
         """
         return 1.0 if self.best.unscheduled else self.reference_latency / self.best.latency
+
+    def save(self, database: Database | str | os.PathLike[str]) -> int:
+        """Store the program and the records in a database; return the number of new records.
+
+        ``best`` and ``apply`` find them there, and ``tune`` measures none of these programs again.
+        The file of a path is made if it is missing; ``DatabaseError`` where it cannot be written.
+        """
+        records = [*self.records] + ([self.unscheduled] if self.unscheduled else [])
+        best = self._best
+        finals = None if best is None else best.finals
+        ranked = [] if best is None else [best.record, best.runner_up]
+        return save_records(self.workload, records, finals, ranked, database)
 
     def describe_rejections(self) -> str:
         """Return counts by reason, the main culprit and the last message, as text."""

@@ -157,8 +157,12 @@ class TuningRun:
                     return
 
     def _keep(self, proposal: Proposal, measurement: Measurement) -> None:
-        [record] = self._database.append([as_record(self._blank, proposal, measurement)])
-        self.state.add(record, proposal.schedule)
+        record = as_record(self._blank, proposal, measurement)
+        try:
+            [record] = self._database.append([record])
+        finally:
+            # A record that cannot be stored is part of the result so far.
+            self.state.add(record, proposal.schedule)
 
     @contextmanager
     def _stopping_in_time(self) -> Iterator[None]:

@@ -20,11 +20,13 @@ from schedlang.targets.measure.verify_policy import Verify, check_verify
 from schedlang.tuning.arguments import (
     as_space,
     as_strategy,
+    check_strategy,
     check_whole,
     describe_problem,
     measurer_identity,
     problem_of,
     search_identity,
+    space_of,
 )
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
@@ -34,6 +36,7 @@ from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.resume import RunState, identity, new_run, open_journal, resume
 from schedlang.tuning.run import TuningRun
+from schedlang.tuning.unfinished import Unfinished
 from schedlang.tuning.warm_start import WarmStart
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
@@ -75,7 +78,7 @@ def tune(
     ----------
     workload: a ``Workload``, or what makes one (PrimFunc, IRModule, TE tensors).
     target: a ``Target`` or its name.
-    space: what to search; by default the target's own.
+    space: what to search; by default that of a strategy given as ``search``, else the target's own.
     trials: maximum number of candidates to measure; 64 when ``seconds`` is not given either.
     seconds: wall time of the whole call, finals included; it then returns the best so far. A
         measurer of your own that keeps no deadline finishes the candidate that it has begun. Where
@@ -84,7 +87,7 @@ def tune(
     seed: seed of the search and of the random inputs.
     search: a name of ``schedlang.search.SEARCHES``, ``"auto"`` for what measured best (see
         docs/search.md), a function ``(space, workload, seed) -> Strategy`` such as a strategy's
-        class, or a strategy made for this space and workload.
+        class, or a strategy made for this space and workload, which no run has used.
     batch: maximum number of candidates per ``ask``. A search that learns does better with small
         batches, a farm of machines with large ones.
     database: where records go: a path, a ``Database``, or None for memory only. The same call with
@@ -114,11 +117,16 @@ def tune(
     progress: show a progress bar; None shows it on a terminal.
 
     Returns the records and the best program: the unscheduled one where no candidate is faster. A
-    bad candidate never raises: it becomes a record with its status. An interruption (Ctrl-C) stops
-    the workers and keeps the records made so far. An exception in a module, other than
-    ``NotApplicable``, ends the run; a note on it names module, block and line. Wrong arguments
-    raise ``ValueError``, ``TypeError``, ``SpaceError``, ``WorkloadError`` or ``TargetError``, a
-    database that cannot be opened ``DatabaseError``.
+    bad candidate never raises: it becomes a record with its status. Ctrl-C ends the run, without
+    finals: ``tune`` returns the result so far, whose ``interrupted`` is True, and gives an
+    ``InterruptedWarning`` that says how to continue. Before anything was measured,
+    ``KeyboardInterrupt`` is raised as usual.
+
+    Wrong arguments raise ``ValueError``, ``TypeError``, ``SpaceError``, ``WorkloadError`` or
+    ``TargetError``, a database that cannot be opened ``DatabaseError``; nothing is measured then.
+    What fails later ends the run: an exception in a module other than ``NotApplicable`` (a
+    note on it names module, block and line), a full disk, a measurer that fails. The exception is
+    raised as it is, and its attribute ``result`` is the result so far.
     """
     budget = Budget(seconds)
     workload, target = as_workload(workload), as_target(target)
@@ -127,9 +135,12 @@ def tune(
     check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
     check_whole(seed=seed, finals=finals, least=0)
     check_verify(verify)
+    if space is None:
+        space = space_of(search)
     space = default_space(target) if space is None else as_space(space)
     make_strategy = partial(as_strategy, search, space, workload, seed, trials)
     strategy = make_strategy()
+    check_strategy(strategy, space, workload)
     # Before the database is opened: a call that cannot measure leaves no file behind.
     problem = Problem(inputs, tolerance, reference)
     given = _bound(measurer, workload, target, problem)
@@ -161,8 +172,11 @@ def tune(
                 return stored_result(workload, target, journal, ending, budget)
             state = resume(RunState(workload, strategy, leaderboard, journal, past), make_strategy)
             budget.earlier = journal.seconds
+        strategy.used_by_tune = True
         used = stack.enter_context(_measuring(given, workload, target, verify, seed, problem))
         run = TuningRun(state, blank, opened, used, budget, finals=finals > 0)
+        unfinished = Unfinished(run, target, trials, stored=state.journal is not None)
+        stack.enter_context(unfinished)
         with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
             finished = run.search(trials, batch, bar)
         if state.strategy.finished is not None and len(state.records) == 1:
@@ -172,6 +186,8 @@ def tune(
         if state.journal is not None:
             state.journal.finish(ending_of(run, result))
         return result
+    # After Ctrl-C, which `unfinished` ended; mypy does not know that a stack may.
+    return unfinished.result  # type: ignore[unreachable]
 
 
 def _bound(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,15 @@ import pytest
 from tvm import te
 
 import schedlang as sl
-from schedlang.search import Outcome, Proposal, Random
+from schedlang.search import (
+    CoordinateDescent,
+    ExploreExploit,
+    Outcome,
+    Proposal,
+    Random,
+    Rejection,
+    Strategy,
+)
 from schedlang.targets import LocalCPU
 
 N = 32
@@ -43,6 +52,37 @@ def test_what_makes_a_workload_is_taken(make: Callable[[], Any], name: str) -> N
     [record] = result.records
     assert result.best.record.verified and record.verified
     assert sl.Trace.from_json(record.trace_json).decisions.keys() == {"rows"}
+
+
+class Untouched:
+    """A measurer that must not be asked for anything."""
+
+    reference_latency = 1.0
+
+    def measure(self, candidates: Sequence[sl.Candidate]) -> list[sl.Measurement]:
+        raise AssertionError("something is measured")
+
+
+class Minimal(Strategy):
+    """A strategy of a user's that says what it was made for, and derives from no base of ours."""
+
+    name = "minimal"
+
+    def __init__(self, space: sl.Space, workload: sl.Workload, seed: int) -> None:
+        self.workload = workload
+
+    def ask(self, n: int) -> list[Proposal]:
+        raise AssertionError("it is asked")
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None: ...
+
+    @property
+    def finished(self) -> str | None:
+        return None
+
+    @property
+    def rejections(self) -> Sequence[Rejection]:
+        return []
 
 
 class Listening(Random):
@@ -145,9 +185,177 @@ def test_a_class_of_strategies_is_made_for_the_run() -> None:
     assert len(result.records) == 1
 
 
+OTHER = sl.workloads.matmul(16, 16, 16)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Random, CoordinateDescent, ExploreExploit, Minimal],
+    ids=lambda make: make.__name__,
+)
+def test_a_strategy_of_another_workload_is_refused(make: Any) -> None:
+    made = make(sl.Space([tile_rows]), OTHER, 0)
+    with pytest.raises(ValueError) as info:
+        sl.tune(tensors(), trials=1, search=made, measurer=Untouched())
+    assert "was made for the workload sl.workloads.matmul(n=16, m=16, k=16" in str(info.value)
+    assert "the call tunes B(A: float32[32, 32], B: float32[32, 32])" in str(info.value)
+    with pytest.raises(ValueError, match="was made for the workload sl.workloads.matmul"):
+        sl.tune(tensors(), trials=1, search=lambda *given: made, measurer=Untouched())
+
+
+def test_a_strategy_of_an_equal_workload_and_space_is_taken() -> None:
+    made = Random(sl.Space([tile_rows]), sl.workloads.from_te(tensors()), 0)
+    result = sl.tune(tensors(), space=tile_rows, trials=1, search=made, finals=0)
+    assert len(result.records) == 1
+
+
+def test_a_strategy_of_another_space_is_refused() -> None:
+    made = Random(sl.Space([tile_rows]), sl.workloads.from_te(tensors()), 0)
+    with pytest.raises(
+        ValueError, match="for a space of tile_rows, and the call has one of .*tili"
+    ):
+        sl.tune(
+            *(tensors(), "cpu"),
+            space=sl.default_space(),
+            trials=1,
+            search=made,
+            measurer=Untouched(),
+        )
+
+
+def test_the_space_of_a_strategy_is_the_default() -> None:
+    """It counts for the identity of the run, and where the result says what modules did."""
+
+    @sl.module
+    def never(sch: sl.Schedule, block: sl.BlockRV) -> None:
+        raise sl.NotApplicable("on principle")
+
+    workload = sl.workloads.from_te(tensors())
+    made = Random(sl.Space([never]), workload, 0)
+    result = sl.tune(workload, trials=4, search=made, finals=0)
+    assert "no module did anything: never at B: does not apply" in result.finished
+
+
+def test_a_used_strategy_is_refused() -> None:
+    workload = sl.workloads.from_te(tensors())
+    made = Random(sl.Space([tile_rows]), workload, 0)
+    sl.tune(workload, trials=1, search=made, finals=0)
+    with pytest.raises(ValueError, match="a run has used this 'random' already"):
+        sl.tune(workload, trials=1, search=made, measurer=Untouched())
+    fresh = Random(sl.Space([tile_rows]), workload, 0)
+    fresh.load(made.save())
+    assert len(sl.tune(workload, trials=1, search=fresh, finals=0).records) == 1
+
+
+class Nameless(Random):
+    name = None  # type: ignore[assignment]
+
+
+class AskedForAll(Random):
+    name = "asked for all"
+
+    def ask(self) -> list[Proposal]:  # type: ignore[override]
+        return super().ask(1)
+
+
+class FinishedMethod(Random):
+    name = "finished"
+
+    def finished(self) -> None:  # type: ignore[override]
+        return None
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (Nameless, r"search: Nameless.name is None; give the class a name"),
+        (AskedForAll, r"search: AskedForAll.ask\(\).* cannot be called as ask\(n\): too many"),
+        (FinishedMethod, r"search: FinishedMethod.finished is a method; make it a property"),
+    ],
+)
+def test_a_strategy_that_cannot_be_used_is_refused(search: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        sl.tune(tensors(), space=tile_rows, trials=1, search=search, measurer=Untouched())
+
+
+def test_what_only_looks_like_a_strategy_is_refused() -> None:
+    class Alike:
+        def ask(self, n: int) -> list[Proposal]:
+            return []
+
+    with pytest.raises(ValueError, match="whose class derives from schedlang.search.Strategy"):
+        sl.tune(tensors(), trials=1, search=Alike())  # type: ignore[arg-type]
+
+
 def test_what_makes_no_strategy_is_refused() -> None:
     with pytest.raises(ValueError, match="made a Space, not a Strategy"):
         sl.tune(tensors(), trials=1, search=lambda space, workload, seed: space)
+
+
+class Complete(Untouched):
+    """A measurer with every member, of which a test spoils one."""
+
+    key = "complete"
+    deadline = math.inf
+    best_so_far: float | None = None
+
+    def remeasure(
+        self, candidates: Sequence[sl.Candidate], rounds: int = 3, budget_seconds: float = 1.0
+    ) -> list[sl.Measurement]:
+        raise AssertionError("something is measured")
+
+    def bind(self, workload: sl.Workload) -> None:
+        raise AssertionError("it is checked before it is bound")
+
+    def close(self) -> None: ...
+
+
+def positional(self: object, candidates: object) -> list[sl.Measurement]:
+    return []
+
+
+async def later(self: object, candidates: object) -> None: ...
+
+
+@pytest.mark.parametrize("base", [Complete, type("Sub", (Complete, sl.Measurer), {})])
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("measure", None, r"\.measure is not a method but None; it is called as measure\(cand"),
+        ("measure", lambda self: [], r"\.measure\(\) cannot be called as measure\(candidates\): t"),
+        ("measure", later, r"\.measure is asynchronous; it is called as measure\(candidates\)"),
+        ("remeasure", 3, r"\.remeasure is not a method but 3; it is called as remeasure\(candidat"),
+        ("remeasure", positional, r"\.remeasure\(candidates\) cannot be called as remeasure\("),
+        ("bind", lambda self: None, r"\.bind\(\) cannot be called as bind\(workload\): too many"),
+        ("close", True, r"\.close is not a method but True; it is called as close\(\)"),
+        ("key", lambda self: "mine", r"\.key is a method; make it a property \(@property\) or a"),
+        ("reference_latency", lambda self: 1.0, r"\.reference_latency is a method; make it a prop"),
+        ("deadline", property(lambda self: math.inf), r"\.deadline cannot be set \(.*tune sets it"),
+    ],
+)
+def test_a_measurer_in_part_is_refused(base: type, member: str, value: Any, message: str) -> None:
+    """Before anything is measured, and before it is bound."""
+    spoiled = type("Spoiled", (base,), {member: value})()
+    with pytest.raises(TypeError, match=f"measurer: Spoiled{message}"):
+        sl.tune(tensors(), space=tile_rows, trials=1, measurer=spoiled)
+
+
+def test_a_measurer_that_is_none_is_refused() -> None:
+    with pytest.raises(TypeError, match="measurer=Complete is a class; give an instance of it"):
+        sl.tune(tensors(), trials=1, measurer=Complete)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"has no method measure\(candidates\)"):
+        sl.tune(tensors(), trials=1, measurer=object())  # type: ignore[arg-type]
+
+
+def test_what_is_no_measurement_is_named() -> None:
+    class Numbers:
+        reference_latency = 1.0
+
+        def measure(self, candidates: Sequence[sl.Candidate]) -> list[float]:
+            return [1.0 for _ in candidates]
+
+    with pytest.raises(TypeError, match=r"Numbers.measure gave 1.0, which is not a schedlang.Mea"):
+        sl.tune(tensors(), space=tile_rows, trials=1, measurer=Numbers())  # type: ignore[arg-type]
 
 
 def test_a_given_measurer_is_used_and_stays_open() -> None:

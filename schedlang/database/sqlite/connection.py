@@ -30,6 +30,7 @@ class SQLiteConnection:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._depth = 0
+        self._write_through = False
         self._connection: sqlite3.Connection | None = connect(
             path, read_only=read_only, busy_seconds=busy_seconds
         )
@@ -70,10 +71,12 @@ class SQLiteConnection:
             return connection.execute(sql, values)
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self, *, through: bool = False) -> Iterator[None]:
         """Open a transaction; commit it at the end, undo it after an error.
 
-        A transaction inside another one is part of it, and can be undone alone.
+        A transaction inside another one is part of it, and can be undone alone. With ``through``,
+        the file itself has it after the commit, besides the journal beside it, as far as readers
+        allow.
         """
         if self.read_only:
             raise DatabaseError(
@@ -87,6 +90,7 @@ class SQLiteConnection:
                     "of it is stored; begin it again"
                 )
             self._depth += 1
+            self._write_through |= through
             try:
                 # Inside: Ctrl-C may come just when it has begun.
                 self.execute("SAVEPOINT part" if inner else "BEGIN IMMEDIATE")
@@ -100,6 +104,10 @@ class SQLiteConnection:
                 raise
             finally:
                 self._depth -= 1
+            if not inner and self._write_through:
+                self._write_through = False
+                with suppress(DatabaseError):  # the journal has it
+                    self.rows("PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
         """Close the file; safe to call twice."""

@@ -229,7 +229,7 @@ class SQLiteDatabase(Database):
 
     def add_run(self, run: Run) -> Run:
         """Store a run that begins; return it with its id."""
-        with self._connection.writing():
+        with self._connection.writing(through=True):
             cursor = self._connection.execute(INSERT_RUN, run_row(run))
         return dataclasses.replace(run, id=cursor.lastrowid)
 
@@ -263,7 +263,7 @@ class SQLiteDatabase(Database):
 
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
         """Hand a run over if ``owner`` still has it; return whether it had."""
-        with self._connection.writing():
+        with self._connection.writing(through=True):
             cursor = self._connection.execute(
                 "UPDATE run SET owner = ? WHERE id = ? AND owner = ?", (new_owner, run_id, owner)
             )

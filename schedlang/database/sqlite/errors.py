@@ -18,7 +18,8 @@ REASONS = {
     ),
     "SQLITE_CORRUPT": (
         "it is damaged",
-        "copy what is readable with `sqlite3 FILE .recover`, or restore a backup",
+        "copy what is readable with `sqlite3 FILE .recover`, or restore a backup; a file that was "
+        "copied while it was in use needs the -wal file from beside it",
     ),
     "SQLITE_READONLY": (
         "it cannot be written",

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from pathlib import Path
 
 from schedlang.database.sqlite.errors import REASONS, SQLITE_ERRORS, explain
+from schedlang.database.sqlite.lost_journal import (
+    IncompleteDatabaseWarning,
+    describe,
+    journal_size,
+    release_dead,
+    signs_of_writing,
+)
 from schedlang.database.sqlite.schema import APPLICATION_ID, MIGRATIONS, READABLE, SCHEMA
 from schedlang.errors import DatabaseError
 
 _MAPPED = 1 << 36
+# The frames from a warning to the caller of ``open_database``.
+_STACK_LEVEL = 5
 
 
 def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
     """Open ``path``, check that it is a sound database of ours, and bring its schema up to date.
 
-    A missing file is created, unless ``read_only``. Raises ``DatabaseError``.
+    A missing file is created, unless ``read_only``. A file that came without its journal is opened
+    with an ``IncompleteDatabaseWarning``. Raises ``DatabaseError``.
     """
     _check_place(path, read_only)
+    alone = path.exists() and journal_size(path) <= 0
     try:
         connection = _open(path, read_only, busy_seconds)
     except SQLITE_ERRORS as error:
@@ -25,15 +37,27 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
     try:
         _check_owner(connection, path)
         _check_sound(connection, path)
+        signs = signs_of_writing(connection) if alone else frozenset()
+        if signs:
+            # Unless another process has just opened it: its journal stays then. A connection that
+            # only reads leaves an empty one.
+            connection.close()
+            alone = journal_size(path) < (1 if read_only else 0)
+            connection = _open(path, read_only, busy_seconds)
+            signs = signs & signs_of_writing(connection) if alone else frozenset()
         if not read_only:
             # Readers go on while one process writes; a committed batch survives a power cut.
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
         _migrate(connection, path, read_only)
+        if not read_only:
+            release_dead(connection)
+        if signs:
+            warnings.warn(describe(path), IncompleteDatabaseWarning, stacklevel=_STACK_LEVEL)
     except SQLITE_ERRORS as error:
         connection.close()
         raise explain(path, error) from error
-    except DatabaseError:
+    except BaseException:
         connection.close()
         raise
     return connection
@@ -127,6 +151,12 @@ def _migrate(connection: sqlite3.Connection, path: Path, read_only: bool) -> Non
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA or (read_only and version >= READABLE):
         return
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if read_only and not tables:
+        raise DatabaseError(
+            f"database {path}: it has no tables; another process is making it, or it was copied "
+            f"while it was in use or after a process was killed: copy {path.name}-wal too"
+        )
     if read_only:
         raise DatabaseError(
             f"database {path}: it has schema {version} and {SCHEMA} is needed; "

@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from schedlang.database import Ask, Database, Record, Run
+from schedlang.database.owner import is_alive, this_process
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.search import Proposal, Strategy
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.resume.ending import Ending
-from schedlang.tuning.resume.owner import is_alive, this_process
 
 # Fraction of a run's time that saving the search's state may take, approximately.
 _SAVING_PART = 0.05

@@ -15,11 +15,12 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.database import Database, MemoryDatabase, SQLiteDatabase
+from schedlang.database.owner import is_alive, this_process
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement
 from schedlang.search import CoordinateDescent, Evolutionary, Random, Strategy
+from schedlang.tuning import InterruptedWarning
 from schedlang.tuning.resume.ending import Ending
-from schedlang.tuning.resume.owner import is_alive, this_process
 from tests.crash.tuner import Replayed
 from tests.tuning.fake_time import FakeTime
 
@@ -97,7 +98,8 @@ def test_remeasure_begins_again(database: Database) -> None:
 @pytest.mark.parametrize("stopped", [0, 3, 8, 20, 24])
 def test_an_interrupted_run_goes_on(database: Database, stopped: int) -> None:
     expected = tune(None, Counted())
-    with pytest.raises(KeyboardInterrupt):
+    stop = pytest.warns(InterruptedWarning) if stopped else pytest.raises(KeyboardInterrupt)
+    with stop:
         tune(database, Counted(stopped), trials=25)
     measurer = Counted()
     result = tune(database, measurer)
@@ -177,7 +179,7 @@ class Forgetful(Random):
 
 def test_a_search_that_saves_nothing_is_asked_again(database: Database) -> None:
     expected = tune(None, Counted(), search=Forgetful)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(InterruptedWarning):
         tune(database, Counted(13), search=Forgetful)
     result = tune(database, Counted(), search=Forgetful)
     assert result.earlier == 13
@@ -199,7 +201,7 @@ class Fickle(Random):
 
 
 def test_a_search_that_has_changed_begins_again_and_loses_nothing(database: Database) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(InterruptedWarning):
         tune(database, Counted(13), search=Fickle)
     result = tune(database, Counted(), search=Fickle)
     assert len(result.records) == 24
@@ -209,14 +211,14 @@ def test_a_search_that_has_changed_begins_again_and_loses_nothing(database: Data
 
 def test_a_strategy_that_cannot_go_on_says_what_to_give(database: Database) -> None:
     space = sl.default_space("cpu")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(InterruptedWarning):
         tune(database, Counted(13), space=space, search=Fickle(space, WORKLOAD, 0))
     with pytest.raises(SchedlangError, match="give tune its class or a function that makes it"):
         tune(database, Counted(), space=space, search=Fickle(space, WORKLOAD, 0))
 
 
 def test_a_damaged_state_is_asked_again(database: Database) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(InterruptedWarning):
         tune(database, Counted(20), search=Evolutionary)
     assert isinstance(database, MemoryDatabase)
     for number, run in database._runs.items():
@@ -237,7 +239,7 @@ def test_records_that_are_gone_are_measured_again(database: Database) -> None:
 
 
 def test_two_processes_do_not_work_at_one_run(tmp_path: Path) -> None:
-    code = "from schedlang.tuning.resume import owner; print(owner.this_process(), flush=True)"
+    code = "from schedlang.database import owner; print(owner.this_process(), flush=True)"
     code += "; input()"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     other = subprocess.Popen(
@@ -250,7 +252,7 @@ def test_two_processes_do_not_work_at_one_run(tmp_path: Path) -> None:
     assert other.stdout is not None
     owner = other.stdout.readline().strip()
     with SQLiteDatabase(tmp_path / "tune.db") as database:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.warns(InterruptedWarning):
             tune(database, Counted(3))
         (record, *_) = database.query()
         assert database.claim_run(record.run_id or 0, "", owner)
@@ -289,7 +291,7 @@ def test_a_run_that_started_warm_goes_on_as_it_would_have(search: str, tmp_path:
         with SQLiteDatabase(tmp_path / f"{stop}.db") as database:
             tune(database, Counted(), trials=20, seed=7)
             if stop is not None:
-                with pytest.raises(KeyboardInterrupt):
+                with pytest.warns(InterruptedWarning):
                     tune(database, Counted(stop), search=search)
                 (run,) = [one for one in database.runs() if one.search == search]
                 database.update_run(dataclasses.replace(run, state="", state_asks=0))
@@ -361,7 +363,7 @@ def test_finals_that_were_left_out_are_held(database: Database) -> None:
 
 
 def test_no_more_trials_than_wanted_after_an_interruption(database: Database) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(InterruptedWarning):
         tune(database, Counted(3), trials=16, batch=16)
     measurer = Counted()
     assert len(tune(database, measurer, trials=5, batch=16).records) == 5
@@ -386,9 +388,9 @@ def test_verify_all_takes_no_record_that_was_not_compared() -> None:
 def test_a_used_strategy_is_not_mixed_with_its_run(database: Database) -> None:
     space = sl.default_space("cpu")
     strategy = Random(space, WORKLOAD, 0)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(InterruptedWarning):
         tune(database, Counted(3), space=space, search=strategy)
-    result = tune(database, Counted(), space=space, search=strategy)
-    assert len(result.records) == 24
-    own = [r.proposal for r in database.query() if r.run_id == result.records[-1].run_id]
-    assert len(own) == len(set(own))
+    with pytest.raises(ValueError, match="a run has used this 'random' already"):
+        tune(database, Counted(), space=space, search=strategy)
+    result = tune(database, Counted(), space=space, search=Random(space, WORKLOAD, 0))
+    assert (len(result.records), result.earlier) == (24, 3)

@@ -8,6 +8,8 @@ import pytest
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.crash import crash_advice
 from schedlang.targets.worker.exit import describe_signal, explain_exit
 from schedlang.workloads import from_script
 from schedlang.workloads.workload import Workload
@@ -55,6 +57,19 @@ def test_a_crash_on_random_inputs_is_explained(workload: Workload, said: str) ->
         with pytest.raises(WorkloadError) as caught:
             list(measurer.measure([Candidate(0, workload.mod)]))
     assert str(caught.value) == said
+
+
+def test_where_no_signal_is_known_all_suspects_are_named() -> None:
+    """As of a program that a server was lost with."""
+    binding = Binding(DIVISION.mod, DIVISION.args, 0, True)
+    assert crash_advice(binding) == (
+        "a divisor depends on 'p' (argument 0); give inputs= that are valid for it"
+    )
+    given = Binding(DIVISION.mod, DIVISION.args, 0, True, values=())
+    assert crash_advice(given) == (
+        "a divisor depends on 'p' (argument 0); an argument used as an index may have had values "
+        "outside its range: 'q' (argument 1); are the inputs valid for it?"
+    )
 
 
 def test_so_is_one_on_the_users_inputs_and_one_that_is_not_verified() -> None:

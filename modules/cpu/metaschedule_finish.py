@@ -28,8 +28,7 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.checks import check_positive
-from schedlang.modules.shared.finish import annotate_unroll, set_init_apart
-from schedlang.spaces.module import block_names
+from schedlang.modules.shared.finish import annotate_unroll, every_block, set_init_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,8 @@ def fuse_and_finish(
             _parallelize_and_vectorize(sch, block, loops, max_jobs if worth else 0, max_lanes)
             if block_facts(sch, block).reduction_extents:
                 annotate_unroll(sch, block, max_step)
-    for name in block_names(sch):
-        set_init_apart(sch, sch.get_block(name))
+    for block in every_block(sch):
+        set_init_apart(sch, block)
 
 
 def _parallelize_and_vectorize(

@@ -19,10 +19,11 @@ from schedlang.modules.shared.checks import check_prob
 from schedlang.modules.shared.finish import (
     annotate_unroll,
     decompose_reduction_block,
+    every_block,
     parallelize,
     vectorize_inner,
 )
-from schedlang.spaces.module import block_names, module
+from schedlang.spaces.module import module
 
 WAYS = ("along_stores", "metaschedule")
 SERIAL = -1
@@ -84,7 +85,7 @@ def _finish_along_stores(
     max_step: int | IntExpr,
     parallel_from: int | IntExpr,
 ) -> None:
-    blocks = [sch.get_block(name) for name in block_names(sch)]
+    blocks = every_block(sch)
     if max_jobs > 0:
         for block in blocks:
             parallelize(sch, block, max_jobs, parallel_from)

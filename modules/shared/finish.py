@@ -27,11 +27,20 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.spaces.module import block_names
 
 # A split for fewer lanes than this costs more than it gains.
 MIN_LANES = 4
 # Work (``loop_work``) that takes about as long as starting threads and waiting for them.
 WORTH_LAUNCHING = 2**15
+
+
+def every_block(sch: Schedule) -> list[BlockRV]:
+    """Return the blocks below the root; where names repeat, without blocks inside others."""
+    names = block_names(sch)
+    if len(names) < len(block_names(sch, repeated=True)):
+        return list(sch.get_child_blocks(sch.get_block("root")))
+    return [sch.get_block(name) for name in names]
 
 
 @instruction

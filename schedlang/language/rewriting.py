@@ -23,8 +23,12 @@ put_arithmetic_for_calls = _vector_math.replace_calls
 
 
 def blocks_with_calls(sch: Schedule, functions: Sequence[str]) -> list[str]:
-    """Return the names of the innermost blocks that call one of the mathematical ``functions``."""
-    return _vector_math.blocks_with_calls(sch.mod, functions)
+    """Return the names of the innermost blocks that call one of the mathematical ``functions``.
+
+    A name that several of them have comes not at all: no instruction could say which it means.
+    """
+    names = _vector_math.blocks_with_calls(sch.mod, functions)
+    return [name for name in names if names.count(name) == 1]
 
 
 class Rewriting(Primitive):

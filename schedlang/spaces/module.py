@@ -172,9 +172,14 @@ def names_before(module: Module) -> tuple[str, ...]:
     return module.before or ()
 
 
-def block_names(sch: Schedule) -> list[str]:
-    """Return the names of the schedule's blocks below the root, in post-order."""
-    return [name for name in analysis.block_names(sch.mod) if name != "root"]
+def block_names(sch: Schedule, *, repeated: bool = False) -> list[str]:
+    """Return the names of the schedule's blocks below the root, in post-order.
+
+    Names that several blocks have, as two caches of buffers of one name do, are ``repeated``:
+    ``get_block`` cannot say which of them it means.
+    """
+    names = [name for name in analysis.block_names(sch.mod) if name != "root"]
+    return names if repeated else [name for name in names if names.count(name) == 1]
 
 
 def _checked_before(name: str, before: Any) -> Before:

@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+from tvm import te
 
 import schedlang as sl
 from schedlang.instructions.handles import BlockRV
@@ -15,6 +16,7 @@ from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.targets import CPUTarget
 from schedlang.targets.cpu.space import cpu_space
+from schedlang.workloads import from_te
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import matmul
 from tests.modules.odd_programs import ODD, odd
@@ -96,3 +98,21 @@ def test_a_users_decomposed_reduction_can_be_finished(blocking: sl.Module) -> No
 def test_blocks_of_one_name_are_told_apart() -> None:
     text = str(odd("same_name_twice").workload.mod)
     assert 'T.sblock("x")' in text and 'T.sblock("x_1")' in text
+
+
+def test_caches_of_buffers_of_one_name() -> None:
+    """TVM calls both caches ``c_global``."""
+    a = te.placeholder((16, 16), name="A")
+    b = te.placeholder((16, 16), name="B")
+
+    def product(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 16), name="k")
+        return te.compute((16, 16), lambda i, j: te.sum(x[i, k] * y[k, j], axis=k), name="c")
+
+    workload = from_te([a, b, product(product(a, b), b)])
+    repeated = 0
+    for seed in range(12):
+        sch = default_space().sample(workload, seed=seed, decisions={"unroll": 0})
+        repeated += str(sch.mod).count('T.sblock("c_global")') > 1
+        assert str(sch.trace.replay(workload).mod) == str(sch.mod)
+    assert repeated

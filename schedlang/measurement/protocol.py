@@ -17,7 +17,7 @@ _CALLS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "close": ((), {}),
 }
 _SET = ("deadline", "best_so_far")
-_VALUES = ("key", "reference_latency", "seconds", *_SET)
+_VALUES = ("key", "reference_latency", "reference_complete", "seconds", *_SET)
 
 
 def check_measurer(given: object) -> None:

@@ -85,8 +85,8 @@ class Unexpressed:
 class Partial:
     """A record of which a part was written, because TVM's traces cannot hold all of it.
 
-    The program computes the same and is slower. Its times in the file are eight times the measured
-    ones, so that TVM prefers records that were measured as they are.
+    The program computes the same and is slower. It was not measured: its times in the file are
+    those of the whole program times a million, so that TVM prefers any record that was measured.
 
     Attributes
     ----------

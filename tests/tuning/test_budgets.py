@@ -101,6 +101,7 @@ def test_finals_get_what_is_left(clock: FakeTime) -> None:
 class PretendsToBeSlow(Pretends):
     """Candidates take seconds, and so do the finals of each."""
 
+    reference_latency = 100.0
     finalists = 0
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:

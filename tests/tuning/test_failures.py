@@ -104,7 +104,7 @@ def test_no_valid_program_says_why(workload: sl.Workload) -> None:
     assert result.rejected == {"instruction": 200}
     assert result.culprits == [("hopeless: reorder at block C", 200)]
     assert result.finished.startswith("no valid program in 200 draws; the last one: reorder(loops=")
-    assert "mostly by hopeless: reorder at block C; " in str(result)
+    assert "mostly by hopeless: reorder at block C in " in str(result)
     assert result.best.unscheduled and "Loop j appears" in str(result)
     assert str(result).startswith(
         "matmul: 0 measured; rejected: 200 instruction; mostly by hopeless"

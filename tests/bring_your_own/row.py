@@ -80,6 +80,7 @@ def run_rows(
     trials: int,
     finals: int = 5,
     share: bool = False,
+    rough: bool = False,
     progress: Callable[[str, Row], None] = lambda stage, row: None,
 ) -> dict[str, Row]:
     """Do everything with the programs; files go to ``folder``.
@@ -89,13 +90,14 @@ def run_rows(
     names: of the programs.
     trials, finals: as ``sl.tune`` takes them.
     share: measure all programs with the same worker processes.
+    rough: measure in as little time as possible, with shared processes: latencies mean nothing.
     progress: called with the stage and the row when a stage is done with a row.
     """
     rows = {name: Row(name) for name in names}
     for stage in STAGES:
         settings: dict[str, Any] = {}
         if stage == "tune":
-            settings = {"trials": trials, "finals": finals, "share": share}
+            settings = {"trials": trials, "finals": finals, "share": share, "rough": rough}
         left = [name for name in names if _ready(stage, rows[name])]
         for name, found in _run(stage, left, folder, settings):
             rows[name].take(found)

@@ -9,17 +9,27 @@ from typing import Any
 
 import schedlang as sl
 from schedlang.targets import LocalCPU
-from schedlang.targets.measure.problem import Problem
+from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.timing import TimingPolicy
 from tests.bring_your_own.catalogue import PROGRAMS
 from tests.bring_your_own.stages.child import attempt
+
+_ROUGH = TimingPolicy(min_sample_seconds=1e-5, min_repeats=1, max_repeats=2, min_seconds=0.0)
 
 
 @contextmanager
 def opened(
-    folder: Path, trials: int, finals: int, share: bool
+    folder: Path, trials: int, finals: int, share: bool, rough: bool
 ) -> Iterator[Callable[[str], dict[str, Any]]]:
-    """Yield what tunes a program by name; with ``share`` all are measured by the same workers."""
-    measurer = LocalCPU(sl.workloads.matmul(8, 8, 8), "cpu", verify="all") if share else None
+    """Yield what tunes a program by name.
+
+    With ``share`` all programs are measured by the same workers, and with ``rough``, too, in as
+    little time as possible: latencies then mean nothing.
+    """
+    measurer = None
+    if share or rough:
+        timing = _ROUGH if rough else None
+        measurer = LocalCPU(sl.workloads.matmul(8, 8, 8), "cpu", verify="all", timing=timing)
 
     def tune(name: str) -> dict[str, Any]:
         columns: dict[str, Any] = {}

@@ -42,5 +42,7 @@ def test_two_processes_tune_different_workloads_into_one_file(tmp_path: Path) ->
         # Every run is through, and all it measured is there.
         assert all(run.outcome for run in runs)
         for run in runs:
-            own = [r.proposal for r in records if r.run_id == run.id]
+            # The unscheduled program, which each run measures besides, is no proposal.
+            mine = [r.proposal for r in records if r.run_id == run.id]
+            own = [number for number in mine if number is not None]
             assert len(own) == len(set(own)) <= TRIALS

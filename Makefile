@@ -10,8 +10,9 @@ RUN := $(VENV)/bin/python
 demo: $(STAMP)
 	$(RUN) examples/demo.py
 
+# Two processes; the tests of a file share their workers, so they stay in one.
 test: $(STAMP)
-	$(RUN) -m pytest tests
+	$(RUN) -m pytest tests -n 2 --dist loadfile
 
 # Lines and branches that no test reaches; `make test` measures none, as that makes it slower.
 coverage: $(STAMP)

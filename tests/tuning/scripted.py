@@ -16,6 +16,7 @@ class Scripted:
     reference: of the unscheduled program.
     again: latencies in the finals, by id (-1 is the unscheduled program); by default as before.
     complete: whether the unscheduled program was measured to the end.
+    interrupted_at: id of the candidate at which the user presses Ctrl-C.
 
     Attributes
     ----------
@@ -30,12 +31,14 @@ class Scripted:
         again: dict[int, float | None] | None = None,
         *,
         complete: bool = True,
+        interrupted_at: int | None = None,
     ) -> None:
         self.latencies = latencies
         self.reference_complete = complete
         self.references = 0
         self.finalists: list[list[int]] = []
         self._reference = reference
+        self._interrupted_at = interrupted_at
         self._again = again or {}
 
     @property
@@ -48,6 +51,8 @@ class Scripted:
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         for candidate in candidates:
+            if candidate.id == self._interrupted_at:
+                raise KeyboardInterrupt
             yield measured(candidate.id, self._latency(candidate.id))
 
     def remeasure(

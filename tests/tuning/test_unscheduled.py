@@ -183,21 +183,16 @@ def test_a_bound_cannot_win_and_is_printed_as_one(database: Database) -> None:
 def test_a_run_that_goes_on_or_has_ended_stores_it_once(
     latencies: tuple[float, ...], database: Database
 ) -> None:
-    class Interrupted(Scripted):
-        def measure(self, candidates: Any) -> Iterator[Any]:
-            for measurement in super().measure(candidates):
-                if measurement.id == 2:
-                    raise KeyboardInterrupt
-                yield measurement
-
     expected = tune(Scripted(latencies, REFERENCE))
-    with pytest.raises(KeyboardInterrupt):
-        tune(Interrupted(latencies, REFERENCE), database, batch=2)
+    with pytest.warns(sl.InterruptedWarning):
+        cut_off = tune(Scripted(latencies, REFERENCE, interrupted_at=2), database, batch=2)
+    assert cut_off.best.trace == expected.best.trace
     assert [one.unscheduled for one in database.query()] == [False, False, True]
     second = Scripted(latencies, 7e-5)
     result = tune(second, database, batch=2)
     again = tune(Scripted(latencies, 8e-5), database, batch=2)
     assert second.references == 0, "it is in the database"
+    assert result.earlier == 2 and again.earlier == 3 and len(database.runs()) == 1
     assert sum(one.unscheduled for one in database.query()) == 1
     for one in (result, again):
         assert one.best.trace == expected.best.trace

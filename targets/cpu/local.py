@@ -55,8 +55,8 @@ class LocalCPU(Measurer):
     build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together. It
         is 10 by default, and more for a large workload, see docs/tuning.md.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
-        more than 5 seconds: such programs are too large to be fast. ``math.inf``
-        disables it.
+        more than 5 seconds, of processor time: such programs are too large to be fast.
+        ``math.inf`` disables it.
     memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
         the memory that is free now, but at least 2 GiB; None disables the limit.
     verify: compare results with the unscheduled program's. True does so for the first few
@@ -292,7 +292,7 @@ class LocalCPU(Measurer):
                     work.suspect = True
                     queue.appendleft(work)
                 else:
-                    late = self._build_timeout.describe()
+                    late = self._build_timeout.describe(reply.seconds)
                     failed.append(work.measurement(self._requests.built(work, reply, late)))
         return failed, built
 

@@ -237,7 +237,7 @@ class RemoteScheduler:
         blobs: tuple[bytes, ...] = ()
         if stage is Stage.BUILD:
             header["name"] = f"candidate{work.serial}"
-            blobs, timeout = (program,), self._build_timeout.limit
+            blobs, timeout = (program,), self._build_timeout.most
         elif stage is Stage.RESERVE:
             header["wait"] = self._limits.server_timeout
             timeout = self._limits.server_timeout + _GRACE_SECONDS
@@ -261,7 +261,8 @@ class RemoteScheduler:
         if stage is Stage.BUILD:
             work.build_seconds = reply.seconds
             if reply.timed_out:
-                return work, reply.failed_as(Status.BUILD_TIMEOUT, self._build_timeout.describe())
+                late = self._build_timeout.describe(reply.seconds)
+                return work, reply.failed_as(Status.BUILD_TIMEOUT, late)
             if not reply.ok:
                 return work, reply
             self._build_timeout.note(reply.seconds)

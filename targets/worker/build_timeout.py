@@ -14,14 +14,14 @@ _LEAST_SECONDS = 5.0
 
 
 class BuildTimeout:
-    """Limits the time of a build to a multiple of the median build.
+    """Limits the processor time of a build to a multiple of the median build.
 
     A program that takes far longer than most is huge straight-line code, which LLVM takes more than
     linear time for, and which is slow when it is built: it does not fit in the instruction caches.
 
     Parameters
     ----------
-    most: seconds that no build may exceed.
+    most: seconds of wall time that no build may exceed.
     factor: multiple of the median build time; infinity disables the limit by the median. Measurers
         call it ``slow_build``.
 
@@ -46,13 +46,21 @@ class BuildTimeout:
         return self._seconds[known // 2] if known >= _FEWEST_BUILDS else None
 
     @property
+    def most(self) -> float:
+        """Seconds of wall time after which to give up a build."""
+        return self._most
+
+    @property
     def limit(self) -> float:
-        """Seconds after which to give up a build."""
+        """Seconds of processor time after which to give up a build."""
         median = math.inf if self.median is None else self.median
         return min(self._most, max(_LEAST_SECONDS, self._factor * median))
 
-    def describe(self) -> str:
-        """Describe the limit, for a message."""
-        if self.limit == self._most or self.median is None:
+    def describe(self, seconds: float = 0.0) -> str:
+        """Describe the limit that a build of ``seconds`` (wall time) exceeded, for a message."""
+        if self.median is None or max(seconds, self.limit) >= self._most:
             return f"not done within {self._most:g} s"
-        return f"not done within {self.limit:.3g} s, where half of them take {self.median:.2g} s"
+        return (
+            f"not done within {self.limit:.3g} s of processor time, where half of them take "
+            f"{self.median:.2g} s"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from schedlang.targets.worker.process import WorkerProcess, wait_any
 from schedlang.targets.worker.request import Reply, Request
 
 _SETTLE_TIMEOUT = 10.0
+# The system counts processor time in steps of this length.
+_CPU_CLOCK_SECONDS = 0.01
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +25,9 @@ class Slot:
 
     Attributes
     ----------
+    cpu_before: processor time that the worker had used before the request, in seconds.
+    cpu_limit: processor time that the request may take, in seconds.
+    look_at: when the worker may have reached that (of ``time.monotonic``).
     starting: the worker starts, or goes over to another workload.
     requests: number of requests to the present worker.
     used: the present worker has run a candidate.
@@ -33,6 +38,9 @@ class Slot:
     process: WorkerProcess | None = None
     request: Request | None = None
     began: float = 0.0
+    cpu_before: float | None = None
+    cpu_limit: float = math.inf
+    look_at: float = math.inf
     starting: bool = False
     requests: int = 0
     used: bool = False
@@ -116,9 +124,14 @@ class WorkerPool:
         self._send(slot, request)
 
     def shorten(self, slot: Slot, timeout: float) -> None:
-        """Lower the timeout of a busy worker's request to ``timeout`` seconds."""
-        if slot.request is not None and timeout < slot.request.timeout:
-            slot.request = replace(slot.request, timeout=timeout)
+        """Give up a busy worker's request after ``timeout`` seconds of processor time.
+
+        Its own timeout, which is wall time, stays. On a machine that has other work a request
+        needs longer than it computes. Where the system does not tell processor time, wall time
+        counts.
+        """
+        if slot.request is not None and timeout not in (slot.cpu_limit, slot.request.timeout):
+            slot.cpu_limit, slot.look_at = timeout, slot.began + timeout
 
     def wait(self, until: float = math.inf) -> list[tuple[Slot, Reply]]:
         """Wait until a request ends or a worker is ready; return the requests that ended.
@@ -217,6 +230,8 @@ class WorkerPool:
 
     def _send(self, slot: Slot, request: Request) -> None:
         slot.request, slot.began = request, time.monotonic()
+        slot.cpu_before, slot.cpu_limit = _process(slot).cpu_seconds(), math.inf
+        slot.look_at = math.inf
         _process(slot).send(request.header, request.blobs)
 
     def _collect(self, slot: Slot) -> Reply | None:
@@ -236,7 +251,7 @@ class WorkerPool:
         elif process.exited:
             code = process.ended()
             reply = Reply(explain_exit(code, process.stderr), True, used, process.stderr, seconds)
-        elif time.monotonic() >= _deadline(slot):
+        elif _is_late(slot):
             reply = Reply({"ok": False, "status": ""}, True, False, process.stderr, seconds)
         else:
             return None
@@ -269,8 +284,25 @@ def _process(slot: Slot) -> WorkerProcess:
 
 
 def _deadline(slot: Slot) -> float:
+    """Return when to look whether a request takes too long."""
     assert slot.request is not None
-    return slot.began + slot.request.timeout
+    return min(slot.began + slot.request.timeout, slot.look_at)
+
+
+def _is_late(slot: Slot) -> bool:
+    """Return whether to give up a request; if not, note when to look again."""
+    assert slot.request is not None
+    now = time.monotonic()
+    if now >= slot.began + slot.request.timeout:
+        return True
+    if now < slot.look_at:
+        return False
+    used = _process(slot).cpu_seconds()
+    if used is None or slot.cpu_before is None:
+        return True
+    left = slot.cpu_limit - (used - slot.cpu_before)
+    slot.look_at = now + max(left, _CPU_CLOCK_SECONDS)
+    return left <= 0
 
 
 def idle_slots(slots: Sequence[Slot]) -> list[Slot]:

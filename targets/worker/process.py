@@ -68,6 +68,14 @@ class WorkerProcess:
         """Return the last ``TAIL_BYTES`` of its standard error since the last request."""
         return self._tail.decode(errors="replace")
 
+    def cpu_seconds(self) -> float | None:
+        """Return the processor time that it has used; None where the system does not tell."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, IndexError, ValueError):
+            return None
+
     def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
         """Queue one request; ``wait_any`` moves the bytes."""
         self._tail = b""

@@ -27,6 +27,7 @@ from schedlang.tuning.arguments import (
     problem_of,
     search_identity,
     space_of,
+    warn_of_wrong_indices,
 )
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
@@ -137,6 +138,7 @@ def tune(
     check_verify(verify)
     if space is None:
         space = space_of(search)
+    warn_of_wrong_indices(workload)
     space = default_space(target) if space is None else as_space(space)
     make_strategy = partial(as_strategy, search, space, workload, seed, trials)
     strategy = make_strategy()

@@ -12,7 +12,9 @@ from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 from tvm_ffi import structural_walk
 
+from schedlang.tvm.analysis.wrong_indices import wrong_when_inlined
 from schedlang.tvm.schedule import (
+    ScheduleError,
     TVMSchedule,
     constant_extent,
     get_consumers,
@@ -206,7 +208,14 @@ def _may_inline(sch: TVMSchedule, block: Any, consumers: list[Any]) -> bool:
             return False
     if len(used) < sum(1 for v in stmt.iter_vars if int(getattr(v.dom.extent, "value", 0)) != 1):
         return False
-    return not is_output_block(sch, block)
+    return not is_output_block(sch, block) and not _goes_wrong_inlined(sch, block)
+
+
+def _goes_wrong_inlined(sch: TVMSchedule, block: Any) -> bool:
+    try:
+        return wrong_when_inlined(sch, block, _ffi_api.ScheduleComputeInline) is not None
+    except ScheduleError:  # TVM's own refusal makes the trace invalid, see compute_locations
+        return False
 
 
 def has_data_reuse(sch: TVMSchedule, block: Any) -> bool:

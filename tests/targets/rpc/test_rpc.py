@@ -196,7 +196,9 @@ def test_a_huge_program_is_given_up_when_others_are_built(strict: RPC, workload:
     found = measured(strict, programs.from_body(programs.ENDLESS_UNROLL), *tiles)
     assert found[0].status is Status.BUILD_TIMEOUT
     # The limit is 5 s, or a multiple of the median build on a slow or busy machine.
-    assert re.fullmatch(r"not done within \S+ s of .* where half of them take \S+ s", found[0].message)
+    assert re.fullmatch(
+        r"not done within \S+ s of .* where half of them take \S+ s", found[0].message
+    )
     assert found[0].build_seconds >= 5
     assert all(found[number].ok for number in range(1, 1 + len(tiles)))
 

@@ -138,6 +138,7 @@ class LocalCPU(Measurer):
         size = fitting_workers(workload, self._workers, host.available_memory())
         super().bind(workload)
         self._verify.measured = 0
+        self._build_timeout.forget()
         if size != self._pool.size:
             self._pool.resize(size)
         self._pool.rebind(*self._begin(size))

@@ -110,7 +110,7 @@ class RPC(Measurer):
         self._verify = VerifyPolicy(verify)
         if builders is not None and builders < 1:
             raise TargetError(f"builders={builders}; give 1 or more")
-        limit = BuildTimeout(build_timeout, slow_build)
+        self._build_timeout = BuildTimeout(build_timeout, slow_build)
         self.problem = Problem(inputs, tolerance, reference)
         self.workload = workload
         self.target = as_cpu(target)
@@ -150,7 +150,13 @@ class RPC(Measurer):
             scratch=Path(self._folder.name),
         )
         self._scheduler = RemoteScheduler(
-            pool, key, start.blobs[0], limits, limit, self._how_to_run, self._advice
+            pool,
+            key,
+            start.blobs[0],
+            limits,
+            self._build_timeout,
+            self._how_to_run,
+            self._advice,
         )
 
     @property
@@ -170,6 +176,7 @@ class RPC(Measurer):
             return
         super().bind(workload)
         self._verify.measured = 0
+        self._build_timeout.forget()
         self._scheduler.rebind(*self._begin())
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:

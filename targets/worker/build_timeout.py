@@ -39,6 +39,10 @@ class BuildTimeout:
         """Take in the time of a build that succeeded, in seconds."""
         insort(self._seconds, seconds)
 
+    def forget(self) -> None:
+        """Forget all builds: how long those of one workload take says nothing about another."""
+        self._seconds.clear()
+
     @property
     def median(self) -> float | None:
         """Median of the build times in seconds; None while too few are known."""

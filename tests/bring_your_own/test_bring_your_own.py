@@ -1,7 +1,8 @@
 """Programs that are nobody's benchmark: tuned, found again, applied, deployed, and written out.
 
 All programs share four processes, see ``row.py``. ``benchmarks/bring_your_own.py`` does the same
-with more trials, and holds the speed-ups to a bound; here nothing depends on a latency.
+with more programs and trials, and holds the speed-ups to a bound; here nothing depends on a
+latency.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bring_your_own.catalogue import PROGRAMS
+from tests.bring_your_own.catalogue import BENCHMARK_ONLY, PROGRAMS, TESTED
 from tests.bring_your_own.row import Row, run_rows
 
 TRIALS = 2
@@ -26,19 +27,20 @@ def rows(
         for item in request.session.items
         if item.nodeid.startswith(request.node.nodeid) and hasattr(item, "callspec")
     }
-    names = [name for name in PROGRAMS if name in wanted]
+    names = [name for name in TESTED if name in wanted]
     folder: Path = tmp_path_factory.mktemp("bring_your_own")
     return run_rows(names, folder, trials=TRIALS, finals=0, rough=True)
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", TESTED)
 def test_a_program_of_a_user(name: str, rows: dict[str, Row]) -> None:
     assert rows[name].problems == {}
 
 
 def test_there_are_many_and_of_every_type() -> None:
-    assert len(PROGRAMS) >= 64
+    assert len(TESTED) >= 64 and len(TESTED) + len(BENCHMARK_ONLY) == len(PROGRAMS)
     types = {"bool", "bfloat16", "float16", "float32", "float64"}
     types |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-    assert {given.dtype for given in PROGRAMS.values()} == types
+    assert {PROGRAMS[name].dtype for name in TESTED} == types
+    assert {PROGRAMS[name].topic for name in TESTED} == {it.topic for it in PROGRAMS.values()}

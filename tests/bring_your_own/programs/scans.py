@@ -65,9 +65,9 @@ def running_maximum_int32():
 
 
 def _recurrence(a, x):
-    y = np.zeros((16, 50), np.float64)
+    y = np.zeros((16, 20), np.float64)
     state = np.zeros(16)
-    for t in range(50):
+    for t in range(20):
         state = a * state + x[:, t]
         y[:, t] = state
     return y
@@ -78,20 +78,20 @@ def linear_recurrence():
     @T.prim_func(s_tir=True)
     def main(
         a: T.Buffer((16,), "float32"),
-        x: T.Buffer((16, 50), "float32"),
-        y: T.Buffer((16, 50), "float32"),
+        x: T.Buffer((16, 20), "float32"),
+        y: T.Buffer((16, 20), "float32"),
     ):
-        state = T.sblock_alloc_buffer((16, 51), "float32")
+        state = T.sblock_alloc_buffer((16, 21), "float32")
         for i in range(16):
             with T.sblock("start"):
                 vi = T.axis.spatial(16, i)
                 state[vi, 0] = T.float32(0)
-        for i, t in T.grid(16, 50):
+        for i, t in T.grid(16, 20):
             with T.sblock("step"):
                 vi = T.axis.spatial(16, i)
-                vt = T.axis.opaque(50, t)
+                vt = T.axis.opaque(20, t)
                 state[vi, vt + 1] = a[vi] * state[vi, vt] + x[vi, vt]
-        for i, t in T.grid(16, 50):
+        for i, t in T.grid(16, 20):
             with T.sblock("out"):
                 vi, vt = T.axis.remap("SS", [i, t])
                 y[vi, vt] = state[vi, vt + 1]

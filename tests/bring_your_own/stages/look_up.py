@@ -1,4 +1,7 @@
-"""In a process that tuned nothing: find, apply, run and export each program."""
+"""In a process that tuned nothing: find, apply, run and export each program.
+
+Not only the best program is written as TVM Python: all that were measured are.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +51,16 @@ def opened(folder: Path) -> Iterator[Callable[[str], dict[str, Any]]]:
             return "" if same else "sl.apply makes another program than sl.best"
 
         def written() -> None:
-            text = match.trace.as_tvm_python()
-            (folder / f"{name}.tvm.py").write_text(text, encoding="utf-8")
-            stored = tvm.ir.save_json(match.schedule.mod)
-            (folder / f"{name}.mod.json").write_text(stored, encoding="utf-8")
+            schedules = [match.schedule]
+            with sl.open_database(database) as opened:
+                for record in opened.query(match.record.workload_key):
+                    if record.ok and record.id != match.record.id:
+                        schedules.append(sl.Trace.from_json(record.trace_json).replay(workload))
+            for number, schedule in enumerate(schedules):
+                text = schedule.trace.as_tvm_python()
+                (folder / f"{name}.{number}.tvm.py").write_text(text, encoding="utf-8")
+                stored = tvm.ir.save_json(schedule.mod)
+                (folder / f"{name}.{number}.mod.json").write_text(stored, encoding="utf-8")
 
         attempt(columns, "right", right)
         attempt(columns, "applied", applied)

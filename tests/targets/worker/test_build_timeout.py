@@ -10,6 +10,7 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU
 from schedlang.targets.worker.build_timeout import BuildTimeout
+from schedlang.workloads import matmul as plain_matmul
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import ENDLESS_UNROLL, from_body, matmul, scheduled_matmul
 
@@ -56,6 +57,15 @@ def test_it_may_be_endless() -> None:
     for _ in range(20):
         timeout.note(0.1)
     assert timeout.limit == 30.0
+
+
+def test_builds_of_another_workload_do_not_count(workload: Workload) -> None:
+    with LocalCPU(workload, workers=1, verify=False) as measurer:
+        for _ in range(8):
+            measurer._build_timeout.note(0.1)
+        assert measurer._build_timeout.limit == 5.0
+        measurer.bind(plain_matmul(8, 8, 8))
+        assert measurer._build_timeout.limit == 30.0
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.0, -1.0, math.nan])

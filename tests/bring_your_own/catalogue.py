@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from tests.bring_your_own.program import Program
 from tests.bring_your_own.programs import (
+    attention,
     bits,
     convolutions,
     elementwise,
+    in_place,
     indexing,
     linear_algebra,
     networks,
+    number_pairs,
+    pooling,
+    rearranging,
     reductions,
     relax_functions,
     scans,
@@ -19,13 +24,18 @@ from tests.bring_your_own.programs import (
 _TOPICS = (
     elementwise,
     bits,
+    number_pairs,
     reductions,
     scans,
+    in_place,
     indexing,
+    rearranging,
     linear_algebra,
     stencils,
+    pooling,
     convolutions,
     networks,
+    attention,
     relax_functions,
 )
 PROGRAMS: dict[str, Program] = {

@@ -35,7 +35,8 @@ def rows(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TESTED)
 def test_a_program_of_a_user(name: str, rows: dict[str, Row]) -> None:
-    assert rows[name].problems == {}
+    if problems := rows[name].problems:
+        pytest.fail("\n".join(f"{column}: {why}" for column, why in problems.items()), False)
 
 
 def test_there_are_many_and_of_every_type() -> None:

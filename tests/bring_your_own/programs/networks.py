@@ -1,18 +1,12 @@
-"""Layers of neural networks: normalisations, attention, gates."""
+"""Layers of neural networks: normalisations, gates, positions."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from tvm import te, tirx
 
 from tests.bring_your_own.program import program
-
-
-def _sum_over(shape, extent, value, name):
-    k = te.reduce_axis((0, extent), name=f"k_{name}")
-    return te.compute(shape, lambda *i: te.sum(value(*i, k), axis=k), name=name)
+from tests.bring_your_own.sums import sum_over
 
 
 def _normalised(x, axes):
@@ -24,9 +18,9 @@ def _normalised(x, axes):
 def layer_norm():
     x = te.placeholder((30, 72), name="x")
     gain, bias = te.placeholder((72,), name="gain"), te.placeholder((72,), name="bias")
-    mean = _sum_over((30,), 72, lambda i, k: x[i, k] * (1 / 72), "mean")
+    mean = sum_over((30,), 72, lambda i, k: x[i, k] * (1 / 72), "mean")
     square = lambda i, k: (x[i, k] - mean[i]) * (x[i, k] - mean[i]) * (1 / 72)  # noqa: E731
-    variance = _sum_over((30,), 72, square, "variance")
+    variance = sum_over((30,), 72, square, "variance")
     scaled = lambda i, j: (x[i, j] - mean[i]) * te.rsqrt(variance[i] + 1e-5)  # noqa: E731
     return [
         x,
@@ -46,7 +40,7 @@ def rms_norm_bfloat16():
     x = te.placeholder((26, 64), "bfloat16", name="x")
     gain = te.placeholder((64,), "bfloat16", name="gain")
     wide = lambda i, k: x[i, k].astype("float32")  # noqa: E731
-    square = _sum_over((26,), 64, lambda i, k: wide(i, k) * wide(i, k), "square")
+    square = sum_over((26,), 64, lambda i, k: wide(i, k) * wide(i, k), "square")
     value = lambda i, j: wide(i, j) * te.rsqrt(square[i] / 64.0 + 1e-5)  # noqa: E731
     return [
         x,
@@ -69,9 +63,9 @@ def group_norm():
             n, g * 3 + te.indexdiv(k, 72), te.indexdiv(te.indexmod(k, 72), 9), te.indexmod(k, 9)
         ]
 
-    mean = _sum_over((2, 4), size, lambda n, g, k: element(n, g, k) * (1 / size), "mean")
+    mean = sum_over((2, 4), size, lambda n, g, k: element(n, g, k) * (1 / size), "mean")
     square = lambda n, g, k: te.power(element(n, g, k) - mean[n, g], 2.0) * (1 / size)  # noqa: E731
-    variance = _sum_over((2, 4), size, square, "variance")
+    variance = sum_over((2, 4), size, square, "variance")
 
     def out(n, c, h, w):
         g = te.indexdiv(c, 3)
@@ -114,73 +108,6 @@ def batch_norm_inference_relu():
     ]
 
 
-def _softmax(x):
-    raised = np.exp(x - x.max(-1, keepdims=True))
-    return raised / raised.sum(-1, keepdims=True)
-
-
-def _attention(q, k, v, mask=None):
-    """Attention of (heads, rows, size) tensors; ``mask(i, j)`` says what row i may read."""
-    heads, rows, size = (int(extent) for extent in q.shape)
-    low = tirx.const(-1e9, "float32")
-    scores = _sum_over(
-        (heads, rows, rows), size, lambda h, i, j, d: q[h, i, d] * k[h, j, d], "scores"
-    )
-    scale = 1 / math.sqrt(size)
-
-    def allowed(h, i, j):
-        scaled = scores[h, i, j] * scale
-        return scaled if mask is None else tirx.Select(mask(i, j), scaled, low)
-
-    masked = te.compute(scores.shape, allowed, name="masked")
-    r = te.reduce_axis((0, rows), name="r")
-    top = te.compute((heads, rows), lambda h, i: te.max(masked[h, i, r], axis=r), name="top")
-    raised = te.compute(
-        scores.shape, lambda h, i, j: te.exp(masked[h, i, j] - top[h, i]), name="raised"
-    )
-    total = _sum_over((heads, rows), rows, lambda h, i, j: raised[h, i, j], "total")
-    weighted = _sum_over(q.shape, rows, lambda h, i, d, j: raised[h, i, j] * v[h, j, d], "weighted")
-    return te.compute(q.shape, lambda h, i, d: weighted[h, i, d] / total[h, i], name="out")
-
-
-def _expected_attention(q, k, v, mask=True):
-    scores = q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1])
-    return _softmax(np.where(mask, scores, -1e9)) @ v
-
-
-def _three(shape):
-    return [te.placeholder(shape, name=name) for name in "qkv"]
-
-
-@program(_expected_attention)
-def attention():
-    given = _three((1, 40, 24))
-    return [*given, _attention(*given)]
-
-
-@program(lambda q, k, v: _expected_attention(q, k, v, np.tri(32, dtype=bool)))
-def causal_attention():
-    given = _three((2, 32, 16))
-    return [*given, _attention(*given, mask=lambda i, j: j <= i)]
-
-
-@program(lambda q, k, v, m: _expected_attention(q, k, v, m[None, None, :]), "bool")
-def masked_attention():
-    given = _three((2, 24, 16))
-    mask = te.placeholder((24,), "bool", name="mask")
-    return [*given, mask, _attention(*given, mask=lambda i, j: mask[j])]
-
-
-@program(_softmax)
-def softmax_tiny():
-    x = te.placeholder((8, 8), name="x")
-    k = te.reduce_axis((0, 8), name="k")
-    top = te.compute((8,), lambda i: te.max(x[i, k], axis=k), name="top")
-    raised = te.compute(x.shape, lambda i, j: te.exp(x[i, j] - top[i]), name="raised")
-    total = _sum_over((8,), 8, lambda i, j: raised[i, j], "total")
-    return [x, te.compute(x.shape, lambda i, j: raised[i, j] / total[i], name="out")]
-
-
 def _sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -189,8 +116,8 @@ def _sigmoid(x):
 def swiglu():
     x = te.placeholder((16, 40), name="x")
     gate, up = te.placeholder((40, 56), name="gate"), te.placeholder((40, 56), name="up")
-    a = _sum_over((16, 56), 40, lambda i, j, k: x[i, k] * gate[k, j], "a")
-    b = _sum_over((16, 56), 40, lambda i, j, k: x[i, k] * up[k, j], "b")
+    a = sum_over((16, 56), 40, lambda i, j, k: x[i, k] * gate[k, j], "a")
+    b = sum_over((16, 56), 40, lambda i, j, k: x[i, k] * up[k, j], "b")
     return [
         x,
         gate,
@@ -233,8 +160,8 @@ def lstm_cell():
     c, bias = te.placeholder((batch, units), name="c"), te.placeholder((4 * units,), name="bias")
     wx = te.placeholder((size, 4 * units), name="wx")
     wh = te.placeholder((units, 4 * units), name="wh")
-    from_x = _sum_over((batch, 4 * units), size, lambda b, j, k: x[b, k] * wx[k, j], "from_x")
-    from_h = _sum_over((batch, 4 * units), units, lambda b, j, k: h[b, k] * wh[k, j], "from_h")
+    from_x = sum_over((batch, 4 * units), size, lambda b, j, k: x[b, k] * wx[k, j], "from_x")
+    from_h = sum_over((batch, 4 * units), units, lambda b, j, k: h[b, k] * wh[k, j], "from_h")
     gates = te.compute(from_x.shape, lambda b, j: from_x[b, j] + from_h[b, j] + bias[j], name="g")
     gate = lambda b, j, n: gates[b, j + n * units]  # noqa: E731
     cell = te.compute(

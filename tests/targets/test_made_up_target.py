@@ -185,13 +185,17 @@ def test_a_run_on_a_made_up_target(dsp: None, workload: sl.Workload, tmp_path: P
     assert sl.targets.dsp.measurer.InProcess.started == started
 
 
+# Large enough that a schedule is faster than none.
+SIDE = 128
+
+
 def with_epilogue(*, subtract: bool) -> sl.Workload:
     """A @ B + D or A @ B - D: two programs of one family."""
-    a, b, d = (te.placeholder((32, 32), name=name) for name in "ABD")
-    k = te.reduce_axis((0, 32), name="k")
-    c = te.compute((32, 32), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    a, b, d = (te.placeholder((SIDE, SIDE), name=name) for name in "ABD")
+    k = te.reduce_axis((0, SIDE), name="k")
+    c = te.compute((SIDE, SIDE), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
     e = te.compute(
-        (32, 32), lambda i, j: c[i, j] - d[i, j] if subtract else c[i, j] + d[i, j], name="E"
+        (SIDE, SIDE), lambda i, j: c[i, j] - d[i, j] if subtract else c[i, j] + d[i, j], name="E"
     )
     return from_te([a, b, d, e])
 

@@ -87,32 +87,28 @@ def _with_unique_blocks(func: PrimFunc) -> PrimFunc:
             name = f"{base}_{number}"
             number += 1
         seen.add(name)
-        return block if name == base else _named(block, name)
+        return block if name == base else _changed(block, name, block.body)
 
+    body = func.body.block.body
+    return with_root_body(func, tvm_ffi.structural_map(body, (SBlock, renamed)))
+
+
+def with_root_body(func: PrimFunc, body: Any) -> PrimFunc:
+    """Return ``func`` with another body of its root block."""
     root = func.body.block
-    body = tvm_ffi.structural_map(root.body, (SBlock, renamed))
-    whole = SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        body,
-        root.init,
-        root.alloc_buffers,
-        root.match_buffers,
-        root.annotations,
+    realize = SBlockRealize(
+        func.body.iter_values, func.body.predicate, _changed(root, root.name_hint, body)
     )
-    realize = SBlockRealize(func.body.iter_values, func.body.predicate, whole)
     return PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
-def _named(block: Any, name: str) -> Any:
+def _changed(block: Any, name: str, body: Any) -> Any:
     return SBlock(
         block.iter_vars,
         block.reads,
         block.writes,
         name,
-        block.body,
+        body,
         block.init,
         block.alloc_buffers,
         block.match_buffers,
@@ -165,7 +161,7 @@ def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
 
     def renamed(block: Any) -> Any:
         name = names.get(str(block.name_hint))
-        return block if name is None else _named(block, name)
+        return block if name is None else _changed(block, name, block.body)
 
     body = tvm_ffi.structural_map(func.body, (SBlock, renamed))
     return PrimFunc(func.params, body, func.ret_type, func.attrs)

@@ -51,7 +51,7 @@ class LocalCPU(Measurer):
     workload: the program before scheduling; candidates must compute what it computes.
     target: a Target, its name, or one of TVM's of kind llvm; it must be this machine.
     workers: number of worker processes; by default the number of cores. There are fewer where
-        memory has no room for so many copies of the workload's tensors.
+        the workload's tensors would not fit into memory once for each.
     build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together. It
         is 10 by default, and more for a large workload, see docs/tuning.md.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
@@ -128,8 +128,7 @@ class LocalCPU(Measurer):
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
-        said = "".join(f" {name}={text}" for name, text in self.problem.describe().items())
-        return f"verify={self._verify.verify} {self._requests.timing}{said}"
+        return f"verify={self._verify.verify} {self._requests.timing}{self.problem.key}"
 
     def bind(self, workload: Workload) -> None:
         """Measure candidates of ``workload`` from now on, in the workers that run already."""

@@ -162,8 +162,7 @@ class RPC(Measurer):
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
-        said = "".join(f" {name}={text}" for name, text in self.problem.describe().items())
-        return f"{self._server_key} verify={self._verify.verify} {self._timing}{said}"
+        return f"{self._server_key} verify={self._verify.verify} {self._timing}{self.problem.key}"
 
     @property
     def runs(self) -> Counter[str]:

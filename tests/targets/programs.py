@@ -112,3 +112,18 @@ with T.sblock("root"):
             vi, vj = T.axis.remap("SS", [i, j])
             C[vi, vj] = W[vi * vj, vj % 4]
 """
+
+
+def sleeping(microseconds: int) -> Workload:
+    """A copy of a column that sleeps so long 64 times, however fast the machine is."""
+    body = f"""
+for i in T.serial(64):
+    with T.sblock("C"):
+        vi = T.axis.spatial(64, i)
+        T.reads(A[vi, 0])
+        T.writes(C[vi, 0:64])
+        T.evaluate(T.call_extern("int32", "usleep", {microseconds}))
+        for j in T.serial(64):
+            C[vi, j] = A[vi, 0]
+"""
+    return from_prim_func(from_body(body)["main"], name="sleeps")

@@ -17,7 +17,7 @@ from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
-from schedlang.tvm.program import MAIN, as_main
+from schedlang.tvm.program import MAIN, as_main, with_root_body
 from schedlang.tvm.schedule import ScheduleError
 
 # At the start, in the middle and at the end of a loop.
@@ -67,21 +67,7 @@ def _windowed(mod: IRModule, steps: float) -> IRModule | None:
     if sum(map(_cost, nests)) > steps:
         return None
     body = nests[0] if len(nests) == 1 else tirx.SeqStmt(nests)
-    realize = func.body
-    root = realize.block
-    block = SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        body,
-        root.init,
-        root.alloc_buffers,
-        root.match_buffers,
-        root.annotations,
-    )
-    whole = SBlockRealize(realize.iter_values, realize.predicate, block)
-    return as_main(PrimFunc(func.params, whole, func.ret_type, func.attrs))
+    return as_main(with_root_body(func, body))
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,11 @@ class Problem:
             found["reference"] = f"computed by {_name(self.reference)}"
         return found
 
+    @property
+    def key(self) -> str:
+        """The same text as a part of a measurer's key; empty for the defaults."""
+        return "".join(f" {name}={text}" for name, text in self.describe().items())
+
     def tolerances(self, args: Sequence[TensorSpec]) -> Tolerances:
         """Return the tolerance of each written argument; ValueError for an unknown output."""
         return tolerances_of(self.tolerance, args)

@@ -14,27 +14,13 @@ from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy, host
 from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.workloads import from_prim_func
-from tests.targets.programs import from_body, matmul, matmul_variant, scheduled_matmul
+from tests.targets.programs import from_body, matmul, matmul_variant, scheduled_matmul, sleeping
 
 QUICK = TimingPolicy(min_repeats=1, max_repeats=2)
 WORKLOAD = matmul()
 TRANSPOSED = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]")
 # Some tenths of a second, however fast the machine is.
-SLEEPS = from_prim_func(
-    from_body(
-        """
-for i in T.serial(64):
-    with T.sblock("C"):
-        vi = T.axis.spatial(64, i)
-        T.reads(A[vi, 0])
-        T.writes(C[vi, 0:64])
-        T.evaluate(T.call_extern("int32", "usleep", 8000))
-        for j in T.serial(64):
-            C[vi, j] = A[vi, 0]
-"""
-    )["main"],
-    name="sleeps",
-)
+SLEEPS = sleeping(8000)
 
 
 class Large(LocalCPU):

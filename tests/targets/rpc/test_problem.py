@@ -15,8 +15,7 @@ from schedlang.targets import Target, TimingPolicy
 from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.rpc.launch import Service, start_server, start_tracker
 from schedlang.targets.rpc.measurer import RPC
-from schedlang.workloads import from_prim_func
-from tests.targets.programs import from_body, matmul, matmul_variant, scheduled_matmul
+from tests.targets.programs import matmul, matmul_variant, scheduled_matmul, sleeping
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tornado") is None, reason="TVM's tracker needs tornado"
@@ -29,21 +28,7 @@ WORKLOAD = matmul()
 GOOD = Candidate(0, scheduled_matmul(WORKLOAD))
 WRONG = Candidate(1, matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"))
 # Seconds, however fast the machine is.
-SLEEPS = from_prim_func(
-    from_body(
-        """
-for i in T.serial(64):
-    with T.sblock("C"):
-        vi = T.axis.spatial(64, i)
-        T.reads(A[vi, 0])
-        T.writes(C[vi, 0:64])
-        T.evaluate(T.call_extern("int32", "usleep", 100000))
-        for j in T.serial(64):
-            C[vi, j] = A[vi, 0]
-"""
-    )["main"],
-    name="sleeps",
-)
+SLEEPS = sleeping(100000)
 
 
 class Large(RPC):

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 # Number of records of a workload, and of workloads with the same exact key, that are tried.
 _RECORDS = 16
 _WORKLOADS = 8
+_UNVERIFIED = "there are faster records that were not verified"
 
 
 class UntunedWarning(UserWarning):
-    """A function has no record and stays unscheduled, or only one of a similar program."""
+    """A function stays unscheduled without a verified record, or has one of a similar program."""
 
 
 def best(
@@ -84,7 +85,7 @@ def apply(
 
     Functions that cannot be scheduled (Relax functions, functions with symbolic shapes or without
     blocks) stay as they are. So does a function that could be tuned but has no record; an
-    ``UntunedWarning`` names it.
+    ``UntunedWarning`` names it, and one whose faster records were not verified.
 
     Parameters
     ----------
@@ -116,6 +117,9 @@ def apply(
                 warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
             if not found.unscheduled:
                 replaced[name] = found.in_place_of(func)
+            elif _UNVERIFIED in found.notes:
+                text = f"{name} stays unscheduled: {_UNVERIFIED}; tune it with verify=True"
+                warnings.warn(text, UntunedWarning, stacklevel=2)
     if unreadable and strict:
         raise DatabaseError(
             f"rows that cannot be read: {unreadable}; tune again, or leave out strict=True"
@@ -197,7 +201,7 @@ def _first_usable(
                 order = tuple(range(len(workload.args)))
                 [fastest] = database.best(key, target.key, toolchain)
                 if not fastest.verified:
-                    notes.append("there are faster records that were not verified")
+                    notes.append(_UNVERIFIED)
             else:
                 # Blocks may have other names in the program that was stored first.
                 programs = (source, workload) if kind == "same" else (source,)

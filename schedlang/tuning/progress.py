@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from schedlang.database import Record
 from schedlang.measurement import Measurement, Status, describe_latency
 
 
 class ProgressBar:
-    """A live line on a terminal; elsewhere it writes nothing unless ``show`` is True."""
+    """A live line on a terminal; elsewhere it writes nothing unless ``show`` is True.
+
+    ``earlier`` is what a run that goes on has measured before.
+    """
 
     def __init__(
-        self, title: str, trials: int | None, flops: float, show: bool | None = None
+        self,
+        title: str,
+        trials: int | None,
+        flops: float,
+        show: bool | None = None,
+        earlier: Iterable[Record] = (),
     ) -> None:
         console = Console(stderr=True)
         # Not rich's own view, which FORCE_COLOR turns: a log file wants no moving bar.
@@ -34,6 +44,10 @@ class ProgressBar:
             disable=not visible,
         )
         self._task = self._progress.add_task(title, total=trials, state="")
+        for record in earlier:
+            self._count(record)
+        if self._counts:
+            self._show(self._counts.total())
 
     def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
         """Count one measurement.
@@ -41,16 +55,8 @@ class ProgressBar:
         ``rejected`` is the number of traces that did not become candidates, ``report`` the search's
         own.
         """
-        self._counts[measurement.status] += 1
-        if measurement.ok and (self._best is None or measurement.latency < self._best):
-            self._best = measurement.latency
-        state = "no result yet" if self._best is None else describe_latency(self._best, self._flops)
-        failures = [f"{n} {s}" for s, n in sorted(self._counts.items()) if s is not Status.OK]
-        if rejected:
-            failures.append(f"{rejected} rejected")
-        self._progress.update(
-            self._task, advance=1, state=", ".join(filter(None, [state, *failures, report]))
-        )
+        self._count(measurement)
+        self._show(1, rejected, report)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -63,3 +69,16 @@ class ProgressBar:
         traceback: TracebackType | None,
     ) -> None:
         self._progress.stop()
+
+    def _count(self, one: Measurement | Record) -> None:
+        self._counts[one.status] += 1
+        if one.ok and (self._best is None or one.latency < self._best):
+            self._best = one.latency
+
+    def _show(self, advance: int, rejected: int = 0, report: str = "") -> None:
+        state = "no result yet" if self._best is None else describe_latency(self._best, self._flops)
+        failures = [f"{n} {s}" for s, n in sorted(self._counts.items()) if s is not Status.OK]
+        if rejected:
+            failures.append(f"{rejected} rejected")
+        shown = ", ".join(filter(None, [state, *failures, report]))
+        self._progress.update(self._task, advance=advance, state=shown)

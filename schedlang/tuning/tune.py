@@ -179,7 +179,8 @@ def tune(
         run = TuningRun(state, blank, opened, used, budget, finals=finals > 0)
         unfinished = Unfinished(run, target, trials, stored=state.journal is not None)
         stack.enter_context(unfinished)
-        with ProgressBar(f"tuning {workload.name}", trials, workload.flops, progress) as bar:
+        title, earlier = f"tuning {workload.name}", state.records
+        with ProgressBar(title, trials, workload.flops, progress, earlier) as bar:
             finished = run.search(trials, batch, bar)
         if state.strategy.finished is not None and len(state.records) == 1:
             finished += _why_nothing(space, workload)

@@ -24,7 +24,14 @@ _NOT_STORED = (
 
 
 class InterruptedWarning(UserWarning):
-    """``tune`` was interrupted (Ctrl-C) and returned the result so far."""
+    """``tune`` was interrupted (Ctrl-C) and returned the result so far.
+
+    Attributes
+    ----------
+    result: the result so far, where warnings are raised as errors and nothing is returned.
+    """
+
+    result: TuneResult
 
 
 class Unfinished:
@@ -80,11 +87,16 @@ class Unfinished:
         how = _STORED if self._stored else _NOT_STORED
         finished = f"interrupted (Ctrl-C) after {done}; {how}"
         self.result = replace(found, finished=finished, interrupted=True)
-        warnings.warn(
-            f"tuning {found.workload.name} was {finished}; this is the result so far",
-            InterruptedWarning,
-            stacklevel=_STACK_LEVEL,
-        )
+        try:
+            warnings.warn(
+                f"tuning {found.workload.name} was {finished}; this is the result so far",
+                InterruptedWarning,
+                stacklevel=_STACK_LEVEL,
+            )
+        except InterruptedWarning as error:
+            # Warnings are errors: `tune` cannot return it.
+            error.result = self.result
+            raise
 
     def _attach_to(self, error: Exception) -> None:
         summary = (str(error).splitlines() or [""])[0]

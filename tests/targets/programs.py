@@ -7,7 +7,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
-from schedlang.workloads import from_prim_func
+from schedlang.workloads import from_prim_func, from_script
 from schedlang.workloads.workload import Workload
 
 N = 64
@@ -112,6 +112,25 @@ with T.sblock("root"):
             vi, vj = T.axis.remap("SS", [i, j])
             C[vi, vj] = W[vi * vj, vj % 4]
 """
+
+
+def indexed(value: str) -> Workload:
+    """A program of index arguments ``p`` and ``q``: ``value`` for each of 12 rows."""
+    return from_script(f"""
+@T.prim_func(s_tir=True)
+def f(
+    p: T.Buffer((12,), "int32"), q: T.Buffer((12,), "int32"), table: T.Buffer((900, 4), "float32"),
+    out: T.Buffer((12,), "float32"),
+):
+    for i in range(12):
+        with T.sblock("out"):
+            v = T.axis.spatial(12, i)
+            out[v] = {value}
+""")
+
+
+# Crashes on random inputs: a range cannot be read off a shift.
+FAR = "table[T.shift_left(p[v] + 1, 24) + q[v], 0]"
 
 
 def sleeping(microseconds: int) -> Workload:

@@ -165,3 +165,5 @@ def test_wrong_and_unverified_records_are_never_used(tmp_path: Path) -> None:
         found = sl.best(matmul(), "cpu", database)
         assert found is not None and found.unscheduled and found.record.latency == found.latency
         assert found.notes == ("there are faster records that were not verified",)
+        with pytest.warns(sl.UntunedWarning, match="main stays unscheduled: there are faster rec"):
+            sl.apply(matmul().mod, database)

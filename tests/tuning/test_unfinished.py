@@ -154,6 +154,14 @@ def test_ctrl_c_returns_the_result_so_far(finals: bool) -> None:
     assert warned[0].filename == __file__
 
 
+@pytest.mark.filterwarnings("error::schedlang.InterruptedWarning")
+def test_where_warnings_are_errors_the_warning_carries_the_result() -> None:
+    with pytest.raises(sl.InterruptedWarning) as info:
+        tune(Failing(KeyboardInterrupt(), after=5))
+    result = info.value.result
+    assert result.interrupted and len(result.records) == 5
+
+
 def test_what_was_saved_is_not_measured_again(tmp_path: Path) -> None:
     with pytest.warns(sl.InterruptedWarning):
         result = tune(Failing(KeyboardInterrupt(), after=5))

@@ -18,12 +18,19 @@ from tvm_ffi import structural_map
 
 _DEFAULT = "default"
 _NAME = "schedlang"
+_LOWERED = "schedlang_lowered"
 _ASSUMPTION = "storage_alignment"
 
 
 def pipeline_name(target: TVMTarget) -> str:
     """Return the name of the lowering pipeline of ``target``, for ``tvm.compile``."""
     return _NAME if target.kind.name == "llvm" else _DEFAULT
+
+
+def lower(mod: IRModule, target: TVMTarget) -> tuple[IRModule, str]:
+    """Lower a program for a CPU up to code generation; return it with the pipeline of the rest."""
+    bound = tvm.tirx.transform.BindTarget(target.with_host(target))(mod)
+    return _pipeline()[0](bound), _LOWERED
 
 
 def _assume_no_alignment(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
@@ -44,4 +51,11 @@ def _pipeline() -> tuple[Any, Any, Any]:
     return tvm.transform.Sequential([lower, weaken]), finish_host, finish_device
 
 
+def _rest_of_pipeline() -> tuple[Any, Any, Any]:
+    """Return what follows ``lower``."""
+    _, finish_host, finish_device = _pipeline()
+    return tvm.transform.Sequential([]), finish_host, finish_device
+
+
 compilation_pipeline.register_tir_pipeline(_NAME, _pipeline)
+compilation_pipeline.register_tir_pipeline(_LOWERED, _rest_of_pipeline)

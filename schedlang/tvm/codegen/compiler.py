@@ -13,7 +13,8 @@ from tvm.ir import IRModule
 from tvm.target import Target as TVMTarget
 from tvm.target import codegen as _codegen
 
-from schedlang.tvm.codegen.alignment import pipeline_name
+from schedlang.tvm.codegen.alignment import lower, pipeline_name
+from schedlang.tvm.codegen.gathers import fitting_options
 from schedlang.tvm.program import MAIN, block_realizes
 
 if TYPE_CHECKING:
@@ -129,11 +130,16 @@ def compile_program(mod: IRModule, target: TVMTarget, *, check_arguments: bool) 
     Without ``check_arguments`` the generated function does not check the shapes, types and
     device of its arguments. The kernel is the same, and building takes a fifth less time: the
     messages of these checks are a large part of the code of a small kernel. Code for CPUs assumes
-    no alignment of the arguments either way.
+    no alignment of the arguments either way. Where LLVM would take seconds to look for vectors in
+    long unrolled code, it does not look, see ``gathers``.
     """
     config = {} if check_arguments else {"tirx.disable_assert": True}
+    pipeline = pipeline_name(target)
     with tvm.transform.PassContext(opt_level=3, config=config):
-        return tvm.compile(mod, target=target, tir_pipeline=pipeline_name(target))
+        if target.kind.name == "llvm":
+            mod, pipeline = lower(mod, target)
+            target = fitting_options(mod, target)
+        return tvm.compile(mod, target=target, tir_pipeline=pipeline)
 
 
 def load_code(executable: Executable, name: str = MAIN) -> Any:

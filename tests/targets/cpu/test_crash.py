@@ -11,29 +11,15 @@ from schedlang.targets import LocalCPU, TimingPolicy
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.crash import crash_advice
 from schedlang.targets.worker.exit import describe_signal, explain_exit
-from schedlang.workloads import from_script
 from schedlang.workloads.workload import Workload
+from tests.targets import programs
+from tests.targets.programs import indexed
 
 QUICK = TimingPolicy(min_repeats=1, max_repeats=2)
 
 
-def program(value: str) -> Workload:
-    return from_script(f"""
-@T.prim_func(s_tir=True)
-def f(
-    p: T.Buffer((12,), "int32"), q: T.Buffer((12,), "int32"), table: T.Buffer((900, 4), "float32"),
-    out: T.Buffer((12,), "float32"),
-):
-    for i in range(12):
-        with T.sblock("out"):
-            v = T.axis.spatial(12, i)
-            out[v] = {value}
-""")
-
-
-# A range cannot be read off a shift.
-FAR = program("table[T.shift_left(p[v] + 1, 24) + q[v], 0]")
-DIVISION = program("T.Cast('float32', q[v] // T.shift_right(p[v], 8)) + table[q[v], 0]")
+FAR = indexed(programs.FAR)
+DIVISION = indexed("T.Cast('float32', q[v] // T.shift_right(p[v], 8)) + table[q[v], 0]")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +73,7 @@ def test_so_is_one_on_the_users_inputs_and_one_that_is_not_verified() -> None:
 
 
 def test_index_arguments_reach_all_of_a_tensor_and_divisors_are_never_zero() -> None:
-    workload = program("table[p[v] * 2 + 1, 0] + T.Cast('float32', 7 // q[v])")
+    workload = indexed("table[p[v] * 2 + 1, 0] + T.Cast('float32', 7 // q[v])")
     with LocalCPU(workload, workers=1, timing=QUICK, verify="all") as measurer:
         (found,) = measurer.measure([Candidate(0, workload.mod)])
     assert found.verified

@@ -33,7 +33,7 @@ from schedlang.tvm import rpc as tvm_rpc
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload
 from tests.targets import programs
-from tests.targets.programs import from_body, matmul_variant, scheduled_matmul
+from tests.targets.programs import from_body, indexed, matmul_variant, scheduled_matmul
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tornado") is None, reason="TVM's tracker needs tornado"
@@ -353,6 +353,18 @@ for i in range(8):
     with RPC(workload, ONE_CORE, tracker=tracker.address, key=KEY) as measurer:
         with pytest.raises(WorkloadError, match="gives NaN"):
             measured(measurer, module)
+
+
+def test_a_crash_on_random_inputs_is_explained(tracker: Service, servers: list[Service]) -> None:
+    workload = indexed(programs.FAR)
+    said = r"crashed.*; an argument used as an index .*'p' \(argument 0\).*; give inputs= that"
+    with RPC(workload, ONE_CORE, tracker=tracker.address, key=KEY, timing=QUICK) as measurer:
+        with pytest.raises(TargetError, match=said):
+            measured(measurer, workload.mod)
+    options = {"key": KEY, "timing": QUICK, "verify": False}
+    with RPC(workload, ONE_CORE, tracker=tracker.address, **options) as measurer:
+        with pytest.raises(TargetError, match=said):
+            _ = measurer.reference_latency
 
 
 def test_an_abandoned_iteration_leaves_nothing_behind(strict: RPC, good: IRModule) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -55,8 +56,8 @@ class Counted(Replayed):
 
 
 def tune(database: Any, measurer: Counted, **options: Any) -> sl.TuneResult:
-    call: dict[str, Any] = {"trials": 24, "search": "random", "batch": 8} | options
-    return sl.tune(WORKLOAD, database=database, measurer=measurer, progress=False, **call)
+    call: dict[str, Any] = {"trials": 24, "search": "random", "batch": 8, "progress": False}
+    return sl.tune(WORKLOAD, database=database, measurer=measurer, **call | options)
 
 
 @pytest.fixture
@@ -107,6 +108,17 @@ def test_an_interrupted_run_goes_on(database: Database, stopped: int) -> None:
     assert result.earlier == stopped
     assert [r.trace_json for r in result.records] == [r.trace_json for r in expected.records]
     assert result.best.trace == expected.best.trace
+
+
+def test_the_bar_of_a_run_that_goes_on_starts_where_it_was(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.warns(InterruptedWarning):
+        tune(database, Counted(20))
+    capsys.readouterr()
+    tune(database, Counted(), progress=True)
+    shown = re.findall(r"(\d+)/24", capsys.readouterr().err)
+    assert shown and int(shown[-1]) == 24
 
 
 def test_more_trials_continue_and_fewer_do_not_measure(database: Database) -> None:

@@ -1,0 +1,50 @@
+"""Programs that LLVM takes minutes for: vectors whose elements are far from each other in memory.
+
+LLVM makes an instruction of each element that is loaded or stored for itself. Its SLP vectoriser
+then looks for vectors among all that are in one basic block, which takes more than linear time:
+TVM's unrolling makes blocks of up to 512 steps, of 64 elements each.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tvm.ir import IRModule
+from tvm.ir.expr import TensorLoad
+from tvm.target import Target as TVMTarget
+from tvm.tirx import Broadcast, BufferStore, IntImm, Ramp
+from tvm.tirx.function import PrimFunc
+from tvm_ffi import structural_walk
+
+# Attention with twice as many takes LLVM seven times as long with that pass, and runs as fast
+# without it; some programs with fewer are up to a quarter faster with it.
+_MOST_ELEMENTS = 256
+_WITHOUT_SLP = "-vectorize-slp=false"
+
+
+def gathered_elements(lowered: IRModule) -> int:
+    """Return the number of elements of vectors that are not contiguous, in all statements."""
+    found: list[int] = []
+    for function in lowered.functions.values():
+        if isinstance(function, PrimFunc):
+            kinds = ((TensorLoad, BufferStore), lambda access: found.append(_apart(access)))
+            structural_walk(function.body, kinds)
+    return sum(found)
+
+
+def fitting_options(lowered: IRModule, target: TVMTarget) -> TVMTarget:
+    """Return ``target``, without LLVM's SLP vectoriser where ``lowered`` has too many elements."""
+    if gathered_elements(lowered) <= _MOST_ELEMENTS:
+        return target
+    attributes = json.loads(str(target))
+    return TVMTarget({**attributes, "cl-opt": [*attributes.get("cl-opt", ()), _WITHOUT_SLP]})
+
+
+def _apart(access: TensorLoad | BufferStore) -> int:
+    """Return the number of elements of an access to a vector, if they are apart; else 0."""
+    index = access.indices[-1]
+    if isinstance(index, Ramp):
+        step = index.stride
+        return 0 if isinstance(step, IntImm) and int(step) == 1 else int(index.lanes)
+    lanes = int(index.ty.dtype.lanes)
+    return 0 if lanes == 1 or isinstance(index, Broadcast) else lanes

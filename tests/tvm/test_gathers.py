@@ -1,0 +1,87 @@
+"""Vectors whose elements are far apart: LLVM does not look for vectors in many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import te
+from tvm.ir import IRModule
+from tvm.s_tir import Schedule
+from tvm.target import Target as TVMTarget
+
+from schedlang.targets import Target, build_callable
+from schedlang.targets.kinds import code_generator
+from schedlang.tvm.codegen.alignment import lower
+from schedlang.tvm.codegen.gathers import fitting_options, gathered_elements
+from schedlang.tvm.program import as_main
+
+WITHOUT_SLP = "-vectorize-slp=false"
+
+
+def transposed(rows: int, columns: int, *, stores: bool = False) -> IRModule:
+    """A transpose in vectors of all its columns, unrolled over its rows."""
+    a = te.placeholder((columns, rows), name="A")
+    b = te.compute((rows, columns), lambda i, j: a[j, i] + 1, name="B")
+    schedule = Schedule(te.create_prim_func([a, b]))
+    i, j = schedule.get_loops(schedule.get_sblock("B"))
+    if stores:
+        schedule.reorder(j, i)
+        i, j = j, i
+    schedule.unroll(i)
+    schedule.vectorize(j)
+    return as_main(schedule.mod["main"])
+
+
+@pytest.fixture
+def target() -> TVMTarget:
+    return code_generator(Target("cpu").spec()).target
+
+
+def lowered(mod: IRModule, target: TVMTarget) -> IRModule:
+    return lower(mod, target)[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "stores", "count"),
+    [(4, 8, False, 32), (8, 4, True, 32), (16, 16, False, 256), (1, 8, False, 0)],
+)
+def test_elements_apart_are_counted(
+    target: TVMTarget, rows: int, columns: int, stores: bool, count: int
+) -> None:
+    assert gathered_elements(lowered(transposed(rows, columns, stores=stores), target)) == count
+
+
+@pytest.mark.parametrize(
+    ("index", "count"),
+    [(lambda i: i * 5 % 64, 16), (lambda i: i // 16, 0)],
+    ids=["no steps", "one element"],
+)
+def test_elements_that_no_step_leads_to_count(
+    target: TVMTarget, index: Callable[[Any], Any], count: int
+) -> None:
+    a = te.placeholder((64,), name="A")
+    b = te.compute((16,), lambda i: a[index(i)], name="B")
+    schedule = Schedule(te.create_prim_func([a, b]))
+    schedule.vectorize(schedule.get_loops(schedule.get_sblock("B"))[-1])
+    assert gathered_elements(lowered(as_main(schedule.mod["main"]), target)) == count
+
+
+def test_only_long_programs_are_compiled_without_that_pass(target: TVMTarget) -> None:
+    short, long = transposed(16, 16), transposed(32, 16)
+    assert fitting_options(lowered(short, target), target) is target
+    found = fitting_options(lowered(long, target), target)
+    assert list(found.attrs["cl-opt"]) == [WITHOUT_SLP]
+    assert found.attrs["mcpu"] == target.attrs["mcpu"]
+    wide = TVMTarget({"kind": "llvm", "cl-opt": ["-vectorize-loops=false"]})
+    found = fitting_options(lowered(long, wide), wide)
+    assert list(found.attrs["cl-opt"]) == ["-vectorize-loops=false", WITHOUT_SLP]
+
+
+@pytest.mark.parametrize("rows", [16, 32])
+def test_it_computes_the_same(rows: int) -> None:
+    a, out = np.arange(16.0 * rows, dtype="float32").reshape(16, rows), np.empty((rows, 16), "f4")
+    build_callable(transposed(rows, 16))(a, out)
+    np.testing.assert_array_equal(out, a.T + 1)

@@ -24,8 +24,8 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
     best = None
     if leaders := state.leaderboard.fastest_first:
         runner_up = leaders[1].record if run.finals and run.finals.runner_up else None
-        record, schedule = leaders[0]
-        best = Best(record, schedule.trace, target, run.finals, runner_up)
+        winner = leaders[0]
+        best = Best(winner.record, winner.schedule.trace, target, run.finals, runner_up)
     rejections = state.strategy.rejections
     rejected = Counter(rejection.reason for rejection in rejections)
     rejected.update(str(record.status) for record in state.records if not record.ok)

@@ -21,17 +21,28 @@ from schedlang.measurement.measurer import REFERENCE_ID
 # by more than this.
 _NEAR = 1.5
 
-# Calls of a finalist: one to time it, one to verify it, and two in each of the fewest rounds.
-_CALLS = 2 + 2 * FEWEST_ROUNDS
+# Calls of a finalist in the fewest rounds, and before them: one to time it, and one to verify it.
+_CALLS = 2 * FEWEST_ROUNDS
+_FIRST_CALLS = 2
 
-Remeasure = Callable[[Sequence[Candidate]], Sequence[Measurement]]
+Remeasure = Callable[[Sequence[Candidate], float], Sequence[Measurement]]
+"""Times candidates; the second argument is how many seconds pass until they are ready, at most."""
 
 
 class Leader(NamedTuple):
-    """One of the fastest programs: its record, and the schedule that makes it."""
+    """One of the fastest programs.
+
+    ``seconds`` is what building, timing and verifying it took in the search; 0 if it is not known.
+    """
 
     record: Record
     schedule: Schedule
+    seconds: float = 0.0
+
+    @property
+    def preparation(self) -> float:
+        """Seconds until it is ready for the rounds of the finals, at most."""
+        return max(self.seconds, _FIRST_CALLS * self.record.latency)
 
 
 class Leaderboard:
@@ -58,14 +69,14 @@ class Leaderboard:
         """Return an empty leaderboard with the same settings."""
         return Leaderboard(self._size, verified=self._verified)
 
-    def add(self, record: Record, schedule: Schedule) -> None:
-        """Enter a measured program if it is one of the fastest."""
+    def add(self, record: Record, schedule: Schedule, seconds: float = 0.0) -> None:
+        """Enter a measured program if it is one of the fastest; ``seconds`` as in ``Leader``."""
         if not self.admits(record):
             return
         key = record.program_key
         same = [leader for leader in self._leaders if leader.record.program_key == key]
         others = [leader for leader in self._leaders if leader.record.program_key != key]
-        fastest = min([*same, Leader(record, schedule)], key=_latency)
+        fastest = min([*same, Leader(record, schedule, seconds)], key=_latency)
         self._leaders = sorted([*others, fastest], key=_latency)[: self._size]
 
     def admits(self, record: Record) -> bool:
@@ -124,7 +135,7 @@ class Leaderboard:
         first = entered[chosen[0]].record
         if len(chosen) == 1 and _is_well_known(chosen[0], first):
             return undisputed(chosen[0], first.samples)
-        fit = _fitting([entered[number].record.latency for number in chosen], seconds)
+        fit = _fitting([entered[number] for number in chosen], seconds)
         if fit < min(2, len(chosen)):
             return None
         chosen = chosen[:fit]
@@ -136,15 +147,21 @@ class Leaderboard:
         # The machine is slower than during the search: now it is not certain that the winner is
         # faster than the unscheduled program.
         again = [REFERENCE_ID, *(finalist.id for finalist in finals.ranking)]
-        needed = [entered[number].record.latency for number in again]
-        fits = _fitting(needed, seconds) == len(again)
+        fits = _fitting([entered[number] for number in again], seconds) == len(again)
         return self._time(again, entered, remeasure) if fits else None
 
     def _time(
         self, chosen: Sequence[int], entered: dict[int, Leader], remeasure: Remeasure
     ) -> Finals | None:
         """Time some programs; those that fail are removed from ``entered``."""
-        measured = remeasure([Candidate(number, entered[number].schedule.mod) for number in chosen])
+        leaders = [entered[number] for number in chosen]
+        measured = remeasure(
+            [
+                Candidate(number, one.schedule.mod)
+                for number, one in zip(chosen, leaders, strict=True)
+            ],
+            sum(one.preparation for one in leaders),
+        )
         found = {measurement.id: measurement for measurement in measured}
         samples = {}
         for number in chosen:
@@ -177,10 +194,10 @@ def _contenders(entered: dict[int, Leader]) -> list[int]:
     return [first, *filter(could, others)]
 
 
-def _fitting(latencies: Sequence[float], seconds: float) -> int:
-    """Return how many programs with these latencies can be timed in this time."""
-    ends = itertools.accumulate(_CALLS * latency for latency in latencies)
-    return sum(end <= seconds for end in ends)
+def _fitting(leaders: Sequence[Leader], seconds: float) -> int:
+    """Return how many of these programs can be timed in this time."""
+    needed = (one.preparation + _CALLS * one.record.latency for one in leaders)
+    return sum(end <= seconds for end in itertools.accumulate(needed))
 
 
 def _is_well_known(number: int, record: Record) -> bool:

@@ -162,7 +162,8 @@ class TuningRun:
             [record] = self._database.append([record])
         finally:
             # A record that cannot be stored is part of the result so far.
-            self.state.add(record, proposal.schedule)
+            seconds = measurement.build_seconds + measurement.run_seconds
+            self.state.add(record, proposal.schedule, seconds)
 
     @contextmanager
     def _stopping_in_time(self) -> Iterator[None]:
@@ -187,8 +188,8 @@ class TuningRun:
         if not leaderboard.fastest_first:
             return
 
-        def remeasure(candidates: Sequence[Candidate]) -> Sequence[Measurement]:
-            seconds = min(FINALS_SECONDS, max(self.budget.finals_budget, 0.0))
+        def remeasure(candidates: Sequence[Candidate], ready: float) -> Sequence[Measurement]:
+            seconds = min(FINALS_SECONDS, max(self.budget.finals_budget - ready, 0.0))
             return self._measurer.remeasure(candidates, budget_seconds=seconds)
 
         with self.budget.timing("finals"):

@@ -102,7 +102,10 @@ class InterleavedTiming:
         reply = self.requests.built(work, self.pool.ask(slot, request))
         if reply.ok:
             factor = math.inf if self.verify else None
-            request = self.requests.run(work, verify_factor=factor, keep=True)
+            # The rounds give its samples.
+            once = replace(self.requests.timing, min_repeats=1, max_repeats=1)
+            requests = replace(self.requests, timing=once)
+            request = requests.run(work, verify_factor=factor, keep=True)
             reply = self.requests.ran(work, self.pool.ask(slot, request))
         self._note(work, reply)
 

@@ -234,7 +234,7 @@ def finals_of(
 ) -> tuple[Finals | None, dict[str, int]]:
     """Hold them with these samples by rank; a rank that is missing fails."""
 
-    def remeasure(candidates: Sequence[Candidate]) -> list[Measurement]:
+    def remeasure(candidates: Sequence[Candidate], ready: float) -> list[Measurement]:
         return [
             Measurement(c.id, Status.OK, tuple(samples[c.id]))
             if c.id in samples
@@ -251,6 +251,27 @@ def three(schedules: list[Schedule]) -> Leaderboard:
     for number in range(3):
         leaderboard.add(record(1.0 + number, number), schedules[number])
     return leaderboard
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(math.inf, ([0, 1, 2], 9.0)), (7.1, ([0, 1], 6.0)), (6.0, None)],
+)
+def test_what_is_slow_to_build_and_verify_needs_time(
+    schedules: list[Schedule], seconds: float, expected: tuple[list[int], float] | None
+) -> None:
+    leaderboard = Leaderboard(3, verified=True)
+    for number in range(3):
+        leaderboard.add(record(0.1 + 0.001 * number, number), schedules[number], 3.0)
+    asked: list[tuple[list[int], float]] = []
+
+    def remeasure(candidates: Sequence[Candidate], ready: float) -> list[Measurement]:
+        asked.append(([c.id for c in candidates], ready))
+        return [Measurement(c.id, Status.OK, times(0.1)) for c in candidates]
+
+    finals, _ = leaderboard.hold_finals(remeasure, seconds)
+    assert asked == ([] if expected is None else [expected])
+    assert (finals is None) == (expected is None)
 
 
 def test_the_finals_decide_the_order(schedules: list[Schedule]) -> None:

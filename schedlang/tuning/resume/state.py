@@ -45,10 +45,10 @@ class RunState:
         """Id of the run in the database; ``None`` if it is not stored."""
         return None if self.journal is None else self.journal.id
 
-    def add(self, record: Record, schedule: Schedule) -> None:
-        """Take in a program that was measured in this call."""
+    def add(self, record: Record, schedule: Schedule, seconds: float = 0.0) -> None:
+        """Take in a measured program; ``seconds`` is what this call spent on measuring it."""
         self.records.append(record)
-        self.leaderboard.add(record, schedule)
+        self.leaderboard.add(record, schedule, seconds)
 
     def reuse(self, record: Record, proposal: Proposal) -> Outcome:
         """Add a record of an earlier call or another run; return the outcome to tell."""

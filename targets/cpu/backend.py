@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.cpu.cache import CacheFlusher
+from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.measure.timing import shortest_call
-from schedlang.targets.measure.verify import Array
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator, runtime
 from schedlang.tvm.program import MAIN
@@ -19,40 +19,7 @@ if TYPE_CHECKING:
     from tvm.ir import IRModule
     from tvm.runtime import Tensor
 
-# Before and after each tensor: a row too many of most tensors ends in there. A page is not enough.
-_GUARD_BYTES = 1 << 16
-_GUARD = 0x5A
 _CLOCK_TRIES = 3
-
-
-class GuardedMemory:
-    """A tensor in main memory, and bytes around it that no program may change."""
-
-    def __init__(self, shape: Sequence[int], dtype: str) -> None:
-        self.tensor, *guards = runtime.guarded_tensor(shape, dtype, _GUARD_BYTES)
-        self._guards = dict(zip(("before", "after"), guards, strict=True))
-        self._mend()
-
-    def fill(self, value: Array) -> None:
-        """Copy ``value`` into the tensor."""
-        self.tensor.copyfrom(value)
-
-    def read(self) -> Array:
-        """Return a copy of the tensor's values."""
-        found: Array = self.tensor.numpy()
-        return found
-
-    def overrun(self) -> str | None:
-        """Say on which side a program wrote outside the tensor, and mend it."""
-        for place, guard in self._guards.items():
-            if not (guard == _GUARD).all():
-                self._mend()
-                return place
-        return None
-
-    def _mend(self) -> None:
-        for guard in self._guards.values():
-            guard[:] = _GUARD
 
 
 class CPUBackend:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from schedlang.targets import host
-from schedlang.targets.worker.dispatcher import die_with_parent
+from schedlang.targets.worker.guard import end_with
 from schedlang.tvm import rpc
 
 _POLL_SECONDS = 0.1
@@ -41,9 +41,10 @@ def supervise(run: Callable[[], None], *, watch_input: bool) -> int:
     """
     failures = 0
     while failures < _FAILURES:
+        parent = os.getpid()
         child = os.fork()
         if child == 0:
-            _serve(run)
+            _serve(run, parent)
         while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
             if not watch_input:
                 time.sleep(_POLL_SECONDS)
@@ -57,10 +58,10 @@ def supervise(run: Callable[[], None], *, watch_input: bool) -> int:
     return 1
 
 
-def _serve(run: Callable[[], None]) -> None:
-    die_with_parent()
+def _serve(run: Callable[[], None], parent: int) -> None:
+    end_with(parent, signal.SIGKILL)
     # A session of this server must not outlive it, nor hold its port.
-    os.register_at_fork(after_in_child=die_with_parent)
+    os.register_at_fork(after_in_child=lambda: end_with(os.getppid(), signal.SIGKILL))
     try:
         run()
     except BaseException as error:

@@ -20,7 +20,7 @@ from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.work import read_run_header
 from schedlang.targets.rpc.backend import RPCBackend
-from schedlang.targets.worker.dispatcher import Dispatcher, die_with_parent, refusal, serve
+from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen, rpc
 from schedlang.tvm.program import from_json
@@ -153,7 +153,6 @@ class RPCWorker(Dispatcher):
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    die_with_parent()
     serve(RPCWorker().answer)
 
 

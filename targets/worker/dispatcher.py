@@ -6,10 +6,7 @@ A worker is a program of its own, because a candidate may do anything to the pro
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -19,8 +16,6 @@ from schedlang.measurement import Status
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import Fault, describe
 from schedlang.targets.worker.protocol import Message, encode, read_message
-
-_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 class Dispatcher(ABC):
@@ -77,14 +72,13 @@ def refusal(
     }
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends, even while native code hangs."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-
-
 def serve(answer: Callable[[Message], dict[str, Any]]) -> None:
-    """Answer the requests on standard input on standard output until the input ends."""
+    """Answer the requests on standard input on standard output until the input ends.
+
+    A reply repeats the serial of its request. A copy of this process, which a candidate can make,
+    has the same pipes: it ends here before it writes or reads.
+    """
+    own = os.getpid()
     # What generated code and TVM print must not mix with replies: both ends of the protocol move
     # away, and descriptor 1 becomes standard error.
     requests = os.fdopen(os.dup(0), "rb")
@@ -94,8 +88,11 @@ def serve(answer: Callable[[Message], dict[str, Any]]) -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     while (request := read_message(requests)) is not None:
+        serial = request.header.pop("serial")
         reply = answer(request)
+        if os.getpid() != own:
+            os._exit(1)
         blobs = reply.pop("blobs", ())
-        data = memoryview(encode(reply, blobs))
+        data = memoryview(encode({**reply, "serial": serial, "pid": own}, blobs))
         while data:
             data = data[os.write(replies, data) :]

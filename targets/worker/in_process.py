@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import time
@@ -16,12 +15,13 @@ from schedlang.targets.measure.fault import faults
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.work import read_run_header
-from schedlang.targets.worker.dispatcher import Dispatcher, die_with_parent, serve
+from schedlang.targets.worker.dispatcher import Dispatcher, serve
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
+from schedlang.targets.worker.guard import keep_descendants
+from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.program import from_json
 
-_SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _QUIET_SECONDS = 0.5
 
 
@@ -69,14 +69,17 @@ class InProcessWorker(Dispatcher):
         program = self._built[header["id"]]
         if not header["keep"]:
             del self._built[header["id"]]
-        timing = self._runner.run(program, *read_run_header(header))
+        with no_new_processes():
+            timing = self._runner.run(program, *read_run_header(header))
         return {"samples": list(timing.samples), "verified": timing.verified}
 
     def on_sample(self, request: Message) -> dict[str, Any]:
         """Take one more sample of a program that was kept."""
         header = request.header
         policy = TimingPolicy(**header["policy"])
-        seconds = self._runner.sample(self._built[header["id"]], header["calls"], policy)
+        program = self._built[header["id"]]
+        with no_new_processes():
+            seconds = self._runner.sample(program, header["calls"], policy)
         return {"seconds_per_call": seconds}
 
     def on_learn(self, request: Message) -> dict[str, Any]:
@@ -128,10 +131,14 @@ def limit_memory(limit: int) -> None:
 
 
 def run_worker(worker: InProcessWorker) -> None:
-    """Be a worker: answer requests until standard input ends."""
-    die_with_parent()
+    """Be a worker: answer requests until standard input ends.
+
+    From now on ``fork`` makes no copy that lives; ``subprocess`` can be used.
+    """
     _be_killed_first()
-    _keep_descendants()
+    # A program's leftover processes stay below this one, where they are found.
+    keep_descendants()
+    end_forked_copies()
     if sys.platform != "win32":
         import resource
 
@@ -162,9 +169,3 @@ def _other_threads_run() -> bool:
         if state == "R":
             return True
     return False
-
-
-def _keep_descendants() -> None:
-    """Keep a program's leftover processes below this one, where the parent finds them."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1)

@@ -18,11 +18,20 @@ from typing import Any
 
 from schedlang import errors
 from schedlang.errors import TargetError
-from schedlang.targets.worker.protocol import Decoder, Message, ProtocolError, encode
+from schedlang.targets.worker import guard
+from schedlang.targets.worker.protocol import (
+    Decoder,
+    Message,
+    ProtocolError,
+    encode,
+    new_serial,
+)
 
 TAIL_BYTES = 4096
 _CHUNK = 1 << 16
 _REAP_SECONDS = 5.0
+# A guard has killed a worker and all below it by then, unless one of them is stuck.
+_GUARD_SECONDS = 2.0
 # Between the end of a process's pipes and its own, while the system takes its memory apart.
 _ENDING_SECONDS = 2.0
 # TVM's threads spin this often before they sleep; its own default of 300000 (about 0.2 s) would
@@ -33,8 +42,10 @@ _SPIN_COUNT = "10000"
 class WorkerProcess:
     """A running worker in its own session. One request at a time; every wait has a deadline.
 
-    ``exited`` becomes true when it ended or broke the protocol; ``stderr`` is the tail, as text, of
-    what it wrote since the last request.
+    Between this process and the worker there is its guard, see ``guard.py``.
+
+    ``exited`` becomes true when it ended or broke the protocol; a reply to anything but the request
+    in hand breaks it. ``stderr`` is the tail, as text, of what it wrote since the last request.
 
     Parameters
     ----------
@@ -52,7 +63,9 @@ class WorkerProcess:
         if scratch is not None:
             environment["TMPDIR"] = str(scratch)
         self._process = _spawner().submit(_spawn, program, environment).result()
-        self._finalizer = weakref.finalize(self, kill_group, self._process)
+        self._finalizer = weakref.finalize(self, _end, self._process)
+        self._pid: int | None = None
+        self._serial = ""
         self._decoder = Decoder()
         self._outgoing = memoryview(b"")
         self._replies: list[Message] = []
@@ -60,8 +73,8 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is also its process group's."""
-        return self._process.pid
+        """Its process id, which is also its process group's; its guard's before its first reply."""
+        return self._pid or self._process.pid
 
     @property
     def stderr(self) -> str:
@@ -79,7 +92,8 @@ class WorkerProcess:
     def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
         """Queue one request; ``wait_any`` moves the bytes."""
         self._tail = b""
-        self._outgoing = memoryview(encode(header, blobs))
+        self._serial = new_serial()
+        self._outgoing = memoryview(encode({**header, "serial": self._serial}, blobs))
         self._write()
 
     def take_reply(self) -> Message | None:
@@ -89,7 +103,7 @@ class WorkerProcess:
         return self._replies.pop(0) if self._replies else None
 
     def kill(self) -> int:
-        """Kill its process group; return its exit status, negative for a signal."""
+        """Kill it and all that it started; return its exit status, negative for a signal."""
         self.exited = True
         self._finalizer()
         code = self._process.returncode
@@ -99,7 +113,7 @@ class WorkerProcess:
         """Reap it after ``exited``; return its exit status, negative for a signal.
 
         ``None`` if it broke the protocol without ending, for example because a program wrote to its
-        pipes. Kills the rest of its process group.
+        pipes. Kills all that it started.
         """
         alone = not self._garbled and self._ends_by_itself()
         self._drain_stderr()
@@ -111,11 +125,7 @@ class WorkerProcess:
         while time.monotonic() < end:
             # A full pipe would keep it from ending.
             self._drain_stderr()
-            # Not reaped yet: its number must stay its own until its group has been killed.
-            try:
-                if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
-                    return True
-            except ChildProcessError:  # the caller's program has all its children reaped
+            if _has_ended(self._process):
                 return True
             time.sleep(0.002)
         return False
@@ -137,10 +147,19 @@ class WorkerProcess:
         if data is None:
             return
         try:
-            self._replies += self._decoder.feed(data)
-        except (ProtocolError, ValueError):
+            for message in self._decoder.feed(data):
+                self._take_in(message)
+        except ProtocolError:
             self.exited = self._garbled = True
         self.exited |= not data
+
+    def _take_in(self, message: Message) -> None:
+        """Keep a reply; ProtocolError unless it is the one to the request in hand."""
+        serial, pid = message.header.pop("serial", None), message.header.pop("pid", None)
+        if not self._serial or serial != self._serial or not isinstance(pid, int):
+            raise ProtocolError(f"a reply with the serial {serial!r}")
+        self._serial, self._pid = "", pid
+        self._replies.append(message)
 
     def _drain_stderr(self) -> bool:
         """Keep the tail; False at the end of the stream."""
@@ -166,14 +185,14 @@ def wait_any(workers: Sequence[WorkerProcess], deadline: float) -> None:
                 process = worker._process
                 assert process.stdin and process.stdout and process.stderr
                 selector.register(process.stdout, selectors.EVENT_READ, worker._read)
-                if worker.pid not in silent:
+                if process.pid not in silent:
                     selector.register(process.stderr, selectors.EVENT_READ, worker)
                 if worker._outgoing:
                     selector.register(process.stdin, selectors.EVENT_WRITE, worker._write)
             for key, _ in selector.select(max(remaining, 0)):
                 if isinstance(key.data, WorkerProcess):
                     if not key.data._drain_stderr():
-                        silent.add(key.data.pid)
+                        silent.add(key.data._process.pid)
                 else:
                     key.data()
         if remaining <= 0:
@@ -203,7 +222,7 @@ def worker_environment(threads: int) -> dict[str, str]:
 def _spawn(program: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     # -P: a file called like a module in the user's working directory must not be imported.
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", program],
+        [sys.executable, "-P", guard.__file__, str(os.getpid()), program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -228,8 +247,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_spawner.cache_clear)
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have a guard kill its worker and everything that it started, and reap it."""
+    if sys.platform == "linux" and not _has_ended(process):
+        os.kill(process.pid, signal.SIGTERM)
+        os.kill(process.pid, signal.SIGCONT)
+        end = time.monotonic() + _GUARD_SECONDS
+        while not _has_ended(process) and time.monotonic() < end:
+            time.sleep(0.001)
+    kill_group(process)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process has ended; it is not reaped, so that its number stays its own."""
+    try:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:  # the caller's program has all its children reaped
+        return True
+    return ended is not None
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill everything that the worker started and its process group, then reap it."""
+    """Kill everything that a process started and its process group, then reap it."""
     escaped = _descendants(process.pid)
     for kill, number in ((os.killpg, process.pid), *((os.kill, child) for child in escaped)):
         try:
@@ -251,11 +290,7 @@ def _descendants(pid: int) -> list[int]:
     found: list[int] = []
     pending = [pid]
     while pending:
-        for children in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
-            try:
-                below = [int(child) for child in children.read_text().split()]
-            except OSError:
-                continue
-            found += below
-            pending += below
+        below = guard.children_of(pending.pop())
+        found += below
+        pending += below
     return found

@@ -1,11 +1,14 @@
 """Messages between a measurer and its worker: a JSON header and raw bytes, length-prefixed.
 
-Reading a message runs no code: there is no pickle and no eval.
+A request has a serial, which nobody can guess, and its reply has the same one: a reply with
+another was not written by the worker about this request. Reading a message runs no code: there is
+no pickle and no eval.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +31,11 @@ class Message:
 
     header: dict[str, Any]
     blobs: tuple[bytes, ...] = ()
+
+
+def new_serial() -> str:
+    """Return the serial of a request."""
+    return secrets.token_hex(8)
 
 
 def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
@@ -82,9 +90,12 @@ def _unpack_prefix(prefix: bytes) -> tuple[int, int]:
 
 
 def _decode(text: bytes, payload: bytes) -> Message:
-    header = json.loads(text)
-    blobs, start = [], 0
-    for length in header.pop("blobs"):
-        blobs.append(payload[start : start + length])
-        start += length
+    try:
+        header = json.loads(text)
+        blobs, start = [], 0
+        for length in header.pop("blobs"):
+            blobs.append(payload[start : start + length])
+            start += length
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ProtocolError(f"not the header of a message: {text[:80]!r}") from error
     return Message(header, tuple(blobs))

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from tvm.ir import IRModule
 
 from schedlang.measurement import Status
-from tests.targets.programs import ABORT, SLEEP, UNBUILDABLE, from_body, matmul_variant
+from tests.targets.programs import (
+    ABORT,
+    SLEEP,
+    START_DAEMON,
+    UNBUILDABLE,
+    from_body,
+    matmul_variant,
+)
 
 
 @dataclass(frozen=True)
@@ -78,13 +85,15 @@ NOISE_TO_THE_PARENT = """
 for i in range(100):
     T.evaluate(T.call_extern("int32", "dprintf", 4, "this is no message\\n"))
 """
-ESCAPED_CHILD = (
-    """
-T.evaluate(T.call_extern("int32", "fork"))
-T.evaluate(T.call_extern("int32", "setsid"))
+# 1.2 MB are 4,688 rows.
+FAR_OVERRUN = """
+for i in T.serial(64):
+    C[64 + 4688, i] = T.float32(1)
 """
-    + SLEEP
-)
+FAR_UNDERRUN = """
+for i in T.serial(64):
+    C[-4688, i] = T.float32(1)
+"""
 RIGHT = "C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"
 
 FAULTS = {
@@ -95,7 +104,16 @@ FAULTS = {
     "sleeps": Fault(from_body(SLEEP), Status.RUN_TIMEOUT, "not done within 2 s"),
     "spins": Fault(from_body(SPIN), Status.RUN_TIMEOUT, "not done within 2 s"),
     "stops itself": Fault(_extern("'raise', 19"), Status.RUN_TIMEOUT, "not done within 2 s"),
-    "escaped child": Fault(from_body(ESCAPED_CHILD), Status.RUN_TIMEOUT, "not done within 2 s"),
+    "escaped child": Fault(
+        from_body(START_DAEMON + SLEEP), Status.RUN_TIMEOUT, "not done within 2 s"
+    ),
+    "child of a crash": Fault(
+        from_body(START_DAEMON + ABORT), Status.CRASHED, "ended with SIGABRT"
+    ),
+    "other programs": Fault(
+        from_body(START_DAEMON), Status.RUN_ERROR, r"started (another process|\d+ other processes)"
+    ),
+    "copies": Fault(_extern("'fork'"), Status.RUN_ERROR, r"started (another|\d+ other) process"),
     "unknown function": Fault(
         from_body("T.evaluate(T.call_packed('no.such.function', 1))"),
         Status.RUN_ERROR,
@@ -136,9 +154,11 @@ FAULTS = {
         "argument 0 is an input",
     ),
     "one row too many": Fault(
-        from_body(ONE_ROW_TOO_MANY), Status.WRONG_RESULT, "writes right after .* argument 2"
+        from_body(ONE_ROW_TOO_MANY), Status.CRASHED, "SIGSEGV: it read or wrote outside its memory"
     ),
     "one row too early": Fault(
         from_body(ONE_ROW_TOO_EARLY), Status.WRONG_RESULT, "writes right before .* argument 2"
     ),
+    "rows too many": Fault(from_body(FAR_OVERRUN), Status.CRASHED, "it read or wrote outside"),
+    "rows too early": Fault(from_body(FAR_UNDERRUN), Status.CRASHED, "it read or wrote outside"),
 }

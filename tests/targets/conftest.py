@@ -8,20 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from schedlang.targets.worker.guard import NAME
+
 
 def _worker_pids(parent: int) -> set[int]:
-    found = set()
+    guards, parents = {parent}, {}
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
         try:
             command = (process / "cmdline").read_bytes()
-            state, ppid = (process / "stat").read_text().rpartition(")")[2].split()[:2]
+            name, _, rest = (process / "stat").read_text().rpartition(")")
         except OSError:
             continue
-        if b"schedlang.targets.cpu.worker" in command and int(ppid) == parent and state != "Z":
-            found.add(int(process.name))
-    return found
+        state, ppid = rest.split()[:2]
+        if b"schedlang.targets.cpu.worker" in command and state != "Z":
+            if name.endswith(f"({NAME}"):
+                guards |= {int(process.name)} if int(ppid) == parent else set()
+            else:
+                parents[int(process.name)] = int(ppid)
+    return {pid for pid, ppid in parents.items() if ppid in guards}
 
 
 def _wait_until_gone(pids: set[int], seconds: float = 20.0) -> set[int]:

@@ -78,7 +78,20 @@ DIE_IF_MARKED = """
 if T.call_extern("int32", "umask", 0) == 511:
     T.evaluate(T.call_extern("int32", "abort"))
 """
-FORK_AND_SLEEP = "T.evaluate(T.call_extern('int32', 'fork'))\n" + SLEEP
+# Another program, which leaves the worker's session.
+START_DAEMON = "T.evaluate(T.call_extern('int32', 'system', 'setsid sleep 1000 &'))\n"
+# 15 copies of the worker at the first call, and a right product at each.
+COPIES = """
+if T.call_extern("int32", "umask", 511) != 511:
+    for i in range(4):
+        T.evaluate({fork})
+for i, j, k in T.grid(64, 64, 64):
+    with T.sblock("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.float32(0)
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
 FLOOD = """
 for i in range(20000):
     T.evaluate(T.call_extern("int32", "dprintf", 2, "flood\\n"))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tvm.runtime import Device, Module, Tensor
 
 _ONE_CORE_PER_THREAD = -2
+ALIGNMENT = 64
+"""The tensors that TVM allocates start at a multiple of this many bytes."""
 
 
 def configure_threads(cpus: Sequence[int]) -> int:
@@ -50,18 +52,10 @@ def empty_tensor(shape: Sequence[int], dtype: str, device: Device | None = None)
     return tvm.runtime.empty(tuple(shape), dtype, device)
 
 
-def guarded_tensor(shape: Sequence[int], dtype: str, guard_bytes: int) -> tuple[Tensor, Any, Any]:
-    """Allocate a tensor in main memory; return it with the bytes right before and after it, which
-    are numpy arrays.
-
-    ``guard_bytes`` is a multiple of the alignment that generated code expects.
-    """
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.from_dlpack(tvm.runtime.empty((size + 2 * guard_bytes,), "uint8"))
-    end = guard_bytes + size
+def tensor_in(memory: np.ndarray[Any, Any], shape: Sequence[int], dtype: str) -> Tensor:
+    """Return a tensor that fills an array of bytes, which starts at a multiple of ``ALIGNMENT``."""
     # TVM's own view would count its offset in a field that generated code does not read.
-    middle = tvm.runtime.from_dlpack(memory[guard_bytes:end])
-    return middle._create_view(tuple(shape), dtype), memory[:guard_bytes], memory[end:]
+    return tvm.runtime.from_dlpack(memory)._create_view(tuple(shape), dtype)
 
 
 def is_tensor(value: object) -> bool:

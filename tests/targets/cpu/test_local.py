@@ -14,6 +14,7 @@ from schedlang.errors import TargetError, WorkloadError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import LocalCPU, Target
 from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.worker.guard import children_of
 from schedlang.testing.measurers import MeasurerContract
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload
@@ -231,28 +232,24 @@ def test_a_program_is_not_blamed_for_what_another_did_to_its_worker(strict: Loca
 
 
 def test_children_of_a_program_die_with_its_worker(
-    workload: Workload,
-    worker_pids: Callable[[int], set[int]],
-    survivors: Callable[[set[int]], set[int]],
+    workload: Workload, survivors: Callable[[set[int]], set[int]]
 ) -> None:
     with LocalCPU(workload, workers=1, run_timeout=2.0, verify=False) as measurer:
         assert measured(measurer, workload.mod)[0].ok
         process = measurer._pool.slots[0].process
         assert process is not None
         family: set[int] = set()
-        watcher = threading.Thread(
-            target=lambda: family.update(_wait_for_children(worker_pids, process.pid))
-        )
+        watcher = threading.Thread(target=lambda: family.update(_wait_for_children(process.pid)))
         watcher.start()
-        found = measured(measurer, from_body(programs.FORK_AND_SLEEP))
+        found = measured(measurer, from_body(programs.START_DAEMON + programs.SLEEP))
         watcher.join()
         assert found[0].status is Status.RUN_TIMEOUT
         assert family and survivors(family) == set()
 
 
-def _wait_for_children(worker_pids: Callable[[int], set[int]], parent: int) -> set[int]:
+def _wait_for_children(parent: int) -> set[int]:
     for _ in range(1000):
-        if found := worker_pids(parent):
+        if found := children_of(parent):
             return found
         time.sleep(0.005)
     return set()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import pytest
 
@@ -28,6 +29,14 @@ def test_a_stream_is_read_to_its_end() -> None:
 
 def test_a_torn_message_is_the_end() -> None:
     assert read_message(io.BytesIO(BYTES[:-1][: len(encode(MESSAGES[0].header))])) is None
+
+
+@pytest.mark.parametrize(
+    "header", [b"[]", b"{}", b"{", b"\xff", b'{"blobs": 1}', b'{"blobs": ["1"]}', b"[" * 10**5]
+)
+def test_headers_of_other_kinds_are_refused(header: bytes) -> None:
+    with pytest.raises(ProtocolError, match="not the header of a message"):
+        Decoder().feed(struct.pack("!4sIQ", b"SLW1", len(header), 0) + header)
 
 
 @pytest.mark.parametrize("data", [b"hello, this is not a message", b"XXXX" + BYTES[4:]])

@@ -1,0 +1,66 @@
+"""Tensors in main memory that no program can write beside unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from schedlang.targets.cpu.address_space import PAGE, reserve
+from schedlang.targets.measure.verify import Array
+from schedlang.tvm.codegen import runtime
+
+# Before each tensor, and where no address space can be reserved after it too.
+_GUARD_BYTES = 1 << 16
+_GUARD = 0x5A
+# On each side, and at least the size of the tensor: a program that mistakes a stride is far away.
+_RESERVE_BYTES = 256 << 20
+
+
+class GuardedMemory:
+    """A tensor in main memory, and what is around it that no program may touch.
+
+    The tensor ends where address space begins that nobody may read or write, except for bytes of
+    padding that align its start. Some bytes in front of it begin such address space too. A program
+    that comes there crashes; the bytes between have a pattern, which ``overrun`` looks at.
+
+    Where the system does not reserve address space, there is only the pattern, on both sides.
+    """
+
+    def __init__(self, shape: Sequence[int], dtype: str) -> None:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory, start = _place(size)
+        self.tensor = runtime.tensor_in(memory[start : start + size], shape, dtype)
+        self._guards = {"before": memory[:start], "after": memory[start + size :]}
+        self._mend()
+
+    def fill(self, value: Array) -> None:
+        """Copy ``value`` into the tensor."""
+        self.tensor.copyfrom(value)
+
+    def read(self) -> Array:
+        """Return a copy of the tensor's values."""
+        found: Array = self.tensor.numpy()
+        return found
+
+    def overrun(self) -> str | None:
+        """Say on which side a program wrote outside the tensor, and mend it."""
+        for place, guard in self._guards.items():
+            if not (guard == _GUARD).all():
+                self._mend()
+                return place
+        return None
+
+    def _mend(self) -> None:
+        for guard in self._guards.values():
+            guard[:] = _GUARD
+
+
+def _place(size: int) -> tuple[Array, int]:
+    """Return memory for ``size`` bytes and what is around them, and where they start in it."""
+    total = -(-(_GUARD_BYTES + size) // PAGE) * PAGE
+    memory = reserve(total, max(_RESERVE_BYTES, -(-size // PAGE) * PAGE))
+    if memory is not None:
+        return memory, (total - size) // runtime.ALIGNMENT * runtime.ALIGNMENT
+    plain = runtime.empty_tensor((size + 2 * _GUARD_BYTES,), "uint8")
+    return np.from_dlpack(plain), _GUARD_BYTES

@@ -1,0 +1,154 @@
+"""The guard of one worker: starts its program, and ends every process that it leaves behind.
+
+``process.py`` runs this file by its path: ``python -P guard.py PARENT MODULE``. It imports nothing
+of schedlang, because TVM takes seconds to import: from its first statement on, the guard ends with
+its parent.
+
+On Linux the guard forks, and the worker is its child. Processes that a candidate starts can leave
+the worker's session and outlive it, but they stay below the guard, which kills them when the worker
+ends, when the parent ends, and when it gets SIGTERM. Then it ends as the worker did. On other
+systems there is no guard: the worker ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import runpy
+import signal
+import sys
+import time
+from types import FrameType
+from typing import NoReturn
+
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_SET_NAME = 15  # PR_SET_NAME
+_SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+NAME = "schedlang-guard"
+# A process that is stuck in the kernel is not waited for any longer.
+_KILL_SECONDS = 5.0
+
+
+def end_with(parent: int, number: int) -> None:
+    """Have the kernel send this process a signal when its parent ends; exit if it has ended.
+
+    Does nothing on other systems than Linux.
+    """
+    if sys.platform == "linux":
+        control_process(_SET_DEATH_SIGNAL, number)
+        # A parent that is outside this PID namespace has the number 0, and ends the namespace.
+        if os.getppid() not in (parent, 0):
+            os._exit(1)
+
+
+def keep_descendants() -> None:
+    """Make orphaned descendants children of this process."""
+    if sys.platform == "linux":
+        control_process(_SET_SUBREAPER, 1)
+
+
+def control_process(option: int, value: int | bytes) -> None:
+    """Call Linux's ``prctl``."""
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def children_of(parent: int) -> set[int]:
+    """Return the child processes of ``parent``, those included that ended and were not reaped.
+
+    Empty where the system does not tell.
+    """
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+                    if int(fields[1]) == parent:
+                        found.add(int(name))
+    return found
+
+
+def main() -> None:
+    """Run the worker's program, below a guard where the system allows it."""
+    parent, program = int(sys.argv[1]), sys.argv[2]
+    if sys.platform == "linux":
+        end_with(parent, signal.SIGKILL)
+        keep_descendants()
+        # Where a parent ignores it, so would we, and there would be no exit status to wait for.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        guard = os.getpid()
+        worker = os.fork()
+        if worker:
+            _guard(worker, parent)
+        end_with(guard, signal.SIGKILL)
+        # A signal to its process group must not reach the guard.
+        os.setsid()
+    del sys.argv[1:]
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+def _guard(worker: int, parent: int) -> NoReturn:
+    """Wait for the worker, kill what is left of it, and end as it did."""
+    signal.signal(signal.SIGTERM, _stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    end_with(parent, signal.SIGTERM)
+    control_process(_SET_NAME, NAME.encode())
+    # The other ends of these pipes must see when the worker closes them.
+    os.close(0)
+    os.close(1)
+    try:
+        try:
+            status = _wait_for(worker)
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    except SystemExit:
+        status = int(signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
+    _kill_children()
+    _end_like(status)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise SystemExit
+
+
+def _wait_for(worker: int) -> int:
+    """Return the worker's exit status, as ``os.wait`` does."""
+    while True:
+        ended, status = os.wait()
+        if ended == worker:
+            return status
+
+
+def _kill_children() -> None:
+    """Kill all processes below this one: what a killed process leaves becomes a child of ours."""
+    end = time.monotonic() + _KILL_SECONDS
+    pause = 0.001
+    while time.monotonic() < end:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return
+        for child in children_of(os.getpid()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def _end_like(status: int) -> NoReturn:
+    """End with an exit status of ``os.wait``."""
+    if os.WIFSIGNALED(status):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,9 @@
 """Kill tuning runs at random moments: count the records lost and everything that is left behind.
 
-A process tunes a small matmul on this machine's CPU and is killed (SIGKILL) after a random time, so
-also while its workers start; then another process continues the run. A run that ends is followed by
-one with the next seed. After each kill three things are counted:
+A process tunes a small matmul on this machine's CPU and is killed (SIGKILL) after a random time;
+then another process continues the run. Half of the kills come at any time, most of them while the
+workers start; half come after the process has stored a record. A run that ends is followed by one
+with the next seed. After each kill three things are counted:
 
 * records that the run had reported as stored, and that the database does not have;
 * processes of the run that are alive 5 seconds later (workers, and what they started);
@@ -27,6 +28,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +41,19 @@ from schedlang.database import Record, SQLiteDatabase
 CONTEXT = multiprocessing.get_context("forkserver")
 MARK = "SCHEDLANG_KILLS"
 ALIVE_SECONDS = 5.0
+FIRST_RECORD_SECONDS = 300.0
 TRIALS = 48
 
 
 @dataclass
 class Kill:
-    """What one kill left: ``stored`` is how many records the process had reported as stored."""
+    """What one kill left.
 
+    ``seconds`` is when it came: after the first record, or after the start. ``stored`` is how many
+    records the process had reported as stored.
+    """
+
+    measuring: bool
     seconds: float
     stored: int
     lost: int
@@ -82,8 +90,11 @@ def tune(path: Path, seed: int, environment: dict[str, str], pipe: Any) -> None:
         )
 
 
-def kill_once(path: Path, seed: int, seconds: float) -> Kill | None:
-    """Run for so many seconds and kill it; None if it ended before."""
+def kill_once(path: Path, seed: int, seconds: float, *, measuring: bool) -> Kill | None:
+    """Run for so many seconds, with ``measuring`` after the first record, and kill it.
+
+    None if it ended before.
+    """
     scratch = Path(tempfile.mkdtemp(prefix="schedlang-kills-"))
     mark = uuid.uuid4().hex
     receiver, sender = CONTEXT.Pipe(duplex=False)
@@ -92,6 +103,8 @@ def kill_once(path: Path, seed: int, seconds: float) -> Kill | None:
     )
     process.start()
     sender.close()
+    if measuring:
+        wait([receiver], FIRST_RECORD_SECONDS)
     process.join(seconds)
     ended = process.exitcode
     process.kill()
@@ -108,7 +121,9 @@ def kill_once(path: Path, seed: int, seconds: float) -> Kill | None:
     shutil.rmtree(scratch, ignore_errors=True)
     if ended == 0:
         return None
-    return Kill(seconds, len(reported), len(reported - stored_ids(path)), len(alive), files)
+    return Kill(
+        measuring, seconds, len(reported), len(reported - stored_ids(path)), len(alive), files
+    )
 
 
 def stored_ids(path: Path) -> set[int | None]:
@@ -196,7 +211,8 @@ def main() -> None:
         seed = 0
         while len(kills) < (5 if arguments.quick else arguments.times):
             database = Path(folder) / f"{seed}.db"
-            kill = kill_once(database, seed, rng.uniform(0.0, arguments.longest))
+            seconds = rng.uniform(0.0, arguments.longest)
+            kill = kill_once(database, seed, seconds, measuring=rng.random() < 0.5)
             if kill is None:
                 seed += 1
                 continue

@@ -42,9 +42,9 @@ def test_copies_of_a_worker_answer_for_no_other_candidate(fork: str, measurer: L
     zeros = from_body(ZEROS)
     candidates = [Candidate(0, attack), *(Candidate(n, zeros) for n in range(1, 9))]
     found = {one.id: one for one in measurer.measure(candidates)}
+    assert {found[n].status for n in range(1, 9)} == {Status.WRONG_RESULT}
     assert found[0].status is Status.RUN_ERROR
     assert found[0].message.startswith("the program started ")
-    assert {found[n].status for n in range(1, 9)} == {Status.WRONG_RESULT}
 
 
 def test_processes_that_were_there_before_are_no_fault() -> None:

@@ -1,4 +1,4 @@
-"""Tensors in main memory that no program can write beside unnoticed."""
+"""Tensors in main memory; writes outside them do not go unnoticed."""
 
 from __future__ import annotations
 

@@ -26,12 +26,13 @@ def random_compute_location(sch: Schedule, *, reductions: bool = True, decay: fl
         A; B reads A; for i: C reads A, B   ->   for i: {A[i..]; B[i..]; C}   or as they were
 
     It applies to unscheduled blocks: not tiled, and alone in their loops, in programs that
-    overwrite nothing they have read. Consumers are placed
-    before their producers, so that a whole chain, such as the four stages of a softmax, can meet in
-    one loop, and a block that ``add_rfactor`` split off follows its reduction. The conditions and
-    the order are those of MetaSchedule's RandomComputeLocation; in addition, a block split off from
-    an output may move. ``reductions=False`` leaves reductions where they are. ``decay`` shapes the
-    prior: a loop is ``decay`` times as likely as the loop around it, under which less is repeated.
+    overwrite nothing they have read. Vectorised loops, as those of a register tile, are no
+    locations. Consumers are placed before their producers, so that a whole chain, such as the four
+    stages of a softmax, can meet in one loop, and a block that ``add_rfactor`` split off follows
+    its reduction. The conditions and the order are those of MetaSchedule's RandomComputeLocation;
+    in addition, a block split off from an output may move. ``reductions=False`` leaves reductions
+    where they are. ``decay`` shapes the prior: a loop is ``decay`` times as likely as the loop
+    around it, under which less is repeated.
     """
     for name in reversed(block_names(sch)):
         mark = sch.mark()

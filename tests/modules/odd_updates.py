@@ -395,6 +395,23 @@ UPDATES: dict[str, tuple[str, str, str, str]] = {
         "--",
         "--",
     ),
+    "update_then_sum_rows": (
+        "A: 16x32; B: 16x32; C: 16",
+        """
+        for i, j in T.grid(16, 32):
+            with T.sblock("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = T.float32(3) * A[vi, vj] + B[vi, vj]
+        for i, k in T.grid(16, 32):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+        """,
+        "P-",
+        "P-",
+    ),
     "horner": (
         "A: 16x20; X: 16; B: 16",
         """

@@ -17,6 +17,7 @@ from schedlang.spaces.module import block_names
 from schedlang.spaces.space import Space
 from schedlang.tvm.analysis import INLINE, ROOT, compute_locations
 from schedlang.tvm.schedule import get_block, get_trace, new_traced_schedule
+from tests.language.primitives.programs import chain
 from tests.properties.programs import SMALL, SPACE, small
 
 TILED = Space([auto_inline, multi_level_tiling(vector_lanes=16)])
@@ -95,3 +96,18 @@ def test_what_sets_a_reductions_initial_value_is_not_inlined() -> None:
     init = sch.decompose_reduction(block, sch.get_loops(block)[3])
     assert INLINE not in ours(sch, init)
     assert set(tvms(sch, init)) <= set(ours(sch, init))
+
+
+def test_no_location_is_in_a_vectorised_loop() -> None:
+    """TVM would compute the block there, and compiles the program wrongly."""
+    sch = Schedule(chain())
+    block = sch.get_block("B")
+    _, j = sch.get_loops("C")
+    sch.split(j, [None, 4])
+    *_, outer, inner = sch.get_loops("C")
+    assert ours(sch, block) == (INLINE, ROOT, 0, 1, 2) == tvms(sch, block)
+    sch.vectorize(inner)
+    assert ours(sch, block) == (INLINE, ROOT, 0, 1)
+    sch.reorder(inner, outer)
+    assert ours(sch, block) == (INLINE, ROOT, 0)
+    assert tvms(sch, block) == (INLINE, ROOT, 0, 1, 2)

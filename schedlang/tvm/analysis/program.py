@@ -122,9 +122,13 @@ def buffer_index(sch: TVMSchedule, block: Any, name: str, role: str) -> int:
 
 
 def index_dtype(sch: TVMSchedule, block: Any) -> str:
-    """Return the data type of a block's index variables."""
-    for iter_var in get_statement(sch, block).iter_vars:
+    """Return the data type of a block's indices: of its variables, or else of what it accesses."""
+    stmt = get_statement(sch, block)
+    for iter_var in stmt.iter_vars:
         return str(iter_var.var.ty)
+    for region in (*stmt.writes, *stmt.reads):
+        for dom in region.region:
+            return str(dom.min.ty)
     return "int64"
 
 
@@ -145,7 +149,8 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
     -2 is inlined, -1 where it is, k >= 0 the first consumer's k-th loop. The rules are those of
     TVM's SampleComputeLocation (no unit loops, no spatial loop below a reduction loop, no trailing
     reduction loop), but without its dry run of every compute-at, which takes most of the time of a
-    replay. A location that TVM refuses later makes the trace invalid.
+    replay. A location that TVM refuses later makes the trace invalid. Vectorised loops, and loops
+    inside them, are no locations: TVM 0.27 miscompiles several blocks below a vectorised loop.
     """
     consumers = list(get_consumers(sch, block))
     locations = [INLINE, ROOT] if _may_inline(sch, block, consumers) else [ROOT]
@@ -155,6 +160,7 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
     depth = len(loops)
     if len(consumers) > 1:
         depth = shared_depth(sch, loops, consumers[1:])
+    depth = min(depth, _vectorized_depth(sch, loops))
     kinds = [loop_kind(sch, loop) for loop in loops[:depth]]
     last_spatial = max((k for k, kind in enumerate(kinds) if kind == LoopKind.SPATIAL), default=-1)
     below_reduction = False
@@ -182,6 +188,13 @@ def shared_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:
             shared += 1
         srefs = srefs[:shared]
     return len(srefs)
+
+
+def _vectorized_depth(sch: TVMSchedule, loops: list[Any]) -> int:
+    """Count the loops, from the outermost, that are around the first vectorised one."""
+    kinds = (int(get_statement(sch, loop).kind) for loop in loops)
+    vectorized = (k for k, kind in enumerate(kinds) if kind == tirx.ForKind.VECTORIZED)
+    return next(vectorized, len(loops))
 
 
 def _may_inline(sch: TVMSchedule, block: Any, consumers: list[Any]) -> bool:

@@ -10,7 +10,8 @@ from schedlang.analysis import (
     block_facts,
     count_consumers,
     count_operations,
-    has_trivial_binding,
+    has_first_binding,
+    has_plain_binding,
     is_output,
     is_spatial_program,
     read_pattern,
@@ -75,7 +76,8 @@ def auto_inline(
     require(not facts.reduction_extents and not facts.has_init, "a reduction cannot be inlined")
     require(facts.writes == 1, "it writes several buffers")
     require(_DISABLED not in facts.annotations, f"it is annotated with {_DISABLED}")
-    require(has_trivial_binding(sch, block), "its variables are not plain loops")
+    bound = has_plain_binding(sch, block) or has_first_binding(sch, block)
+    require(bound, "its variables are not plain loops")
     waived = facts.reads == 0 or (always_in_spatial_programs and is_spatial_program(sch))
     if not waived:
         branches = facts.has_if_then_else or "prim.if_then_else" in facts.operations

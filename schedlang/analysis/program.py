@@ -96,6 +96,15 @@ def condition_strides(sch: Schedule, block: BlockRV) -> list[int]:
     return _branches.condition_strides(sch.raw, sch.raw_value(sch.own(block)))
 
 
+def can_decompose_padding(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
+    """Return whether ``sch.decompose_padding`` applies to the block at the loop."""
+    return bool(
+        _patterns.can_decompose_padding(
+            sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(sch.own(loop))
+        )
+    )
+
+
 def is_single_child(sch: Schedule, loop: LoopRV) -> bool:
     """Return whether the loop's body is one statement."""
     return _tvm.is_single_child(sch.raw, sch.raw_value(sch.own(loop)))
@@ -164,6 +173,11 @@ def common_depth(sch: Schedule, blocks: list[BlockRV]) -> int:
 def has_plain_binding(sch: Schedule, block: BlockRV) -> bool:
     """Return whether each block variable is a loop of its own, in any order, or a constant."""
     return _patterns.has_plain_binding(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def has_first_binding(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether the block variables are bound as in the program before scheduling."""
+    return _patterns.has_same_binding(sch.raw, sch.raw_value(sch.own(block)), sch.workload.mod)
 
 
 def count_consumers(sch: Schedule, block: BlockRV) -> int:

@@ -14,6 +14,7 @@ import pytest
 
 import schedlang as sl
 from tests.expressiveness import metaschedule
+from tests.expressiveness.bindings import BINDINGS
 from tests.expressiveness.containment import CORES, SHAPES, WORKLOADS, check
 from tests.expressiveness.following import follow
 
@@ -31,6 +32,14 @@ def test_every_sketch_of_metaschedule_is_in_the_cpu_space(name: str, shape: int)
     assert result.complete, "\n".join(result.missing)
     assert result.sketches > 0
     assert result.programs == result.sketches * PROGRAMS
+
+
+@pytest.mark.parametrize("name", BINDINGS)
+def test_variables_that_are_no_loops_lose_no_sketch(name: str) -> None:
+    """MetaSchedule inlines these blocks, whatever their variables are bound to."""
+    result = check(BINDINGS[name](), space(), 2)
+    assert result.complete, "\n".join(result.missing)
+    assert (result.sketches, result.programs) == (3, 6)
 
 
 def test_what_a_space_lacks_is_noticed() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call
-from tvm.s_tir import SBlock
+from tvm.ir import Call, IRModule
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
+from tvm_ffi import structural_equal, structural_walk
 
 from schedlang.tvm.analysis.program import is_single_child, shared_depth
+from schedlang.tvm.program import MAIN
 from schedlang.tvm.schedule import (
     TVMSchedule,
     get_consumers,
@@ -18,6 +20,7 @@ from schedlang.tvm.schedule import (
     get_statement,
 )
 
+can_decompose_padding = _ffi_api.CanDecomposePadding
 _is_spatial_program = _ffi_api.IsSpatialPrimFunc
 _get_sref = _ffi_api.ScheduleGetSRef
 _block_realize = _ffi_api.GetSBlockRealize
@@ -133,6 +136,20 @@ def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:
     if not all(isinstance(value, tirx.Var) for value in loops):
         return False
     return not any(value.same_as(other) for k, value in enumerate(loops) for other in loops[:k])
+
+
+def has_same_binding(sch: TVMSchedule, block: Any, mod: IRModule) -> bool:
+    """Return whether the block of this name in ``mod`` binds its variables to the same values."""
+    now = _block_realize(sch, block)
+    found: list[Any] = []
+
+    def note(realize: Any) -> None:
+        if str(realize.block.name_hint) == str(now.block.name_hint):
+            found.append(realize.iter_values)
+
+    structural_walk(mod[MAIN].body, (SBlockRealize, note))
+    same = len(found) == 1 and structural_equal(found[0], now.iter_values, map_free_vars=True)
+    return bool(same)
 
 
 def count_consumers(sch: TVMSchedule, block: Any) -> int:

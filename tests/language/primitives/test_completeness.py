@@ -25,7 +25,7 @@ _NOT_INSTRUCTIONS = {
     "get": "a method of ours too, not recorded",
     "get_sref": "TVM's own bookkeeping",
     "remove_rv": "TVM's own bookkeeping",
-    "can_decompose_padding": "a question, not a step: try decompose_padding and catch",
+    "can_decompose_padding": "a question, not a step: schedlang.analysis has it",
     "enter_postproc": "there is no hidden post-processing: finishing steps are instructions",
 }
 

@@ -8,13 +8,14 @@ import pytest
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from schedlang.errors import SpaceError
+from schedlang.errors import NotApplicable, SpaceError
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.spaces.module import Module
 from schedlang.tvm.program import structurally_equal
 from schedlang.workloads import CBR, SFM, TBG, from_script
 from schedlang.workloads.workload import Workload
+from tests.expressiveness.bindings import BINDINGS
 from tests.language.primitives.programs import biased_matmul, chain, elementwise, matmul, siblings
 from tests.modules.module_runs import Golden, assert_golden, assert_not_applicable, sampled
 from tests.properties.programs import SMALL, assert_same_numbers, small
@@ -205,3 +206,16 @@ def test_bad_options() -> None:
         SpaceError, match=r"max_operations=-1\): give 0 or more, or None for no bound"
     ):
         sampled(chain(), auto_inline(max_operations=-1))
+
+
+@pytest.mark.parametrize("name", BINDINGS)
+def test_what_the_variables_are_bound_to_does_not_matter(name: str) -> None:
+    workload = BINDINGS[name]()
+    assert inlined(CPU, workload)
+
+
+def test_a_block_that_was_split_stays() -> None:
+    sch = Schedule(chain())
+    sch.split(sch.get_loops("B")[0], [None, 4])
+    with pytest.raises(NotApplicable, match="its variables are not plain loops"):
+        auto_inline(sch, sch.get_block("B"))

@@ -69,7 +69,7 @@ def to_tvm(line: Line, workload: Workload, *, numbers: bool = False) -> TVMForm:
     all draws inside index maps, which TVM's traces store as they are. With ``numbers``, so do the
     draws in all arguments: TVM's files cannot hold expressions of draws.
 
-    Left out are instructions that TVM does not have, annotations that are a dict, what does not
+    Left out are instructions that TVM does not have, annotations that hold a dict, what does not
     apply without these, and what uses the result of something left out. ``InvalidTrace`` when the
     line does not replay on the workload.
     """
@@ -99,9 +99,13 @@ def why_not_in_tvm(instruction: Instruction) -> str:
         return ""
     if not isinstance(kind, Primitive) or kind.tvm is None:
         return "TVM has no such primitive"
-    if any(isinstance(arg, dict) for arg in instruction.args):
+    if any(map(_holds_dict, instruction.args)):
         return "a TVM trace cannot hold a dict"
     return ""
+
+
+def _holds_dict(arg: Any) -> bool:
+    return isinstance(arg, dict) or (isinstance(arg, tuple) and any(map(_holds_dict, arg)))
 
 
 def _reason(error: Exception) -> str:

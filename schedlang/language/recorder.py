@@ -149,7 +149,7 @@ class Recorder(ProgramState):
             try:
                 named[parameter.name] = parameter.argument.accept(self, value, named)
             except BadArgument as error:
-                raise bad_argument(kind, args, parameter.name, error) from None
+                raise bad_argument(kind, args, parameter.name, error) from error.__cause__
         return tuple(named.values())
 
     def _refused(self, kind: InstructionKind, args: tuple[Any, ...], error: Exception) -> Exception:

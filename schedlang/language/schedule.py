@@ -121,12 +121,16 @@ class Schedule(
         """Return an independent schedule in the same state; the same handles work on it."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.raw = tvm_schedule.copy_schedule(self.raw)
         other.values = list(self.values)
         other.handles = list(self.handles)
         other._instructions = list(self._instructions)
         other._sites = dict(self._sites)
         other._modules = list(self._modules)
+        copied = tvm_schedule.copy_schedule(self.raw)
+        if copied is None:
+            other._restore()
+        else:
+            other.raw = copied
         return other
 
 

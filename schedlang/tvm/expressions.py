@@ -73,11 +73,26 @@ def index_map_over(
 
 
 def constant_map_to_tvm(value: int | float, ndim: int, dtype: str, index_dtype: str) -> TVMIndexMap:
-    """Return a TVM index map from ``ndim`` inputs to a constant of ``dtype`` (padding value)."""
+    """Return a TVM index map from ``ndim`` inputs to a constant of ``dtype`` (padding value).
+
+    ValueError for a fraction where ``dtype`` holds integers.
+    """
     variables = [tirx.Var(f"i{k}", index_dtype) for k in range(ndim)]
-    is_float = "float" in dtype
-    constant = tirx.FloatImm(dtype, float(value)) if is_float else tirx.IntImm(dtype, int(value))
-    return TVMIndexMap(variables, [constant], None)
+    element = element_of(value, dtype)
+    constant = tirx.FloatImm if isinstance(element, float) else tirx.IntImm
+    return TVMIndexMap(variables, [constant(dtype, element)], None)
+
+
+def element_of(value: int | float, dtype: str) -> int | float:
+    """Return a number as an element of ``dtype``: a float or an int.
+
+    ValueError for a fraction, an infinity or NaN where ``dtype`` holds integers.
+    """
+    if "float" in dtype:
+        return float(value)
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"takes an integer for a buffer of {dtype}, not {value}")
+    return int(value)
 
 
 def index_map_from_tvm(index_map: TVMIndexMap) -> IndexMap:

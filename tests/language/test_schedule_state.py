@@ -10,6 +10,7 @@ from schedlang.instructions.instruction import KINDS
 from schedlang.instructions.kinds import Primitive
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.program import structurally_equal
+from tests.language.primitives.tensors import CASES
 from tests.language.programs import everything, product
 
 
@@ -124,6 +125,20 @@ def test_a_copy_made_inside_a_module_records_for_it() -> None:
     sch.get_block("C")
     assert other.trace.instructions[0].module == "outer"
     assert sch.trace.instructions[0].module == ""
+
+
+def test_a_copy_after_tensorize_takes_the_same_handles() -> None:
+    """TVM's own copy fails there."""
+    (case,) = [case for case in CASES if case.name == "tensorize"]
+    sch = Schedule(case.workload())
+    i, _ = sch.get_loops("B")
+    case.apply(sch)
+    other = sch.copy()
+    assert other.trace == sch.trace
+    assert structurally_equal(other.mod, sch.mod)
+    other.unroll(i)
+    assert structurally_equal(other.trace.replay().mod, other.mod)
+    assert not structurally_equal(other.mod, sch.mod)
 
 
 # -- undoing ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 import schedlang as sl
+from schedlang import analysis
 from schedlang.errors import InstructionError, InvalidTrace, SpaceError
 from schedlang.instructions.instruction import KINDS
 from schedlang.language.schedule import Schedule, Trace
@@ -143,3 +144,26 @@ def test_a_distribution_that_is_not_registered_cannot_be_stored() -> None:
     assert sch.trace.replay().trace.decisions == sch.trace.decisions
     with pytest.raises(sl.DistributionError, match="Unregistered is not registered; decorate"):
         sch.trace.to_json()
+
+
+class Absent(Exception):
+    """An error of a user's own."""
+
+
+def test_what_a_function_of_indices_raises_is_the_cause() -> None:
+    def raises(*indices: Any) -> Any:
+        raise Absent("no such index")
+
+    sch = Schedule(product())
+    uses: list[Any] = [
+        lambda: sch.transform_layout("C", ("write", 0), raises),
+        lambda: sch.transform_block_layout("C", raises),
+        lambda: sch.annotate_buffer_access("C", 0, "read", raises),
+        lambda: sch.transform_layout("C", "C", lambda i, j: (i // 5, j, i % 5), pad_value=raises),
+    ]
+    for use in uses:
+        with pytest.raises(InstructionError, match="Absent: no such index") as caught:
+            use()
+        assert isinstance(caught.value.__cause__, Absent)
+    with pytest.raises(sl.NotApplicable):
+        sch.transform_layout("C", ("write", 0), lambda i, j: analysis.require(False, "no"))

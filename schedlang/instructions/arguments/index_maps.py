@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from schedlang.errors import TraceFormatError
+from schedlang.errors import SchedlangError, TraceFormatError
 from schedlang.expressions import IndexMap
 from schedlang.instructions.arguments.base import Argument, Earlier, described
 from schedlang.instructions.arguments.literals import own_map
@@ -14,7 +14,7 @@ from schedlang.instructions.arguments.source import Render, expression, tvm_expr
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.tvm import analysis
-from schedlang.tvm.expressions import index_map_from_tvm
+from schedlang.tvm.expressions import element_of, index_map_from_tvm
 
 
 class MapArgument(Argument):
@@ -91,7 +91,10 @@ class PaddingArgument(Argument):
             role, index = earlier["buffer"]
             block = state.raw_value(earlier["block"])
             buffer = analysis.buffer_of(state.raw, block, role, index)
-            return float(value) if "float" in str(buffer.ty.dtype) else int(value)
+            try:
+                return element_of(value, str(buffer.ty.dtype))
+            except (ValueError, OverflowError) as error:
+                raise BadArgument(str(error)) from None
         if not isinstance(value, IndexMap):
             if isinstance(value, str) or not callable(value):
                 raise BadArgument(
@@ -107,8 +110,11 @@ class PaddingArgument(Argument):
 def _traced(function: Callable[..., Any], dimensions: int | None) -> IndexMap:
     try:
         return IndexMap.from_function(function, dimensions)
-    except TypeError as error:
-        raise BadArgument(str(error)) from None
+    except SchedlangError:
+        raise
+    except Exception as error:  # the function is the user's
+        why = str(error) if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"
+        raise BadArgument(why) from error
 
 
 def _dimensions(state: ProgramState, earlier: Earlier) -> int | None:

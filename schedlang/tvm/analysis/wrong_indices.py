@@ -21,7 +21,14 @@ from tvm.sym import Analyzer, iter_map_simplify
 from tvm.tirx.function import IndexMap as TVMIndexMap
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.schedule import TVMSchedule, copy_schedule, get_module, get_statement
+from schedlang.tvm.schedule import (
+    TVMSchedule,
+    copy_schedule,
+    get_block,
+    get_module,
+    get_statement,
+    new_schedule,
+)
 
 _undefined_vars = tirx.analysis._ffi_api.UndefinedVars
 Inline = Callable[[TVMSchedule, Any], None]
@@ -63,9 +70,18 @@ def wrong_when_inlined(sch: TVMSchedule, block: Any, inline: Inline) -> str | No
     if not _divides_in_indices(get_statement(sch, block)):
         return None
     before = wrong_indices(get_module(sch))
-    trial = copy_schedule(sch)
-    inline(trial, block)
+    trial, same_block = _copied(sch, block)
+    inline(trial, same_block)
     return next((text for text in wrong_indices(get_module(trial)) if text not in before), None)
+
+
+def _copied(sch: TVMSchedule, block: Any) -> tuple[TVMSchedule, Any]:
+    """Return a schedule in the same state, and the same block in it."""
+    copied = copy_schedule(sch)
+    if copied is not None:
+        return copied, block
+    again = new_schedule(get_module(sch), detail=True)
+    return again, get_block(again, str(get_statement(sch, block).name_hint), None)
 
 
 def _divides_in_indices(block: Any) -> bool:

@@ -40,12 +40,19 @@ def primitive(name: str) -> Callable[..., Any]:
 
 
 get_module: Callable[[TVMSchedule], IRModule] = _ffi_api.ScheduleGetMod
-copy_schedule: Callable[[TVMSchedule], TVMSchedule] = _ffi_api.ScheduleCopy
 get_statement: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGet
 get_trace: Callable[[TVMSchedule], Any] = _ffi_api.ScheduleGetTrace
 get_loops: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetLoops
 get_block: Callable[[TVMSchedule, str, str | None], Any] = _ffi_api.ScheduleGetSBlock
 get_consumers: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetConsumers
+
+
+def copy_schedule(sch: TVMSchedule) -> TVMSchedule | None:
+    """Return a copy on which the same handles work; None where TVM 0.27 cannot: after tensorize."""
+    try:
+        return _ffi_api.ScheduleCopy(sch)
+    except (RuntimeError, IndexError):  # statements that tensorize removed are still in its tables
+        return None
 
 
 def constant_extent(sch: TVMSchedule, loop: Any) -> int | None:

@@ -14,9 +14,7 @@ from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.tirx import FloatImm
 
 from schedlang.distributions import Categorical, ComputeLocation, PartitionedTile, PerfectTile
-from schedlang.tvm.analysis import INLINE, ROOT
-from schedlang.tvm.schedule.ffi import TVMSchedule, copy_schedule, get_consumers, get_loops
-from schedlang.tvm.schedule.primitives import AT_ROOT, INLINED
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_trace
 
 # TVM's tile sampling takes an int32; -1 means that the innermost factor is unbounded.
 _UNBOUNDED = -1
@@ -60,16 +58,10 @@ def compute_location(
     sch: TVMSchedule, distribution: ComputeLocation, decision: int, block: Any, *rest: Any
 ) -> list[Any] | None:
     """Sample a compute location; None if TVM would replace the decision by another one."""
-    if decision == INLINE:
-        return [INLINED]
-    if decision == ROOT:
-        return [AT_ROOT]
-    if not _is_kept(copy_schedule(sch), block, decision):
-        return None
-    return [_ffi.ScheduleSampleComputeLocation(sch, block, decision)]
-
-
-def _is_kept(sch: TVMSchedule, block: Any, decision: int) -> bool:
-    loop = _ffi.ScheduleSampleComputeLocation(sch, block, decision)
-    wanted = get_loops(sch, get_consumers(sch, block)[0])[decision]
-    return bool(_ffi.ScheduleGetSRef(sch, loop).same_as(_ffi.ScheduleGetSRef(sch, wanted)))
+    location = _ffi.ScheduleSampleComputeLocation(sch, block, decision)
+    trace = get_trace(sch)
+    sampled = trace.insts[-1]
+    if int(trace.get_decision(sampled)) == decision:
+        return [location]
+    trace.pop()
+    return None

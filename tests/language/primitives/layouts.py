@@ -5,7 +5,14 @@ from __future__ import annotations
 from schedlang.language.schedule import Schedule
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.case import Case, Misuse
-from tests.language.primitives.programs import chain, elementwise, integer_chain, matmul, padded
+from tests.language.primitives.programs import (
+    chain,
+    elementwise,
+    integer_chain,
+    matmul,
+    padded,
+    recurrence,
+)
 
 
 def _ragged_matmul() -> Workload:
@@ -16,6 +23,10 @@ def _transform_layout_by_a_drawn_factor(sch: Schedule) -> None:
     i, _ = sch.get_loops("B")
     _, width = sch.sample_perfect_tile(i, 2, decision=[4, 4])
     sch.transform_layout("B", "B", lambda i, j: (i // width, j, i % width))
+
+
+def _transform_layout_without_variables(sch: Schedule) -> None:
+    sch.transform_layout("first", "B", lambda i: (i // 4, i % 4))
 
 
 def _transform_layout_with_padding(sch: Schedule) -> None:
@@ -35,6 +46,11 @@ CASES = [
         lambda sch: sch.transform_layout("B", "B", lambda i, j: (i // 4, j, i % 4)),
     ),
     Case("transform_layout_by_a_drawn_factor", chain, _transform_layout_by_a_drawn_factor),
+    Case(
+        "transform_layout_of_a_block_without_variables",
+        recurrence,
+        _transform_layout_without_variables,
+    ),
     Case("transform_layout_with_padding", chain, _transform_layout_with_padding),
     Case(
         "transform_layout_with_a_padding_map",
@@ -89,6 +105,20 @@ MISUSES = [
         lambda sch: sch.transform_layout("B", "B", lambda i, j: (j, i), pad_value="zero"),
         "pad_value='zero'",
         "takes a number or a function of indices, not str 'zero'",
+    ),
+    Misuse(
+        "transform_layout",
+        integer_chain,
+        lambda sch: sch.transform_layout("B", "B", lambda i, j: (i // 5, j, i % 5), pad_value=0.5),
+        "pad_value=0.5",
+        "takes an integer for a buffer of int32, not 0.5",
+    ),
+    Misuse(
+        "transform_layout",
+        chain,
+        lambda sch: sch.transform_layout("B", "B", lambda i, j: (i.missing, j)),
+        "index_map=<lambda>",
+        "AttributeError: 'IndexVar' object has no attribute 'missing'",
     ),
     Misuse(
         "transform_block_layout",

@@ -152,6 +152,26 @@ for i, k in T.grid(16, 3):
 
 
 @functools.cache
+def recurrence() -> Workload:
+    """B[0] = 1, then B[i + 1] = A[i] * 2, then C = B + 1; the first block has no variables."""
+    body = """
+B = T.sblock_alloc_buffer((16,), 'float32')
+with T.sblock("first"):
+    B[0] = T.float32(1)
+for i in range(15):
+    with T.sblock("B"):
+        vi = T.axis.spatial(15, i)
+        B[vi + 1] = A[vi] * T.float32(2)
+for i in range(16):
+    with T.sblock("C"):
+        vi = T.axis.spatial(16, i)
+        C[vi] = B[vi] + T.float32(1)
+"""
+    signature = "A: T.Buffer((15,), 'float32'), C: T.Buffer((16,), 'float32')"
+    return _program("recurrence", signature, body)
+
+
+@functools.cache
 def resize() -> Workload:
     """B[i, j] = A[i // 2, j // 2]."""
     body = """

@@ -12,6 +12,7 @@ from schedlang.errors import InstructionError, InvalidTrace, SpaceError
 from schedlang.instructions.instruction import KINDS
 from schedlang.language.schedule import Schedule, Trace
 from tests.language import user_defined
+from tests.language.primitives.programs import chain, integer_chain
 from tests.language.programs import product
 from tests.language.user_defined import PowerOfTwo, sample_divisor, scheduled, spread, tile_inner
 
@@ -167,3 +168,10 @@ def test_what_a_function_of_indices_raises_is_the_cause() -> None:
         assert isinstance(caught.value.__cause__, Absent)
     with pytest.raises(sl.NotApplicable):
         sch.transform_layout("C", ("write", 0), lambda i, j: analysis.require(False, "no"))
+
+
+def test_a_padding_is_an_element_of_the_buffer_at_replay_too() -> None:
+    sch = Schedule(chain())
+    sch.transform_layout("B", "B", lambda i, j: (i // 5, j, i % 5), pad_value=0.5)
+    with pytest.raises(InvalidTrace, match="takes an integer for a buffer of int32, not 0.5"):
+        sch.trace.replay(integer_chain())

@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Self
 
 from schedlang.database.finals import FinalsEntry
-from schedlang.database.record import Record
+from schedlang.database.record import LONGEST_TRACE, Record
 from schedlang.database.run import Ask, Run
+from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 
 
@@ -25,7 +26,8 @@ class Database(ABC):
     def append(self, records: Iterable[Record]) -> list[Record]:
         """Store all of ``records`` or none; they are durable when this returns.
 
-        Returns them with new ids, which grow in the order of insertion.
+        Returns them with new ids, which grow in the order of insertion. DatabaseError for a trace
+        of more than ``LONGEST_TRACE`` characters.
         """
 
     @abstractmethod
@@ -165,11 +167,24 @@ class Database(ABC):
 
     @abstractmethod
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run and its asks; its records stay. Return whether there was such a run."""
+        """Forget a run, its asks and claims; its records stay. Return whether there was one."""
 
     @abstractmethod
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
-        """Hand a run over if ``owner`` still has it; return whether it had."""
+        """Hand a run over if ``owner`` still has it, and end its claims of programs.
+
+        Return whether ``owner`` had it.
+        """
+
+    @abstractmethod
+    def claim_programs(self, run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
+        """Claim programs that a run is going to measure, all in one transaction.
+
+        Return those of ``program_keys`` that another run on the same workload, target and toolchain
+        has claimed: they are not claimed again. A claim ends when its run appends a record of the
+        program, is handed over or is deleted; it is void while the run's owner is no living process
+        (see ``schedlang.database.owner``). Nothing happens when the run was deleted meanwhile.
+        """
 
     @abstractmethod
     def add_ask(self, run_id: int, ask: Ask) -> None:
@@ -196,6 +211,16 @@ class Database(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def check_traces(records: Iterable[Record]) -> None:
+    """DatabaseError for a trace that is too long to be stored."""
+    for record in records:
+        if (length := len(record.trace_json)) > LONGEST_TRACE:
+            raise DatabaseError(
+                f"a trace of {record.workload_name!r} has {length:,} characters, and at most "
+                f"{LONGEST_TRACE:,} can be stored; leave the record out"
+            )
 
 
 def check_at_least_zero(name: str, value: int | None) -> None:

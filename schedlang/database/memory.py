@@ -9,8 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from schedlang.database.base import Database, check_at_least_zero
+from schedlang.database.base import Database, check_at_least_zero, check_traces
 from schedlang.database.finals import FinalsEntry
+from schedlang.database.owner import is_alive
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
 from schedlang.errors import DatabaseError
@@ -27,6 +28,8 @@ class MemoryDatabase(Database):
         self._programs: dict[str, tuple[str, str, str, str]] = {}
         self._runs: dict[int, Run] = {}
         self._asks: dict[int, list[Ask]] = {}
+        # Programs that runs measure at the moment: run and program.
+        self._claims: set[tuple[int, str]] = set()
         self._next_run = 1
         self._lock = threading.RLock()
         self._closed = False
@@ -34,6 +37,7 @@ class MemoryDatabase(Database):
     def append(self, records: Iterable[Record]) -> list[Record]:
         """Store ``records``; durable only as long as this object."""
         records = list(records)
+        check_traces(records)
         with self._lock:
             self._check_open()
             stored = [
@@ -42,6 +46,7 @@ class MemoryDatabase(Database):
             ]
             self._records += stored
             self._next_id += len(stored)
+            self._claims -= {(record.run_id or 0, record.program_key) for record in stored}
             return stored
 
     def query(
@@ -146,12 +151,13 @@ class MemoryDatabase(Database):
             self._check_open()
             before = (list(self._records), self._next_id, dict(self._programs))
             finals_before = list(self._finals)
+            claims_before = set(self._claims)
             runs_before = (dict(self._runs), self._next_run, copy.deepcopy(self._asks))
             try:
                 yield
             except BaseException:
                 self._records, self._next_id, self._programs = before
-                self._finals = finals_before
+                self._finals, self._claims = finals_before, claims_before
                 self._runs, self._next_run, self._asks = runs_before
                 raise
 
@@ -241,12 +247,13 @@ class MemoryDatabase(Database):
                 )
 
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run and its asks; its records stay. Return whether there was such a run."""
+        """Forget a run, its asks and claims; its records stay. Return whether there was one."""
         with self._lock:
             self._check_open()
             if self._runs.pop(run_id, None) is None:
                 return False
             self._asks.pop(run_id, None)
+            self._end_claims(run_id)
             self._records = [
                 dataclasses.replace(one, run_id=None, proposal=None)
                 if one.run_id == run_id
@@ -256,14 +263,34 @@ class MemoryDatabase(Database):
             return True
 
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
-        """Hand a run over if ``owner`` still has it; return whether it had."""
+        """Hand a run over if ``owner`` still has it, and end its claims of programs."""
         with self._lock:
             self._check_open()
             run = self._runs.get(run_id)
             if run is None or run.owner != owner:
                 return False
             self._runs[run_id] = dataclasses.replace(run, owner=new_owner)
+            self._end_claims(run_id)
             return True
+
+    def claim_programs(self, run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
+        """Claim programs for a run; return those that another run has claimed."""
+        wanted = set(program_keys)
+        with self._lock:
+            self._check_open()
+            run = self._runs.get(run_id)
+            if run is None:
+                return frozenset()
+            claims = [(self._runs[other], key) for other, key in self._claims if key in wanted]
+            taken = frozenset(
+                key
+                for other, key in claims
+                if other.id != run_id
+                and _place_of(other) == _place_of(run)
+                and is_alive(other.owner)
+            )
+            self._claims |= {(run_id, key) for key in wanted - taken}
+            return taken
 
     def add_ask(self, run_id: int, ask: Ask) -> None:
         """Append a question that a run asks its search."""
@@ -282,9 +309,16 @@ class MemoryDatabase(Database):
         """Forget everything; safe to call twice."""
         self._closed = True
 
+    def _end_claims(self, run_id: int) -> None:
+        self._claims = {(other, key) for other, key in self._claims if other != run_id}
+
     def _check_open(self) -> None:
         if self._closed:
             raise DatabaseError("the in-memory database is closed; open a new one")
+
+
+def _place_of(run: Run) -> tuple[str, str, str]:
+    return run.workload_key, run.target_key, run.toolchain_key
 
 
 def _id_of(record: Record) -> int:

@@ -20,6 +20,8 @@ def is_alive(owner: str) -> bool:
         os.kill(int(number), 0)
     except ProcessLookupError:
         return False
+    except OverflowError:
+        return False  # no process has such a number
     except OSError:
         pass  # it is another user's
     return _started(int(number)) == started

@@ -7,11 +7,20 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from schedlang.formats.document import MAX_BYTES
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import no_latency
 
 UNSCHEDULED = "unscheduled"
 """``search`` of the record of the unscheduled program, which is no candidate of a search."""
+
+LONGEST_TEXT = 1 << 16
+"""Number of characters that a record keeps of a message, and of a worker's output."""
+LONGEST_TRACE = MAX_BYTES
+"""Maximum number of characters of a trace that a database stores: longer ones cannot be read."""
+
+# Stands for what was left out of a longer text.
+_CUT = "[...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,8 @@ class Record:
     status: how the measurement ended.
     samples: raw latencies in seconds, one a repeat; at least one when ``status`` is OK. With
         SUSPICIOUS_TIME they are evidence, and no latency.
-    message, stderr: one line, and the tail of the worker's output, when it is not OK.
+    message, stderr: one line, and the tail of the worker's output, when it is not OK. Of a longer
+        message the first ``LONGEST_TEXT`` characters are kept, of the output the last ones.
     verified: the outputs were compared with the unscheduled program's and agree.
     search: what proposed the trace, such as ``"evolutionary"``; ``"unscheduled"`` for the program
         before scheduling, whose trace is empty.
@@ -70,10 +80,10 @@ class Record:
             if not (math.isfinite(sample) and sample > 0):
                 raise ValueError(f"{sample!r} is no latency; a sample is positive, in seconds")
         object.__setattr__(self, "provenance", dict(self.provenance))
-        for name in ("message", "stderr"):
+        for name, cut in (("message", _beginning), ("stderr", _end)):
             # A worker may print bytes that are no text; they must not stop a record.
-            text = getattr(self, name).encode("utf-8", "backslashreplace").decode("utf-8")
-            object.__setattr__(self, name, text)
+            text = cut(getattr(self, name)).encode("utf-8", "backslashreplace").decode("utf-8")
+            object.__setattr__(self, name, cut(text))
 
     @property
     def ok(self) -> bool:
@@ -91,3 +101,11 @@ class Record:
         if not self.ok:
             raise no_latency(f"record {self.id}", self.status, self.message)
         return statistics.median(self.samples)
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - len(_CUT)] + _CUT
+
+
+def _end(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else _CUT + text[len(_CUT) - LONGEST_TEXT :]

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+LONGEST_STATE = 256 << 20
+"""Maximum length in bytes of a run's state that a database reads."""
+
 # Names of single records in ``state`` and ``outcome``.
 _SINGLE = ("winner", "runner_up", "unscheduled")
 

@@ -10,12 +10,15 @@ class TestMine(DatabaseContract):
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 from typing import Any
 
 import pytest
 
 from schedlang.database import Ask, Database, FinalsEntry, Record, Run
+from schedlang.database.owner import this_process
+from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 
@@ -105,6 +108,19 @@ class DatabaseContract:
         (stored,) = database.append([record])
         (found,) = database.query()
         assert found == stored == dataclasses.replace(record, id=stored.id)
+
+    def test_long_texts_are_cut_and_long_traces_refused(self, database: Database) -> None:
+        text = f"begin {noise(2 * LONGEST_TEXT)} end"
+        record = make_record(status=Status.CRASHED, message=text, stderr=text)
+        assert len(record.message) == len(record.stderr) == LONGEST_TEXT
+        assert record.message.startswith("begin ") and record.stderr.endswith(" end")
+        assert database.append([record]) == database.query()
+        long = make_record(trace_json="x" * (LONGEST_TRACE + 1))
+        with pytest.raises(DatabaseError, match=r"'GMM' has 16,777,217 characters, and at most"):
+            database.append([record, long])
+        assert database.count() == 1
+        (stored,) = database.append([make_record(trace_json="x" * LONGEST_TRACE)])
+        assert database.query(after=1) == [stored]
 
     def test_every_status_is_stored(self, database: Database) -> None:
         database.append(make_record(status=status) for status in Status)
@@ -306,6 +322,61 @@ class DatabaseContract:
         assert database.claim_run(run.id, "a", "b")
         assert database.find_run("i") == dataclasses.replace(run, owner="b")
 
+    def test_a_program_is_claimed_by_one_run(self, database: Database) -> None:
+        me = this_process()
+        one, other = (database.add_run(make_run(identity=i, owner=me)).id for i in "ij")
+        assert one is not None and other is not None
+        assert database.claim_programs(one, iter(["a", "b"])) == frozenset()
+        assert database.claim_programs(one, ["b", "c"]) == frozenset(), "its own are no obstacle"
+        assert database.claim_programs(other, ["c", "d", "a"]) == {"a", "c"}
+        assert database.claim_programs(one, ["d"]) == {"d"}, "what was free was claimed"
+        assert database.claim_programs(one, []) == frozenset()
+        many = [str(number) for number in range(2000)]
+        assert database.claim_programs(one, many) == frozenset()
+        assert database.claim_programs(other, [*many, "more"]) == frozenset(many)
+
+    @pytest.mark.parametrize("other", [{"workload_key": "x"}, {"target_key": "x"}])
+    def test_claims_on_other_workloads_and_targets_do_not_matter(
+        self, database: Database, other: dict[str, str]
+    ) -> None:
+        for run in (make_run(owner=this_process()), make_run(owner=this_process(), **other)):
+            stored = database.add_run(run)
+            assert database.claim_programs(stored.id or 0, ["a"]) == frozenset()
+
+    def test_a_claim_ends_with_the_record(self, database: Database) -> None:
+        one, other = (database.add_run(make_run(owner=this_process())).id for _ in range(2))
+        assert one is not None and other is not None
+        database.claim_programs(one, ["a", "b"])
+        database.append([make_record(run_id=other, program_key="b")])
+        database.append([make_record(run_id=one, program_key="a", status=Status.CRASHED)])
+        with pytest.raises(RuntimeError), database.transaction():
+            database.append([make_record(run_id=one, program_key="b")])
+            raise RuntimeError
+        assert database.claim_programs(other, ["a", "b"]) == {"b"}
+
+    def test_a_claim_ends_with_its_run(self, database: Database) -> None:
+        me = this_process()
+        first, second, third = (database.add_run(make_run(owner=me)).id for _ in range(3))
+        assert first is not None and second is not None and third is not None
+        database.claim_programs(first, ["a"])
+        database.claim_programs(second, ["b"])
+        assert not database.claim_run(first, "another", "")
+        assert database.claim_programs(third, ["a", "b"]) == {"a", "b"}
+        assert database.claim_run(first, me, "")
+        assert database.claim_run(first, "", me)
+        assert database.delete_run(second)
+        assert database.claim_programs(second, ["a"]) == frozenset()
+        assert database.claim_programs(third, ["a", "b"]) == frozenset()
+
+    @pytest.mark.parametrize(
+        "owner", ["", "me", "999999999:1", "9" * 30 + ":1", f"{os.getpid()}:1"]
+    )
+    def test_a_claim_without_a_living_owner_is_void(self, database: Database, owner: str) -> None:
+        dead = database.add_run(make_run(owner=owner))
+        run = database.add_run(make_run(owner=this_process()))
+        assert database.claim_programs(dead.id or 0, ["a"]) == frozenset()
+        assert database.claim_programs(run.id or 0, ["a"]) == frozenset()
+
     def test_asks_stay_in_order(self, database: Database) -> None:
         one, two = database.add_run(make_run()), database.add_run(make_run())
         assert one.id is not None and two.id is not None
@@ -342,6 +413,7 @@ class DatabaseContract:
             lambda: database.append([make_record()]),
             lambda: database.delete([1]),
             lambda: database.add_run(make_run()),
+            lambda: database.claim_programs(1, ["a"]),
             lambda: database.transaction().__enter__(),
         ):
             with pytest.raises(DatabaseError, match="closed; open"):

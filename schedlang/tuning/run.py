@@ -19,6 +19,7 @@ from schedlang.tuning.budget import Budget
 from schedlang.tuning.progress import ProgressBar
 from schedlang.tuning.records import as_record, finals_entries
 from schedlang.tuning.resume import RunState
+from schedlang.tuning.sharing import share
 from schedlang.tuning.unscheduled import Unscheduled
 
 FINALS_SECONDS = 5.0
@@ -139,22 +140,22 @@ class TuningRun:
     def _measure(self, proposals: Sequence[Proposal], bar: ProgressBar) -> Iterator[Outcome]:
         """Measure what is not known and write it down, until the deadline."""
         strategy = self.state.strategy
-        known = self.state.find_measured(proposals)
         by_id = {proposal.id: proposal for proposal in proposals}
-        for number, record in known.items():
-            outcome = self.state.reuse(record, by_id[number])
-            bar.update(outcome.measurement, len(strategy.rejections), strategy.report)
-            yield outcome
-        candidates = [Candidate(p.id, p.schedule.mod) for p in proposals if p.id not in known]
-        if not candidates:
-            return
-        with self._stopping_in_time():
-            for measurement in self._measurer.measure(candidates):
-                self._keep(by_id[measurement.id], measurement)
-                bar.update(measurement, len(strategy.rejections), strategy.report)
-                yield Outcome(measurement.id, measurement)
-                if time.monotonic() >= self._deadline:
-                    return
+        for part in share(self.state, proposals, self._deadline):
+            for proposal, record in part.known:
+                outcome = self.state.reuse(record, proposal)
+                bar.update(outcome.measurement, len(strategy.rejections), strategy.report)
+                yield outcome
+            if not part.own:
+                continue
+            with self._stopping_in_time():
+                candidates = [Candidate(one.id, one.schedule.mod) for one in part.own]
+                for measurement in self._measurer.measure(candidates):
+                    self._keep(by_id[measurement.id], measurement)
+                    bar.update(measurement, len(strategy.rejections), strategy.report)
+                    yield Outcome(measurement.id, measurement)
+                    if time.monotonic() >= self._deadline:
+                        return
 
     def _keep(self, proposal: Proposal, measurement: Measurement) -> None:
         record = as_record(self._blank, proposal, measurement)

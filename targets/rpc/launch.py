@@ -7,16 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedlang.errors import TargetError
 from schedlang.targets.rpc.service import parse_address
 from schedlang.targets.worker.process import TAIL_BYTES, kill_group, worker_environment
+from schedlang.targets.worker.scratch import ScratchFolder
 from schedlang.tvm import rpc
 
 LOOPBACK = "127.0.0.1"
@@ -140,8 +140,8 @@ def start_server(
 def _running(
     arguments: Sequence[str], address: tuple[str, int], is_up: Callable[[], bool]
 ) -> Iterator[Service]:
-    with tempfile.TemporaryDirectory(prefix="schedlang-rpc-", ignore_cleanup_errors=True) as folder:
-        service = _spawn(arguments, address, Path(folder))
+    with closing(ScratchFolder()) as folder:
+        service = _spawn(arguments, address, folder.path)
         try:
             _wait_until(is_up, service)
             yield service

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -34,6 +33,7 @@ from schedlang.targets.target import Target
 from schedlang.targets.worker.build_timeout import BuildTimeout
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
+from schedlang.targets.worker.scratch import ScratchFolder
 from schedlang.workloads.workload import Workload
 
 _PROGRAM = "schedlang.targets.rpc.worker"
@@ -129,14 +129,12 @@ class RPC(Measurer):
             server_timeout=server_timeout,
             recycle_after=recycle_after,
         )
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="schedlang-rpc-", ignore_cleanup_errors=True
-        )
+        self._folder = ScratchFolder()
         self._set_up = {
             "code": self.target.spec(),
             "tracker": list(self._tracker),
             "key": key,
-            "scratch": self._folder.name,
+            "scratch": str(self._folder.path),
         }
         start, _ = self._begin()
         pool = WorkerPool(
@@ -147,7 +145,7 @@ class RPC(Measurer):
             _PROGRAM,
             lambda reply: explain_crash(self._preparation.binding, reply),
             # Removing the folder also removes the files of killed workers.
-            scratch=Path(self._folder.name),
+            scratch=self._folder.path,
         )
         self._scheduler = RemoteScheduler(
             pool,
@@ -235,7 +233,7 @@ class RPC(Measurer):
     def close(self) -> None:
         """Kill all workers, which ends their sessions; safe to call twice."""
         self._scheduler.pool.close()
-        self._folder.cleanup()
+        self._folder.close()
 
     def _begin(self) -> tuple[Request, Request]:
         """Return the requests that bind a new and a running worker to the workload."""
@@ -308,7 +306,7 @@ class RPC(Measurer):
     def _forget_all(self, works: Sequence[RemoteWork]) -> None:
         """Remove all their libraries, and what builds that were stopped have left of others."""
         names = {f"candidate{work.serial}" for work in works}
-        folder = Path(self._folder.name)  # a closed measurer has none
+        folder = self._folder.path  # a closed measurer has none
         for path in folder.iterdir() if folder.is_dir() else ():
             if path.name.partition(".")[0] in names:
                 path.unlink(missing_ok=True)

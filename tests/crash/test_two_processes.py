@@ -46,3 +46,23 @@ def test_two_processes_tune_different_workloads_into_one_file(tmp_path: Path) ->
             mine = [r.proposal for r in records if r.run_id == run.id]
             own = [number for number in mine if number is not None]
             assert len(own) == len(set(own)) <= TRIALS
+
+
+def test_two_processes_on_one_workload_measure_each_program_once(tmp_path: Path) -> None:
+    """Both want the same programs, in the same order."""
+    path = tmp_path / "tune.db"
+    call = {"workload": WORKLOADS[0], "trials": 3 * TRIALS, "search": "grid"}
+    processes = [
+        CONTEXT.Process(target=tune_for, args=(path, call | {"seed": seed}, 0.0, 0.005))
+        for seed in (0, 1)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0], "see its traceback"
+    with SQLiteDatabase(path, read_only=True) as database:
+        programs = Counter(one.program_key for one in database.query() if not one.unscheduled)
+        assert len(database.runs()) == 2
+    assert set(programs.values()) == {1}, "a program was measured twice"
+    assert len(programs) >= 3 * TRIALS

@@ -82,14 +82,18 @@ def tune_here(database: Database, call: dict[str, Any], seconds: float = 0.0) ->
     )
 
 
-def tune_for(path: Path, call: dict[str, Any], seconds: float) -> None:
-    """Run after run with new seeds into one file, until time is over."""
+def tune_for(
+    path: Path, call: dict[str, Any], seconds: float, candidate_seconds: float = 0.0
+) -> None:
+    """Run after run into one file until time is over, with seeds from ``call["seed"]`` on."""
     until = time.monotonic() + seconds
-    seed = 0
-    while time.monotonic() < until:
+    seed = call.get("seed", 0)
+    while True:
         with SQLiteDatabase(path) as database:
-            tune_here(database, call | {"seed": seed})
+            tune_here(database, call | {"seed": seed}, candidate_seconds)
         seed += 1
+        if time.monotonic() >= until:
+            return
 
 
 def _work(path: Path, call: dict[str, Any], pipe: Any, seconds: float, started: Event) -> None:

@@ -9,13 +9,19 @@ import sqlite3
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schedlang.database import IncompleteDatabaseWarning, SQLiteDatabase, open_database
+from schedlang.database import (
+    IncompleteDatabaseWarning,
+    MemoryDatabase,
+    SQLiteDatabase,
+    merge,
+    open_database,
+)
 from schedlang.database.owner import this_process
 from schedlang.database.sqlite import file as sqlite_file
 from schedlang.errors import DatabaseError
@@ -58,9 +64,9 @@ def count_silently(path: Path, *, read_only: bool = False) -> int:
 def running(path: Path) -> Iterator[SQLiteDatabase]:
     """A file in which a run is in progress, and has five records."""
     with SQLiteDatabase(path) as database:
-        database.add_run(make_run(owner=this_process()))
+        run = database.add_run(make_run(owner=this_process()))
         for _ in range(5):
-            database.append([make_record()])
+            database.append([make_record(run_id=run.id)])
         yield database
 
 
@@ -74,6 +80,61 @@ def test_a_copy_of_a_file_in_use_is_told(running: SQLiteDatabase, path: Path, co
         assert count_silently(path, read_only=read_only) == 5
     take(path, copy, journal=True)
     assert count_silently(copy) == 5
+
+
+def append_of_another_run(database: SQLiteDatabase) -> None:
+    """As ``append(other.query())`` does: the run is not in progress here."""
+    database.append([make_record(run_id=7)])
+
+
+def merge_one(database: SQLiteDatabase) -> None:
+    with MemoryDatabase() as other:
+        other.append([make_record(created=5.0)])
+        merge(other, database)
+
+
+def replace_in_one_go(database: SQLiteDatabase) -> None:
+    with database.transaction():
+        database.delete([1])
+        database.append([make_record(), make_record()])
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        (lambda database: database.append([make_record()]), 2),
+        (append_of_another_run, 2),
+        (merge_one, 2),
+        (replace_in_one_go, 2),
+        (lambda database: database.delete([1]), 0),
+        (lambda database: database.put_workload("k", "GMM", "{}"), 1),
+        (lambda database: database.delete_run(1), 1),
+    ],
+    ids=["append", "of another run", "merge", "transaction", "delete", "program", "run"],
+)
+def test_a_copy_of_an_idle_file_has_what_was_stored_outside_of_runs(
+    path: Path, copy: Path, change: Callable[[SQLiteDatabase], object], count: int
+) -> None:
+    with SQLiteDatabase(path) as database:
+        database.append([make_record()])
+        database.add_run(make_run())
+        change(database)
+        take(path, copy)
+        assert count_silently(copy, read_only=True) == count
+        with open_database(copy) as copied:
+            for one in (database, copied):
+                assert len(one.workloads()) == len(database.workloads())
+                assert one.runs() == database.runs()
+
+
+def test_records_of_a_run_in_progress_wait_in_the_journal(path: Path, copy: Path) -> None:
+    """Each would cost another wait for the disk; a copy without the journal says what it is."""
+    with SQLiteDatabase(path) as database:
+        run = database.add_run(make_run(owner=this_process()))
+        database.append([make_record(run_id=run.id)])
+        take(path, copy)
+        with pytest.warns(IncompleteDatabaseWarning), open_database(copy) as copied:
+            assert copied.count() == 0
 
 
 def test_where_no_run_is_in_progress_the_file_alone_has_everything(
@@ -91,8 +152,8 @@ from schedlang.database import SQLiteDatabase
 from schedlang.database.owner import this_process
 from schedlang.testing.database import make_record, make_run
 database = SQLiteDatabase(sys.argv[1])
-database.add_run(make_run(owner=this_process()))
-database.append([make_record()] * 5)
+run = database.add_run(make_run(owner=this_process()))
+database.append([make_record(run_id=run.id)] * 5)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

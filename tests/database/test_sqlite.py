@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 
 from schedlang.database import Database, MemoryDatabase, SQLiteDatabase, open_database
+from schedlang.database.owner import this_process
 from schedlang.database.sqlite import file as sqlite_file
 from schedlang.database.sqlite.schema import SCHEMA
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.testing.database import make_entry, make_record, noise
+from schedlang.testing.database import make_entry, make_record, make_run, noise
 
 
 @pytest.fixture
@@ -296,6 +297,7 @@ def test_a_file_of_schema_2_is_read_as_it_is(path: Path) -> None:
     with SQLiteDatabase(path) as database:
         (record,) = database.append([make_record()])
         database._connection.execute("DROP TABLE final")
+        database._connection.execute("DROP TABLE claim")
         database._connection.execute("PRAGMA user_version=2")
     before = path.read_bytes()
     with SQLiteDatabase(path, read_only=True) as reader:
@@ -305,6 +307,24 @@ def test_a_file_of_schema_2_is_read_as_it_is(path: Path) -> None:
         with SQLiteDatabase(path) as writer:
             writer.add_finals([make_entry(record)])
         assert reader.finals() == [make_entry(record)]
+
+
+def test_a_file_of_schema_3_is_read_as_it_is(path: Path) -> None:
+    with SQLiteDatabase(path) as database:
+        run = database.add_run(make_run(owner=this_process()))
+        (record,) = database.append([make_record(run_id=run.id)])
+        database.add_finals([make_entry(record)])
+        database.claim_run(run.id or 0, run.owner, "")
+        database._connection.execute("DROP TABLE claim")
+        database._connection.execute("PRAGMA user_version=3")
+    before = path.read_bytes()
+    with SQLiteDatabase(path, read_only=True) as reader:
+        assert reader.query() == [record]
+        assert reader.finals() == [make_entry(record)]
+        assert path.read_bytes() == before
+        with SQLiteDatabase(path) as writer:
+            assert writer.claim_programs(run.id or 0, ["a"]) == frozenset()
+        assert reader.query() == [record]
 
 
 def test_two_processes_may_migrate_one_file(path: Path) -> None:

@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from schedlang.database.base import Database, check_at_least_zero
+from schedlang.database.base import Database, check_at_least_zero, check_traces
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
+from schedlang.database.sqlite.claims import claim_programs, end_claims
 from schedlang.database.sqlite.connection import SQLiteConnection
+from schedlang.database.sqlite.lost_journal import OWNED_RUNS
 from schedlang.database.sqlite.packing import pack
+from schedlang.database.sqlite.parts import parts
+from schedlang.database.sqlite.place import check_name
 from schedlang.database.sqlite.rows import (
     INSERT_FINAL,
     INSERT_RECORD,
@@ -37,9 +41,6 @@ from schedlang.database.sqlite.rows import (
 from schedlang.database.sqlite.schema import WITH_FINALS
 from schedlang.measurement import Status
 
-# Maximum number of variables in one statement.
-_MOST_VARIABLES = 900
-
 
 class SQLiteDatabase(Database):
     """Records in an SQLite file: one process writes, any number read. Threads may share it.
@@ -60,6 +61,7 @@ class SQLiteDatabase(Database):
         read_only: bool = False,
         busy_seconds: float = 30.0,
     ) -> None:
+        check_name(path)
         self.path = Path(path)
         self.read_only = read_only
         self._connection = SQLiteConnection(
@@ -69,12 +71,19 @@ class SQLiteDatabase(Database):
     def append(self, records: Iterable[Record]) -> list[Record]:
         """Store all of ``records`` in one transaction; on disk when this returns."""
         records = list(records)
+        check_traces(records)
         stored = []
-        with self._connection.writing():
+        # A copy of the file without its journal tells that a run was in progress, and nothing else.
+        with self._connection.writing(through=not self._in_progress(records)):
             for record in records:
                 provenance = self._keep_provenance(provenance_text(record.provenance))
                 cursor = self._connection.execute(INSERT_RECORD, row_of(record, provenance))
                 stored.append(dataclasses.replace(record, id=cursor.lastrowid))
+                if record.run_id is not None:
+                    self._connection.execute(
+                        "DELETE FROM claim WHERE program_key = ? AND run_id = ?",
+                        [record.program_key, record.run_id],
+                    )
         return stored
 
     def query(
@@ -131,7 +140,7 @@ class SQLiteDatabase(Database):
     def get(self, ids: Iterable[int]) -> list[Record]:
         """Return the records with these ids, oldest first; unknown ids are ignored."""
         found: list[Record] = []
-        for some in _parts(ids):
+        for some in parts(ids):
             marks = ", ".join("?" * len(some))
             found += self._records(f" WHERE record.id IN ({marks}) ORDER BY record.id", some)
         return found
@@ -139,8 +148,8 @@ class SQLiteDatabase(Database):
     def delete(self, ids: Iterable[int]) -> int:
         """Remove the records with these ids in one transaction; return how many there were."""
         gone = 0
-        with self._connection.writing():
-            for some in _parts(ids):
+        with self._connection.writing(through=True):
+            for some in parts(ids):
                 marks = ", ".join("?" * len(some))
                 self._connection.execute(f"DELETE FROM final WHERE record_id IN ({marks})", some)
                 gone += self._connection.execute(
@@ -151,7 +160,7 @@ class SQLiteDatabase(Database):
     def add_finals(self, entries: Iterable[FinalsEntry]) -> None:
         """Store how records did in finals, in one transaction."""
         entries = list(entries)
-        with self._connection.writing():
+        with self._connection.writing(through=True):
             for entry in entries:
                 self._connection.execute(INSERT_FINAL, final_row(entry))
 
@@ -173,7 +182,7 @@ class SQLiteDatabase(Database):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Store all that is done inside ``with``, or nothing if it raises."""
-        with self._connection.writing():
+        with self._connection.writing(through=True):
             yield
 
     def compact(self) -> None:
@@ -197,7 +206,7 @@ class SQLiteDatabase(Database):
         replace: bool = False,
     ) -> None:
         """Store a program under its key; a known key keeps its program."""
-        with self._connection.writing():
+        with self._connection.writing(through=True):
             self._connection.execute(
                 "INSERT INTO workload (key, name, script_json, exact_key, family_key) "
                 "VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
@@ -251,9 +260,10 @@ class SQLiteDatabase(Database):
             )
 
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run and its asks; its records stay. Return whether there was such a run."""
-        with self._connection.writing():
+        """Forget a run, its asks and claims; its records stay. Return whether there was one."""
+        with self._connection.writing(through=True):
             self._connection.execute("DELETE FROM ask WHERE run_id = ?", [run_id])
+            end_claims(self._connection, run_id)
             cursor = self._connection.execute("DELETE FROM run WHERE id = ?", [run_id])
             if cursor.rowcount:
                 self._connection.execute(
@@ -262,12 +272,19 @@ class SQLiteDatabase(Database):
             return cursor.rowcount == 1
 
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
-        """Hand a run over if ``owner`` still has it; return whether it had."""
+        """Hand a run over if ``owner`` still has it, and end its claims of programs."""
         with self._connection.writing(through=True):
             cursor = self._connection.execute(
                 "UPDATE run SET owner = ? WHERE id = ? AND owner = ?", (new_owner, run_id, owner)
             )
+            if cursor.rowcount:
+                end_claims(self._connection, run_id)
             return cursor.rowcount == 1
+
+    def claim_programs(self, run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
+        """Claim programs for a run; return those that another run has claimed."""
+        with self._connection.writing():
+            return claim_programs(self._connection, run_id, program_keys)
 
     def add_ask(self, run_id: int, ask: Ask) -> None:
         """Append a question that a run asks its search."""
@@ -294,6 +311,19 @@ class SQLiteDatabase(Database):
         ((number,),) = self._connection.rows("SELECT id FROM provenance WHERE text = ?", [text])
         return int(number)
 
+    def _in_progress(self, records: Iterable[Record]) -> bool:
+        """Whether all records belong to runs that a process works on."""
+        numbers = {record.run_id for record in records}
+        if None in numbers:
+            return False
+        owned = 0
+        for some in parts(number for number in numbers if number is not None):
+            marks = ", ".join("?" * len(some))
+            sql = f"SELECT count(*) {OWNED_RUNS} AND id IN ({marks})"
+            ((count,),) = self._connection.rows(sql, some)
+            owned += count
+        return owned == len(numbers)
+
     def _records(self, clauses: str, values: Sequence[object]) -> list[Record]:
         return self._connection.read(record_of, "record", SELECT_RECORDS + clauses, values)
 
@@ -305,10 +335,3 @@ class SQLiteDatabase(Database):
     ) -> list[tuple[str, ...]]:
         sql = f"SELECT {', '.join(columns)}, id FROM workload WHERE {where} ORDER BY id"
         return self._connection.read(partial(texts_of, columns), "program", sql, values)
-
-
-def _parts(ids: Iterable[int]) -> Iterator[list[int]]:
-    """Yield distinct ids in ascending order, in parts that fit into one statement."""
-    numbers = sorted(set(ids))
-    for start in range(0, len(numbers), _MOST_VARIABLES):
-        yield numbers[start : start + _MOST_VARIABLES]

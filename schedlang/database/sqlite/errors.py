@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from pathlib import Path
 
@@ -31,9 +33,17 @@ REASONS = {
     ),
     "SQLITE_FULL": ("the disk is full", "free some space; nothing of this batch was stored"),
     "SQLITE_TOOBIG": ("a text is too long for SQLite", "leave it out, or shorten it"),
-    "SQLITE_IOERR": ("reading or writing failed", "check the disk; a network folder will not do"),
+    "SQLITE_IOERR": (
+        "reading or writing failed",
+        "check the disk and its free space; a network folder will not do",
+    ),
 }
 
+
+# Number of files that SQLite opens for a database: the file, and what is beside it.
+_FILES = 4
+# Longest path that most builds of SQLite open, in bytes.
+_LONGEST_PATH = 504
 
 # SQLite's messages quote the file, whose damaged content need not be valid text.
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -44,7 +54,35 @@ def explain(path: Path, error: Exception) -> DatabaseError:
     name = getattr(error, "sqlite_errorname", None) or ""
     if isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error):
         name = "SQLITE_CORRUPT"
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR")) and _too_many_files():
+        return DatabaseError(
+            f"database {path}: too many files are open ({error}); close some, or raise the limit "
+            "(`ulimit -n`)"
+        )
+    if name.startswith("SQLITE_CANTOPEN") and (length := _length(path)) > _LONGEST_PATH:
+        return DatabaseError(
+            f"database {path}: its path has {length} bytes, and SQLite takes at most "
+            f"{_LONGEST_PATH} ({error}); choose a shorter one"
+        )
     for known, (reason, remedy) in REASONS.items():
         if name.startswith(known):
             return DatabaseError(f"database {path}: {reason} ({error}); {remedy}")
     return DatabaseError(f"database {path}: SQLite refused: {error}")
+
+
+def _length(path: Path) -> int:
+    return len(os.fsencode(os.path.realpath(path)))
+
+
+def _too_many_files() -> bool:
+    """Whether this process can open fewer files than SQLite needs; SQLite does not tell."""
+    opened: list[int] = []
+    try:
+        while len(opened) < _FILES:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from schedlang.database.sqlite.errors import REASONS, SQLITE_ERRORS, explain
@@ -14,10 +16,12 @@ from schedlang.database.sqlite.lost_journal import (
     release_dead,
     signs_of_writing,
 )
+from schedlang.database.sqlite.place import beside, check_place
 from schedlang.database.sqlite.schema import APPLICATION_ID, MIGRATIONS, READABLE, SCHEMA
 from schedlang.errors import DatabaseError
 
 _MAPPED = 1 << 36
+_RETRY_SECONDS = 0.01
 # The frames from a warning to the caller of ``open_database``.
 _STACK_LEVEL = 5
 
@@ -28,7 +32,7 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
     A missing file is created, unless ``read_only``. A file that came without its journal is opened
     with an ``IncompleteDatabaseWarning``. Raises ``DatabaseError``.
     """
-    _check_place(path, read_only)
+    check_place(path, read_only)
     alone = path.exists() and journal_size(path) <= 0
     try:
         connection = _open(path, read_only, busy_seconds)
@@ -46,11 +50,12 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
             connection = _open(path, read_only, busy_seconds)
             signs = signs & signs_of_writing(connection) if alone else frozenset()
         if not read_only:
-            # Readers go on while one process writes; a committed batch survives a power cut.
-            connection.execute("PRAGMA journal_mode=WAL")
+            # A committed batch survives a power cut.
             connection.execute("PRAGMA synchronous=FULL")
         _migrate(connection, path, read_only)
         if not read_only:
+            # Not before it has its tables: a file that cannot be made stays empty.
+            _use_write_ahead_log(connection, busy_seconds)
             release_dead(connection)
         if signs:
             warnings.warn(describe(path), IncompleteDatabaseWarning, stacklevel=_STACK_LEVEL)
@@ -61,20 +66,6 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
         connection.close()
         raise
     return connection
-
-
-def _check_place(path: Path, read_only: bool) -> None:
-    if path.is_dir():
-        raise DatabaseError(f"database {path}: it is a folder; give the path of a file in it")
-    if not path.parent.is_dir():
-        raise DatabaseError(
-            f"database {path}: the folder {path.parent} does not exist; "
-            "make it first, or choose another path"
-        )
-    if read_only and not path.exists():
-        raise DatabaseError(
-            f"database {path}: there is no such file to read; open it without read_only to make it"
-        )
 
 
 def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
@@ -104,7 +95,7 @@ def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connectio
     except sqlite3.OperationalError:
         # In a folder that cannot be written SQLite cannot make its shared-memory file, and needs
         # none when no writer has left a journal behind.
-        if path.with_name(path.name + "-wal").exists():
+        if beside(path, "-wal").exists():
             raise
         return connection("immutable=1")
 
@@ -147,6 +138,20 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
         raise DatabaseError(f"database {path}: {reason} ({verdict.splitlines()[-1]}); {remedy}")
 
 
+def _use_write_ahead_log(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    """Let readers go on while one process writes."""
+    until = time.monotonic() + busy_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            # SQLite does not always wait for a process that does the same.
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() >= until:
+                raise
+            time.sleep(_RETRY_SECONDS)
+
+
 def _migrate(connection: sqlite3.Connection, path: Path, read_only: bool) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA or (read_only and version >= READABLE):
@@ -173,5 +178,7 @@ def _migrate(connection: sqlite3.Connection, path: Path, read_only: bool) -> Non
         connection.execute(f"PRAGMA user_version={SCHEMA}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # After a full disk SQLite may have gone back by itself; that error is the one to be seen.
+        with suppress(*SQLITE_ERRORS):
+            connection.execute("ROLLBACK")
         raise

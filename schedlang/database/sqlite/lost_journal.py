@@ -4,7 +4,8 @@ The journal holds what was written last. It lies beside the file while a process
 and stays there when the process is killed; the last one to close the file empties it. A file that
 is copied meanwhile without its journal is a sound database, of an earlier state. What gives it
 away is a run that is still in progress in it: the claim of a run is written through to the file
-itself (``SQLiteConnection.writing``), and is taken back when the run ends.
+itself (``SQLiteConnection.writing``), and is taken back when the run ends. What is stored outside
+of runs is written through as well, so that only a run leaves anything in the journal.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pathlib import Path
 
 from schedlang.database.owner import is_alive
 from schedlang.database.sqlite.errors import SQLITE_ERRORS
+from schedlang.database.sqlite.place import beside
 
-# As ``this_process`` names an owner.
-_CLAIMS = "FROM run WHERE owner GLOB '[0-9]*:*'"
+# Runs in progress; the owner is as ``this_process`` names one.
+OWNED_RUNS = "FROM run WHERE owner GLOB '[0-9]*:*'"
 
 
 class IncompleteDatabaseWarning(UserWarning):
@@ -27,7 +29,7 @@ class IncompleteDatabaseWarning(UserWarning):
 def journal_size(path: Path) -> int:
     """Return the size in bytes of the journal beside a database file; -1 where there is none."""
     try:
-        return path.with_name(path.name + "-wal").stat().st_size
+        return beside(path, "-wal").stat().st_size
     except OSError:
         return -1
 
@@ -42,7 +44,7 @@ def signs_of_writing(connection: sqlite3.Connection) -> frozenset[str]:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if mode == "wal" and not tables:
             return frozenset({"no tables"})
-        claims = connection.execute(f"SELECT id, owner {_CLAIMS}")
+        claims = connection.execute(f"SELECT id, owner {OWNED_RUNS}")
         return frozenset(f"{number} {owner}" for number, owner in claims)
     return frozenset()
 
@@ -58,9 +60,10 @@ def describe(path: Path) -> str:
 
 def release_dead(connection: sqlite3.Connection) -> None:
     """Take back the claims of processes that were killed, now that their journal is read."""
-    with suppress(*SQLITE_ERRORS):  # nothing depends on it but a warning
-        for number, owner in connection.execute(f"SELECT id, owner {_CLAIMS}").fetchall():
+    with suppress(*SQLITE_ERRORS):  # what is left of them is void, and may warn
+        for number, owner in connection.execute(f"SELECT id, owner {OWNED_RUNS}").fetchall():
             if not is_alive(str(owner)):
                 connection.execute(
                     "UPDATE run SET owner = '' WHERE id = ? AND owner = ?", (number, owner)
                 )
+                connection.execute("DELETE FROM claim WHERE run_id = ?", (number,))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import zlib
 
+from schedlang.database.run import LONGEST_STATE
+
 # Shorter ones are stored as they are.
 _SHORT = 256
 # A few bytes can expand to any length: longer texts are refused.
-MAX_BYTES = 256 << 20
+MAX_BYTES = LONGEST_STATE
 
 
 def pack(text: str) -> str | bytes:

@@ -84,6 +84,14 @@ MIGRATIONS = (
     );
     CREATE INDEX final_by_record ON final (record_id);
     """,
+    # The programs that runs are measuring. A claim is void when its run has no living owner.
+    """
+    CREATE TABLE claim (
+        program_key TEXT NOT NULL,
+        run_id INTEGER NOT NULL REFERENCES run,
+        PRIMARY KEY (program_key, run_id)
+    ) WITHOUT ROWID;
+    """,
 )
 SCHEMA = len(MIGRATIONS)
 # Files of this schema and of newer ones can be read as they are.

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from schedlang.database import Ask, Database, Record, Run
 from schedlang.database.owner import is_alive, this_process
+from schedlang.database.run import LONGEST_STATE
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.search import Proposal, Strategy
 from schedlang.tuning.leaderboard import Leaderboard
@@ -185,6 +186,13 @@ class Journal:
         self.database.add_ask(self.id, ask)
         self._asks.append(ask)
 
+    def claim(self, program_keys: Sequence[str]) -> Set[str]:
+        """Claim programs to measure; return those that another process is measuring.
+
+        A claim ends with the record of the program, and with this process.
+        """
+        return self.database.claim_programs(self.id, program_keys)
+
     def save(self, strategy: Strategy, records: Sequence[Record], leaderboard: Leaderboard) -> None:
         """Keep the state of a search that was told all it asked for, if that takes little time."""
         started = time.monotonic()
@@ -199,6 +207,8 @@ class Journal:
         ]
         ids = [record.id for record in records]
         state = json.dumps({"records": ids, "leaders": leaders, "search": search})
+        if len(state) > LONGEST_STATE:
+            return  # it could not be read back
         self.run = replace(self.run, state=state, state_asks=len(self._asks))
         self.database.update_run(self.run)
         self._saved_at = time.monotonic()

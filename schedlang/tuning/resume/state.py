@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from schedlang.database import Record
@@ -81,3 +81,14 @@ class RunState:
             if record is not None:
                 found[proposal.id] = record
         return found
+
+    def claim(self, proposals: Sequence[Proposal]) -> set[int]:
+        """Claim programs to measure; return the ids of those that no other run is measuring.
+
+        A run that takes no records of others claims nothing, and measures them all.
+        """
+        taken: Set[str] = frozenset()
+        reuses = self.warm_start is not None and self.warm_start.reuses
+        if proposals and self.journal is not None and reuses:
+            taken = self.journal.claim([one.program_key for one in proposals])
+        return {one.id for one in proposals if one.program_key not in taken}

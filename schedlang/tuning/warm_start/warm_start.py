@@ -77,6 +77,11 @@ class WarmStart:
             return []
         return suggestions(self._database, self._workload, self._target_key, known)
 
+    @property
+    def reuses(self) -> bool:
+        """Whether it takes measurements of other runs."""
+        return self._cache is not None
+
     def find_unscheduled(self) -> Record | None:
         """Return a record of the unscheduled program that another run measured, if any."""
         return None if self._cache is None else self._cache.find_unscheduled(self._workload)

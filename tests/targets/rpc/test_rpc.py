@@ -319,7 +319,7 @@ def test_finals_have_equally_many_samples(strict: RPC, workload: Workload, good:
     assert len(first.samples) == len(second.samples) == 3
     assert crash.status is Status.CRASHED and wrong.status is Status.WRONG_RESULT
     assert strict.best_so_far == best
-    assert not list(Path(strict._folder.name).glob("candidate*"))
+    assert not list(strict._folder.path.glob("candidate*"))
 
 
 def test_in_place_and_small_types(tracker: Service, servers: list[Service]) -> None:
@@ -400,7 +400,7 @@ def test_at_the_deadline_what_runs_is_dropped(strict: RPC, good: IRModule) -> No
         assert list(strict.measure([Candidate(0, good)])) == []
     finally:
         strict.deadline = math.inf
-    assert not list(Path(strict._folder.name).glob("candidate*"))
+    assert not list(strict._folder.path.glob("candidate*"))
     assert measured(strict, good)[0].ok
 
 
@@ -436,7 +436,7 @@ def test_no_process_is_left(workload: Workload, good: IRModule, tracker: Service
             workload, ONE_CORE, tracker=tracker.address, key="brief", timing=QUICK
         ) as measurer:
             assert measured(measurer, good)[0].ok
-            mine, scratch = workers(measurer), Path(measurer._folder.name)
+            mine, scratch = workers(measurer), measurer._folder.path
             assert mine and all(group(pid) for pid in mine) and scratch.exists()
         assert not any(group(pid) for pid in mine) and not scratch.exists()
         measurer.close()
@@ -470,6 +470,33 @@ def test_a_killed_parent_leaves_no_service(tmp_path: Path, environment: dict[str
         parent.send_signal(signal.SIGKILL)
         parent.communicate()
     assert until(lambda: not group(leader))
+    assert until(lambda: list(tmp_path.iterdir()) == [script])
+
+
+def test_a_killed_client_leaves_no_files(
+    tmp_path: Path, environment: dict[str, str], tracker: Service, servers: list[Service]
+) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(
+        "import time\n"
+        "from schedlang.targets.rpc.measurer import RPC\n"
+        "from tests.targets import programs\n"
+        f"measurer = RPC(programs.matmul(), 'cpu', tracker={tracker.address!r}, key={KEY!r})\n"
+        "(measurer._folder.path / 'candidate0.so').touch()\n"
+        "print(flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    client = subprocess.Popen(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env={**environment, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    assert client.stdout is not None and client.stdout.readline() == b"\n"
+    assert len(list(tmp_path.iterdir())) == 2
+    client.send_signal(signal.SIGKILL)
+    client.communicate()
+    assert until(lambda: list(tmp_path.iterdir()) == [script])
 
 
 @pytest.mark.skipif(

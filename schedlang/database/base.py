@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from schedlang.database.finals import FinalsEntry
-from schedlang.database.record import LONGEST_TRACE, Record
+from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE, MOST_SAMPLES, Record
 from schedlang.database.run import Ask, Run
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
@@ -26,8 +26,8 @@ class Database(ABC):
     def append(self, records: Iterable[Record]) -> list[Record]:
         """Store all of ``records`` or none; they are durable when this returns.
 
-        Returns them with new ids, which grow in the order of insertion. DatabaseError for a trace
-        of more than ``LONGEST_TRACE`` characters.
+        Returns them with new ids, which grow in the order of insertion. DatabaseError for a record
+        that is too large (see ``schedlang.database.record``).
         """
 
     @abstractmethod
@@ -178,7 +178,7 @@ class Database(ABC):
 
     @abstractmethod
     def claim_programs(self, run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
-        """Claim programs that a run is going to measure, all in one transaction.
+        """Claim the programs that a run is going to measure, in place of those it claimed before.
 
         Return those of ``program_keys`` that another run on the same workload, target and toolchain
         has claimed: they are not claimed again. A claim ends when its run appends a record of the
@@ -213,14 +213,26 @@ class Database(ABC):
         self.close()
 
 
-def check_traces(records: Iterable[Record]) -> None:
-    """DatabaseError for a trace that is too long to be stored."""
+def check_sizes(records: Iterable[Record]) -> None:
+    """DatabaseError for a record that is too large to be stored and read in reasonable time."""
     for record in records:
         if (length := len(record.trace_json)) > LONGEST_TRACE:
-            raise DatabaseError(
-                f"a trace of {record.workload_name!r} has {length:,} characters, and at most "
-                f"{LONGEST_TRACE:,} can be stored; leave the record out"
-            )
+            _refuse(record, f"its trace has {length:,} characters", LONGEST_TRACE)
+        if (length := len(record.samples)) > MOST_SAMPLES:
+            _refuse(record, f"it has {length:,} samples", MOST_SAMPLES)
+        keys = (record.workload_key, record.target_key, record.toolchain_key, record.program_key)
+        names = (record.workload_name, record.search, *record.provenance.keys())
+        length = sum(map(len, (*keys, *names, *record.provenance.values())))
+        if length > LONGEST_TEXT:
+            what = f"its keys, names and provenance have {length:,} characters"
+            _refuse(record, what, LONGEST_TEXT)
+
+
+def _refuse(record: Record, what: str, most: int) -> NoReturn:
+    raise DatabaseError(
+        f"a record of {record.workload_name[:80]!r} is too large: {what}, and at most {most:,} can "
+        "be stored; leave it out"
+    )
 
 
 def check_at_least_zero(name: str, value: int | None) -> None:

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from schedlang.database.base import Database, check_at_least_zero, check_traces
+from schedlang.database.base import Database, check_at_least_zero, check_sizes
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.owner import is_alive
 from schedlang.database.record import Record
@@ -28,8 +28,8 @@ class MemoryDatabase(Database):
         self._programs: dict[str, tuple[str, str, str, str]] = {}
         self._runs: dict[int, Run] = {}
         self._asks: dict[int, list[Ask]] = {}
-        # Programs that runs measure at the moment: run and program.
-        self._claims: set[tuple[int, str]] = set()
+        # Programs that runs measure at the moment, by the run's id.
+        self._claims: dict[int, set[str]] = {}
         self._next_run = 1
         self._lock = threading.RLock()
         self._closed = False
@@ -37,7 +37,7 @@ class MemoryDatabase(Database):
     def append(self, records: Iterable[Record]) -> list[Record]:
         """Store ``records``; durable only as long as this object."""
         records = list(records)
-        check_traces(records)
+        check_sizes(records)
         with self._lock:
             self._check_open()
             stored = [
@@ -46,7 +46,8 @@ class MemoryDatabase(Database):
             ]
             self._records += stored
             self._next_id += len(stored)
-            self._claims -= {(record.run_id or 0, record.program_key) for record in stored}
+            for record in stored:
+                self._claims.get(record.run_id or 0, set()).discard(record.program_key)
             return stored
 
     def query(
@@ -151,7 +152,7 @@ class MemoryDatabase(Database):
             self._check_open()
             before = (list(self._records), self._next_id, dict(self._programs))
             finals_before = list(self._finals)
-            claims_before = set(self._claims)
+            claims_before = copy.deepcopy(self._claims)
             runs_before = (dict(self._runs), self._next_run, copy.deepcopy(self._asks))
             try:
                 yield
@@ -253,7 +254,7 @@ class MemoryDatabase(Database):
             if self._runs.pop(run_id, None) is None:
                 return False
             self._asks.pop(run_id, None)
-            self._end_claims(run_id)
+            self._claims.pop(run_id, None)
             self._records = [
                 dataclasses.replace(one, run_id=None, proposal=None)
                 if one.run_id == run_id
@@ -270,7 +271,7 @@ class MemoryDatabase(Database):
             if run is None or run.owner != owner:
                 return False
             self._runs[run_id] = dataclasses.replace(run, owner=new_owner)
-            self._end_claims(run_id)
+            self._claims.pop(run_id, None)
             return True
 
     def claim_programs(self, run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
@@ -281,16 +282,13 @@ class MemoryDatabase(Database):
             run = self._runs.get(run_id)
             if run is None:
                 return frozenset()
-            claims = [(self._runs[other], key) for other, key in self._claims if key in wanted]
-            taken = frozenset(
-                key
-                for other, key in claims
-                if other.id != run_id
-                and _place_of(other) == _place_of(run)
-                and is_alive(other.owner)
-            )
-            self._claims |= {(run_id, key) for key in wanted - taken}
-            return taken
+            taken: set[str] = set()
+            for other, claimed in self._claims.items():
+                common = claimed & wanted
+                if other != run_id and common and _disturbs(self._runs[other], run):
+                    taken |= common
+            self._claims[run_id] = wanted - taken
+            return frozenset(taken)
 
     def add_ask(self, run_id: int, ask: Ask) -> None:
         """Append a question that a run asks its search."""
@@ -309,16 +307,15 @@ class MemoryDatabase(Database):
         """Forget everything; safe to call twice."""
         self._closed = True
 
-    def _end_claims(self, run_id: int) -> None:
-        self._claims = {(other, key) for other, key in self._claims if other != run_id}
-
     def _check_open(self) -> None:
         if self._closed:
             raise DatabaseError("the in-memory database is closed; open a new one")
 
 
-def _place_of(run: Run) -> tuple[str, str, str]:
-    return run.workload_key, run.target_key, run.toolchain_key
+def _disturbs(other: Run, run: Run) -> bool:
+    """Whether a living process measures what a run would measure."""
+    places = {(one.workload_key, one.target_key, one.toolchain_key) for one in (other, run)}
+    return len(places) == 1 and is_alive(other.owner)
 
 
 def _id_of(record: Record) -> int:

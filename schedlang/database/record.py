@@ -15,9 +15,14 @@ UNSCHEDULED = "unscheduled"
 """``search`` of the record of the unscheduled program, which is no candidate of a search."""
 
 LONGEST_TEXT = 1 << 16
-"""Number of characters that a record keeps of a message, and of a worker's output."""
+"""Number of characters that a record keeps of a message, and of a worker's output.
+
+A database stores as many in keys, names and provenance together.
+"""
 LONGEST_TRACE = MAX_BYTES
 """Maximum number of characters of a trace that a database stores: longer ones cannot be read."""
+MOST_SAMPLES = 1 << 20
+"""Maximum number of samples that a database stores with a record."""
 
 # Stands for what was left out of a longer text.
 _CUT = "[...]"

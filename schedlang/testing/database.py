@@ -18,7 +18,7 @@ import pytest
 
 from schedlang.database import Ask, Database, FinalsEntry, Record, Run
 from schedlang.database.owner import this_process
-from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE
+from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE, MOST_SAMPLES
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 
@@ -109,15 +109,20 @@ class DatabaseContract:
         (found,) = database.query()
         assert found == stored == dataclasses.replace(record, id=stored.id)
 
-    def test_long_texts_are_cut_and_long_traces_refused(self, database: Database) -> None:
+    def test_long_texts_are_cut_and_large_records_refused(self, database: Database) -> None:
         text = f"begin {noise(2 * LONGEST_TEXT)} end"
         record = make_record(status=Status.CRASHED, message=text, stderr=text)
         assert len(record.message) == len(record.stderr) == LONGEST_TEXT
         assert record.message.startswith("begin ") and record.stderr.endswith(" end")
         assert database.append([record]) == database.query()
-        long = make_record(trace_json="x" * (LONGEST_TRACE + 1))
-        with pytest.raises(DatabaseError, match=r"'GMM' has 16,777,217 characters, and at most"):
-            database.append([record, long])
+        for changes, message in (
+            ({"trace_json": "x" * (LONGEST_TRACE + 1)}, "its trace has 16,777,217 characters"),
+            ({"samples": (1e-3,) * (MOST_SAMPLES + 1)}, "it has 1,048,577 samples"),
+            ({"provenance": {"cpu": text}}, "its keys, names and provenance have .* characters"),
+            ({"workload_name": text}, "its keys, names and provenance have .* characters"),
+        ):
+            with pytest.raises(DatabaseError, match=f"is too large: {message}, and at most"):
+                database.append([make_record(), make_record(**changes)])
         assert database.count() == 1
         (stored,) = database.append([make_record(trace_json="x" * LONGEST_TRACE)])
         assert database.query(after=1) == [stored]
@@ -327,9 +332,14 @@ class DatabaseContract:
         one, other = (database.add_run(make_run(identity=i, owner=me)).id for i in "ij")
         assert one is not None and other is not None
         assert database.claim_programs(one, iter(["a", "b"])) == frozenset()
-        assert database.claim_programs(one, ["b", "c"]) == frozenset(), "its own are no obstacle"
-        assert database.claim_programs(other, ["c", "d", "a"]) == {"a", "c"}
-        assert database.claim_programs(one, ["d"]) == {"d"}, "what was free was claimed"
+        assert database.claim_programs(other, ["c", "b", "d", "a"]) == {"a", "b"}
+        assert database.claim_programs(one, ["a", "c", "e"]) == {"c"}, "what was free was claimed"
+        assert database.claim_programs(other, ["b", "e", "a"]) == {"a", "e"}, (
+            "its own are no obstacle"
+        )
+        assert database.claim_programs(one, ["c", "d"]) == frozenset(), (
+            "a claim replaces those before"
+        )
         assert database.claim_programs(one, []) == frozenset()
         many = [str(number) for number in range(2000)]
         assert database.claim_programs(one, many) == frozenset()

@@ -62,7 +62,13 @@ class WorkerProcess:
         environment = worker_environment(threads)
         if scratch is not None:
             environment["TMPDIR"] = str(scratch)
-        self._process = _spawner().submit(_spawn, program, environment).result()
+        try:
+            self._process = _spawner().submit(_spawn, program, environment).result()
+        except OSError as error:
+            raise TargetError(
+                f"no worker can be started: {error.strerror}; end other programs, close files, or "
+                "raise the limits of this process (`ulimit -n`, `ulimit -u`)"
+            ) from error
         self._finalizer = weakref.finalize(self, _end, self._process)
         self._pid: int | None = None
         self._serial = ""

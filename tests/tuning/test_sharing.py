@@ -7,7 +7,7 @@ sleeps or measures, so that no test depends on time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,27 @@ def test_a_record_that_comes_while_others_are_measured_is_taken_without_waiting(
     measurer = Listed(then=other.store)
     tune(database, measurer, transfer=False, trials=8)
     assert measurer.programs == [keys(alone)[k] for k in (0, 2, 3, 4, 5, 7)]
+
+
+def test_a_record_that_comes_before_the_claim_is_taken(
+    database: Database,
+    alone: list[Record],
+    clock: FakeTime,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other process stores it after this one has looked for it."""
+    other = Other(database, alone[:3], this_process())
+    claim_programs = database.claim_programs
+
+    def late(run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
+        for _ in range(3):
+            other.store()
+        return claim_programs(run_id, program_keys)
+
+    monkeypatch.setattr(database, "claim_programs", late)
+    measurer = Listed()
+    tune(database, measurer, transfer=False, trials=8)
+    assert measurer.programs == keys(alone)[3:8]
 
 
 @pytest.mark.parametrize("owner", [DEAD, ""])

@@ -16,7 +16,7 @@ _SELECT_OTHERS = """
     WHERE own.id = ? AND other.id != own.id AND program_key IN
 """
 _INSERT = """
-    INSERT OR IGNORE INTO claim (program_key, run_id)
+    INSERT INTO claim (program_key, run_id)
     SELECT given.column1, run.id FROM run JOIN (VALUES {values}) AS given WHERE run.id = ?
 """
 
@@ -24,7 +24,7 @@ _INSERT = """
 def claim_programs(
     connection: SQLiteConnection, run_id: int, program_keys: Iterable[str]
 ) -> frozenset[str]:
-    """Claim programs for a run; return those that another run with a living owner has claimed.
+    """Have a run claim these programs only; return those that a run of a living owner has claimed.
 
     Call it inside ``writing``.
     """
@@ -35,6 +35,7 @@ def claim_programs(
         claimed += connection.rows(f"{_SELECT_OTHERS} ({marks})", [run_id, *some])
     alive = {owner: is_alive(owner) for owner in {owner for _, owner in claimed}}
     taken = frozenset(program_key for program_key, owner in claimed if alive[owner])
+    end_claims(connection, run_id)
     for some in parts(wanted - taken):
         values = ", ".join(["(?)"] * len(some))
         connection.execute(_INSERT.format(values=values), [*some, run_id])

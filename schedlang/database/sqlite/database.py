@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from schedlang.database.base import Database, check_at_least_zero, check_traces
+from schedlang.database.base import Database, check_at_least_zero, check_sizes
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
@@ -71,7 +71,7 @@ class SQLiteDatabase(Database):
     def append(self, records: Iterable[Record]) -> list[Record]:
         """Store all of ``records`` in one transaction; on disk when this returns."""
         records = list(records)
-        check_traces(records)
+        check_sizes(records)
         stored = []
         # A copy of the file without its journal tells that a run was in progress, and nothing else.
         with self._connection.writing(through=not self._in_progress(records)):

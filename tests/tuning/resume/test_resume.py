@@ -229,6 +229,18 @@ def test_a_strategy_that_cannot_go_on_says_what_to_give(database: Database) -> N
         tune(database, Counted(), space=space, search=Fickle(space, WORKLOAD, 0))
 
 
+def test_a_state_that_could_not_be_read_back_is_not_stored(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedlang.tuning.resume.journal.LONGEST_STATE", 100)
+    with pytest.warns(InterruptedWarning):
+        tune(database, Counted(20), search=Evolutionary)
+    assert [run.state for run in database.runs()] == [""]
+    expected = tune(None, Counted(), search=Evolutionary)
+    result = tune(database, Counted(), search=Evolutionary)
+    assert [r.trace_json for r in result.records] == [r.trace_json for r in expected.records]
+
+
 def test_a_damaged_state_is_asked_again(database: Database) -> None:
     with pytest.warns(InterruptedWarning):
         tune(database, Counted(20), search=Evolutionary)

@@ -142,7 +142,8 @@ def f(
 """)
 
 
-# Crashes on random inputs: a range cannot be read off a shift.
+# They crash on random inputs: a range cannot be read off a shift.
+DIVISION = "T.Cast('float32', q[v] // T.shift_right(p[v], 8)) + table[q[v], 0]"
 FAR = "table[T.shift_left(p[v] + 1, 24) + q[v], 0]"
 
 

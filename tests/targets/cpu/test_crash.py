@@ -19,7 +19,7 @@ QUICK = TimingPolicy(min_repeats=1, max_repeats=2)
 
 
 FAR = indexed(programs.FAR)
-DIVISION = indexed("T.Cast('float32', q[v] // T.shift_right(p[v], 8)) + table[q[v], 0]")
+DIVISION = indexed(programs.DIVISION)
 
 
 @pytest.mark.parametrize(

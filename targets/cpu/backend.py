@@ -12,7 +12,7 @@ from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
-from schedlang.tvm.codegen import CodeGenerator, runtime
+from schedlang.tvm.codegen import CodeGenerator, runtime, workspaces
 from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ class CPUBackend:
     def shortest_call(self) -> float:
         """Seconds that a single call must last for the clock to time it well."""
         return shortest_call()
+
+    def poison_workspaces(self) -> None:
+        """Fill the workspaces of all of TVM's threads, and the stack below this call."""
+        workspaces.poison()
 
     def flush_cache(self) -> None:
         """Empty the caches."""

@@ -85,6 +85,13 @@ class Backend(Protocol):
         """Seconds that a single call must last for the clock to time it well."""
         ...
 
+    def poison_workspaces(self) -> None:
+        """Fill the memory that programs get for intermediate results, where it can be reached.
+
+        What an earlier call left there is gone then; a program that reads it gets NaN.
+        """
+        ...
+
 
 class CompilingBackend(Backend, Protocol):
     """A backend that compiles programs in this process."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from schedlang.targets.measure.draws import SPREADS
 from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
+from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.reference import Reference, from_bytes
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, Numerics, is_floating
@@ -17,6 +19,8 @@ from schedlang.targets.target import Target
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
+from schedlang.tvm.analysis.value_room import ValueRoom, value_room
+from schedlang.tvm.analysis.widening import widened
 from schedlang.tvm.program import from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
 
@@ -35,10 +39,11 @@ class Binding:
     seed: of the random inputs.
     verifies: results are compared with the right ones.
     shortest_time: seconds below which no call is believed.
-    values: the arguments that are read, in order, where the user gives them.
+    values: for each draw, the arguments that are read, in order, where the user gives them.
     tolerances: of the written tensors, where the user gives them.
     reference: the right results, where they are known; else the worker runs the unscheduled program
         for them.
+    draws: number of draws of inputs to compare results on.
     """
 
     unscheduled: IRModule
@@ -46,9 +51,10 @@ class Binding:
     seed: int
     verifies: bool
     shortest_time: float = 0.0
-    values: tuple[Array, ...] | None = None
+    values: tuple[tuple[Array, ...], ...] | None = None
     tolerances: Tolerances = ()
     reference: Reference | None = None
+    draws: int = len(SPREADS)
 
     @classmethod
     def of(
@@ -59,11 +65,16 @@ class Binding:
         *,
         verifies: bool,
         problem: Problem,
+        draws: int,
     ) -> Binding:
         """Bind a worker to ``workload``; ValueError where the problem does not fit it."""
         limit = shortest_time(workload, target)
-        values, tolerances = problem.values(workload.args, seed), problem.tolerances(workload.args)
-        return cls(workload.mod, workload.args, seed, verifies, limit, values, tolerances)
+        values = problem.values(workload.args, seed, draws)
+        tolerances = problem.tolerances(workload.args)
+        draws = draws if values is None else len(values)
+        return cls(
+            workload.mod, workload.args, seed, verifies, limit, values, tolerances, draws=draws
+        )
 
     def message(self) -> Message:
         """Write it as JSON values and the program's text."""
@@ -75,9 +86,10 @@ class Binding:
             "values": None if self.values is None else len(self.values),
             "tolerances": [one and [one.relative, one.absolute] for one in self.tolerances],
             "reference": None,
+            "draws": self.draws,
         }
         blobs = [to_json(self.unscheduled).encode()]
-        blobs += [value.tobytes() for value in self.values or ()]
+        blobs += [value.tobytes() for values in self.values or () for value in values]
         if self.reference is not None:
             header["reference"], results = self.reference.pack()
             blobs += results
@@ -91,12 +103,12 @@ class Binding:
         program, *blobs = message.blobs
         values, reference = None, None
         if header["values"] is not None:
-            read = [arg for arg in args if arg.role != "output"]
+            read, left = [arg for arg in args if arg.role != "output"], iter(blobs)
             values = tuple(
-                from_bytes(data, arg.shape, arg.dtype)
-                for data, arg in zip(blobs, read, strict=False)
+                tuple(from_bytes(next(left), arg.shape, arg.dtype) for arg in read)
+                for _ in range(header["values"])
             )
-            blobs = blobs[len(values) :]
+            blobs = list(left)
         if header["reference"] is not None:
             reference = Reference.unpack(header["reference"], blobs, args)
         return cls(
@@ -108,12 +120,24 @@ class Binding:
             values,
             tuple(one and Tolerance(*one) for one in header["tolerances"]),
             reference,
+            header["draws"],
         )
 
     @cached_property
     def uses(self) -> IntegerUses:
         """How the program uses its integer arguments."""
         return integer_uses(self.unscheduled)
+
+    @cached_property
+    def inputs(self) -> InputSource:
+        """Where the inputs come from."""
+        room = ValueRoom() if self.values is not None else value_room(self.unscheduled)
+        return InputSource(self.args, self.seed, self.uses, room, self.values)
+
+    @cached_property
+    def widened(self) -> IRModule | None:
+        """The program with wider floating-point numbers, where that helps to judge results."""
+        return widened(self.unscheduled)
 
     @cached_property
     def numerics(self) -> Numerics:

@@ -3,98 +3,104 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from types import MappingProxyType
+from collections.abc import Iterable
+
+import numpy as np
 
 from schedlang.targets.measure import inputs
-from schedlang.targets.measure.backend import Backend
-from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.backend import Backend, Memory
+from schedlang.targets.measure.draws import Draw, plain_draw
+from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.verify import Array
 
 
 class Dataset:
-    """Random inputs and poisoned outputs in a backend's memory.
+    """Inputs and poisoned outputs in a backend's memory.
 
-    The inputs are drawn in this process, so that they are the same on every machine.
+    The inputs are drawn in this process, so that they are the same on every machine. There is one
+    place for them in the backend's memory; ``select`` says which draw lies there. What a program
+    writes has two: one for a candidate's first call, whose results are looked at later, and one for
+    all other calls.
 
     Parameters
     ----------
     backend: where the memory is.
-    args: the tensors of one call.
-    seed: of the inputs.
-    positive: draw floating-point inputs from [0.1, 1), instead of [-1, 1).
-    given: values of the arguments that are read, in order; then nothing is drawn.
-    ranges: of integers that are drawn, where the program restricts them.
+    source: of the inputs.
+    draw: the first to put in place; by default the plain one.
 
     Attributes
     ----------
+    args: what is known of them.
     tensors: the arguments of a call.
-    positive: which inputs it has, where they are drawn.
-    drawn: whether they are.
+    first_tensors: the arguments of a first call.
+    drawn: whether the inputs are random, and not the user's.
+    draw: the draw that is in place.
     in_place: whether the program reads tensors that it overwrites.
     output_types, written_roles: element types and roles of the written tensors.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        args: Sequence[TensorSpec],
-        seed: int,
-        *,
-        positive: bool = False,
-        given: Sequence[Array] | None = None,
-        ranges: inputs.Ranges = MappingProxyType({}),
-    ) -> None:
-        self._args = tuple(args)
+    def __init__(self, backend: Backend, source: InputSource, draw: Draw | None = None) -> None:
+        self._source = source
+        self.args = args = tuple(source.args)
         self._written = [i for i, arg in enumerate(args) if arg.role != "input"]
-        self._seed = seed
-        self._given = given
-        self._ranges = ranges
-        self.drawn = given is None
+        self.drawn = source.given is None
         self._memory = [backend.allocate(arg.shape, arg.dtype) for arg in args]
+        self._first = [
+            memory if arg.role == "input" else backend.allocate(arg.shape, arg.dtype)
+            for memory, arg in zip(self._memory, args, strict=True)
+        ]
         self.tensors = [memory.tensor for memory in self._memory]
+        self.first_tensors = [memory.tensor for memory in self._first]
         self.in_place = any(arg.role == "inout" for arg in args)
         self.output_types = [args[i].dtype for i in self._written]
         self.written_roles = [args[i].role for i in self._written]
-        self.draw(positive=positive)
+        self._values: dict[Draw, list[Array | None]] = {}
+        self.select(draw or plain_draw(args))
 
-    def draw(self, *, positive: bool) -> None:
-        """Choose the inputs, as ``inputs.random_inputs`` does, and put everything in place.
-
-        Inputs that were given stay as they are.
-        """
-        self.positive = positive
-        if self._given is None:
-            self._inputs = inputs.random_inputs(
-                self._args, self._seed, positive=positive, ranges=self._ranges
-            )
-        else:
-            left = iter(self._given)
-            self._inputs = [None if arg.role == "output" else next(left) for arg in self._args]
-        self.refill()
-
-    def refill(self) -> None:
-        """Restore every tensor to its values before a call."""
-        for memory, arg, value in zip(self._memory, self._args, self._inputs, strict=True):
+    def select(self, draw: Draw) -> None:
+        """Put the inputs of a draw in place, and poison in the outputs."""
+        self.draw = draw
+        if draw not in self._values:
+            self._values[draw] = self._source.values(draw)
+        for memory, arg, value in zip(self._memory, self.args, self.values, strict=True):
             if arg.role == "input":
                 assert value is not None
                 memory.fill(value)
         self.restore()
 
+    def keep(self, draws: Iterable[Draw]) -> None:
+        """Keep the inputs of these draws, and of no others."""
+        kept = self._values
+        self._values = {
+            draw: kept[draw] if draw in kept else self._source.values(draw) for draw in draws
+        }
+
+    @property
+    def values(self) -> list[Array | None]:
+        """The inputs that are in place, by argument; None for what is only written."""
+        return self._values[self.draw]
+
     def restore(self) -> None:
         """Restore the tensors that a program may write to their values before a call."""
+        self._restore(self._memory)
+
+    def restore_first(self) -> None:
+        """Do the same for those that a first call may write."""
+        self._restore(self._first)
+
+    def _restore(self, memory: list[Memory]) -> None:
         for i in self._written:
-            arg, value = self._args[i], self._inputs[i]
-            self._memory[i].fill(inputs.poison(arg.shape, arg.dtype) if value is None else value)
+            arg, value = self.args[i], self.values[i]
+            memory[i].fill(inputs.poison(arg.shape, arg.dtype) if value is None else value)
 
     def poison_otherwise(self) -> list[Array]:
         """Restore, with another poison in outputs; return that poison for each written tensor."""
         self.restore()
         others = [
-            inputs.other_poison(self._args[i].shape, self._args[i].dtype) for i in self._written
+            inputs.other_poison(self.args[i].shape, self.args[i].dtype) for i in self._written
         ]
         for i, other in zip(self._written, others, strict=True):
-            if self._args[i].role == "output":
+            if self.args[i].role == "output":
                 self._memory[i].fill(other)
         return others
 
@@ -102,25 +108,43 @@ class Dataset:
         """Return copies of the written tensors."""
         return [self._memory[i].read() for i in self._written]
 
+    def first_outputs(self) -> list[Array]:
+        """Return copies of what the first call wrote."""
+        return [self._first[i].read() for i in self._written]
+
     def changed_input(self) -> str | None:
         """Say why the calls so far were wrong, if one wrote to an input."""
-        for position, (arg, value) in enumerate(zip(self._args, self._inputs, strict=True)):
+        for position, (arg, value) in enumerate(zip(self.args, self.values, strict=True)):
             if arg.role == "input" and value is not None:
-                if self._memory[position].read().tobytes() != value.tobytes():
+                if not same_bits(self._memory[position].read(), value):
                     return f"argument {position} is an input, and the program changed it"
         return None
 
     def overrun(self) -> str | None:
         """Say why the calls since the last question were wrong, if one wrote outside a tensor."""
-        for position, memory in enumerate(self._memory):
-            if (place := memory.overrun()) is not None:
+        # All are asked, which mends them.
+        places = [
+            (memory.overrun(), position)
+            for memories in (self._memory, self._first)
+            for position, memory in enumerate(memories)
+        ]
+        for place, position in places:
+            if place is not None:
                 return f"it writes right {place} the memory of argument {position}"
         return None
 
-    def digest(self) -> int:
-        """Return a checksum of the kept inputs, which no program must ever reach."""
+    def digest(self, draw: Draw) -> int | None:
+        """Return a checksum of the inputs of a draw, which no program must ever reach.
+
+        None where they are not kept.
+        """
         digest = 0
-        for value in self._inputs:
+        for value in self._values.get(draw, ()):
             if value is not None:
                 digest = zlib.crc32(value.tobytes(), digest)
-        return digest
+        return digest if draw in self._values else None
+
+
+def same_bits(one: Array, other: Array) -> bool:
+    """Whether two arrays of one shape and type have the same bytes."""
+    return np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8))

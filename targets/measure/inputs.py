@@ -1,96 +1,144 @@
-"""Random inputs for a program, and the initial values of its outputs."""
+"""The inputs of a program, and the initial values of its outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
 import numpy as np
 
+from schedlang.targets.measure import spread
+from schedlang.targets.measure.draws import PLAIN, SPECIAL, WIDE, Draw, plain_draw
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
-from schedlang.tvm.analysis.index_ranges import ValueRange
+from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange
+from schedlang.tvm.analysis.value_room import ValueRoom
 
 _POISON = 0xA5
 _OTHER_POISON = 0x5A
 _LARGEST_INDEX = 128
+_LEAST_POSITIVE = 0.1
+_SMALL_BITS = 16
+_NO_USES = IntegerUses({}, frozenset(), frozenset())
 
 Ranges = Mapping[int, ValueRange]
 """The values that integer arguments may have, by position."""
 
 
-def random_inputs(
-    args: Sequence[TensorSpec],
-    seed: int,
-    *,
-    positive: bool = False,
-    ranges: Ranges = MappingProxyType({}),
-) -> list[Array | None]:
-    """Draw a value for each argument; None for an argument that is only written.
+@dataclass(frozen=True, eq=False)
+class InputSource:
+    """Where the inputs of a program come from.
 
-    Floating-point values are uniform in [-1, 1), with ``positive`` in [0.1, 1). Small integers fill
-    the range of their type, except for the one value that has no negation. Integers of 32 bits and
-    more may be indices: they stay below every extent above one, and below 128. An integer argument
-    in ``ranges`` is uniform between the two values, both included; where one is None, it is that of
-    other arguments of the type. ``analysis.index_ranges`` reads ``ranges`` off a program, for
-    indices, divisors and the offsets of rows, which ascend.
+    Attributes
+    ----------
+    args: the tensors of one call.
+    seed: of the random numbers.
+    uses: how the program uses its integer arguments.
+    room: how large arguments may be.
+    given: for each draw, the user's values of the arguments that are read; then nothing is drawn.
+
+    A **plain** floating-point argument is uniform in [-1, 1). A **wide** one is signed, up to 10,
+    and has all magnitudes down to 0.001. A **special** one mixes plain numbers with 0, -0, 1, -1
+    and a few whose exponential is too large for their type (100; 16 for float16, 800 for float64).
+    A positive one is at least 0.1, and otherwise like that.
+
+    A plain integer of 8 or 16 bits fills the range of its type, except for the lowest value of
+    signed ones, which has no negation. One of 32 bits and more may be an index: it stays below
+    every extent above one, and below 128. ``uses.ranges`` replaces that range; ascending ones are
+    sorted. Wide and special draws of such an argument hold both ends of its range. They go beyond
+    where it is free: as far as ``room.bits`` says, with any sign and all magnitudes; special
+    ones are mostly 0, 1, -1, powers of two, their neighbours and the extremes.
     """
-    rng = np.random.default_rng(seed)
-    extents = [extent for arg in args for extent in arg.shape if extent > 1]
-    index_bound = min([*extents, _LARGEST_INDEX])
-    drawn: list[Array | None] = []
-    for position, arg in enumerate(args):
-        if arg.role == "output":
-            drawn.append(None)
-        elif position in ranges:
-            drawn.append(_in_range(arg, rng, ranges[position], index_bound))
-        else:
-            drawn.append(
-                _random(arg.shape, arg.dtype, rng, index_bound=index_bound, positive=positive)
-            )
-    return drawn
+
+    args: Sequence[TensorSpec]
+    seed: int
+    uses: IntegerUses = _NO_USES
+    room: ValueRoom = field(default_factory=ValueRoom)
+    given: Sequence[Sequence[Array]] | None = None
+
+    def values(self, draw: Draw) -> list[Array | None]:
+        """Return a value for each argument; None for an argument that is only written."""
+        if self.given is not None:
+            left = iter(self.given[draw.number])
+            return [None if arg.role == "output" else next(left) for arg in self.args]
+        rng = np.random.default_rng([self.seed, draw.number] if draw.number else self.seed)
+        extents = [extent for arg in self.args for extent in arg.shape if extent > 1]
+        index_bound = min([*extents, _LARGEST_INDEX])
+        return [
+            None if arg.role == "output" else self._draw(place, draw, rng, index_bound)
+            for place, arg in enumerate(self.args)
+        ]
+
+    def _draw(self, place: int, draw: Draw, rng: np.random.Generator, index_bound: int) -> Array:
+        arg, kind = self.args[place], draw.spreads[place]
+        if arg.dtype == "bool":
+            return rng.integers(0, 2, arg.shape).astype(np.bool_)
+        if is_floating(arg.dtype):
+            return self._numbers(arg, self._permitted(kind), rng, positive=place in draw.positive)
+        limits = np.iinfo(np.dtype(arg.dtype))
+        wanted = self.uses.ranges.get(place)
+        free = kind != PLAIN and place in self.uses.free
+        if free and (limits.bits <= _SMALL_BITS or self.room.bits):
+            low, high = self._widest(limits)
+            low, high = _narrowed(low, high, wanted, limits)
+            return spread.integers(arg, low, high, rng, special=kind == SPECIAL and self.room.ties)
+        low, high = _narrowed(*_default_range(limits, index_bound), wanted, limits)
+        values = np.asarray(rng.integers(low, high, arg.shape, endpoint=True))
+        if kind != PLAIN and wanted is not None:
+            values = spread.with_ends(values, low, high, rng)
+        if wanted is not None and wanted.ascending:
+            values = np.sort(values, axis=None).reshape(arg.shape)
+        return values.astype(limits.dtype)
+
+    def _permitted(self, kind: str) -> str:
+        if kind == SPECIAL and not (self.room.special and self.room.ties):
+            kind = WIDE
+        return PLAIN if kind == WIDE and not self.room.wide else kind
+
+    def _numbers(
+        self, arg: TensorSpec, kind: str, rng: np.random.Generator, *, positive: bool
+    ) -> Array:
+        if kind == PLAIN:
+            low = _LEAST_POSITIVE if positive else -1.0
+            return np.asarray(rng.uniform(low, 1.0, arg.shape)).astype(np.dtype(arg.dtype))
+        values = spread.wide(arg.shape, rng) if kind == WIDE else spread.special(arg, rng)
+        if positive:
+            values = np.maximum(np.abs(values), _LEAST_POSITIVE)
+        return values.astype(np.dtype(arg.dtype))
+
+    def _widest(self, limits: np.iinfo[Any]) -> tuple[int, int]:
+        most = int(limits.max)
+        if limits.bits > _SMALL_BITS:
+            most = min(most, (1 << self.room.bits) - 1)
+        return (0 if limits.min == 0 else -most), most
 
 
-def _in_range(
-    arg: TensorSpec, rng: np.random.Generator, wanted: ValueRange, index_bound: int
-) -> Array:
-    """Draw integers of a range, as far as their type holds it."""
-    limits = np.iinfo(np.dtype(arg.dtype))
-    low, high = _default_range(limits, index_bound)
-    if wanted.low is not None:
+def random_inputs(
+    args: Sequence[TensorSpec], seed: int, *, ranges: Ranges = MappingProxyType({})
+) -> list[Array | None]:
+    """Return plain inputs, as ``InputSource`` draws them; None for what is only written."""
+    uses = IntegerUses(ranges, frozenset(), frozenset())
+    return InputSource(args, seed, uses).values(plain_draw(args))
+
+
+def _narrowed(
+    low: int, high: int, wanted: ValueRange | None, limits: np.iinfo[Any]
+) -> tuple[int, int]:
+    """Return the bounds of integers of a range, as far as their type holds it."""
+    if wanted is not None and wanted.low is not None:
         low = min(max(wanted.low, int(limits.min)), int(limits.max))
         high = max(low, high)
-    if wanted.high is not None:
+    if wanted is not None and wanted.high is not None:
         high = max(min(wanted.high, int(limits.max)), int(limits.min))
         low = min(low, high)
-    values = np.asarray(rng.integers(low, high, arg.shape, endpoint=True))
-    if wanted.ascending:
-        values = np.sort(values, axis=None).reshape(arg.shape)
-    return values.astype(np.dtype(arg.dtype))
-
-
-def _random(
-    shape: tuple[int, ...],
-    dtype: str,
-    rng: np.random.Generator,
-    *,
-    index_bound: int,
-    positive: bool,
-) -> Array:
-    if dtype == "bool":
-        return rng.integers(0, 2, shape).astype(np.bool_)
-    if is_floating(dtype):
-        low = 0.1 if positive else -1.0
-        return np.asarray(rng.uniform(low, 1.0, shape)).astype(np.dtype(dtype))
-    limits = np.iinfo(np.dtype(dtype))
-    least, most = _default_range(limits, index_bound)
-    return np.asarray(rng.integers(least, most, shape, endpoint=True)).astype(limits.dtype)
+    return low, high
 
 
 def _default_range(limits: np.iinfo[Any], index_bound: int) -> tuple[int, int]:
-    if limits.bits > 16:
+    if limits.bits > _SMALL_BITS:
         return 0, index_bound - 1
     return (0 if limits.min == 0 else -int(limits.max)), int(limits.max)
 

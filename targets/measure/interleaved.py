@@ -105,7 +105,7 @@ class InterleavedTiming:
             # The rounds give its samples.
             once = replace(self.requests.timing, min_repeats=1, max_repeats=1)
             requests = replace(self.requests, timing=once)
-            request = requests.run(work, verify_factor=factor, keep=True)
+            request = requests.run(work, verify_factor=factor, final=True)
             reply = self.requests.ran(work, self.pool.ask(slot, request))
         self._note(work, reply)
 

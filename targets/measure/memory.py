@@ -8,6 +8,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.errors import WorkloadError
+from schedlang.targets.measure.draws import draw_count
 from schedlang.tvm.program import intermediate_sizes
 from schedlang.workloads.workload import Workload
 
@@ -25,8 +26,12 @@ def worker_bytes(workload: Workload) -> int:
     """Estimate the bytes that a worker needs to run and verify programs of a workload."""
     sizes = {arg: argument_bytes(arg.shape, arg.dtype) for arg in workload.args}
     elements = {arg: math.prod(arg.shape) for arg in workload.args}
-    # Each tensor has its memory and a copy of its initial values or of the right results.
-    kept = 2 * sum(sizes.values()) + sum(intermediate_sizes(workload.func))
+    # Each tensor has its memory and, for each draw, a copy of its initial values or of the right
+    # results; what is written has memory for a first call too.
+    kept = (1 + draw_count(workload)) * sum(sizes.values()) + sum(
+        size for arg, size in sizes.items() if arg.role != "input"
+    )
+    kept += sum(intermediate_sizes(workload.func))
     read = [elements[arg] for arg in workload.args if arg.role != "output"]
     drawn = _DRAWN_BYTES * max(read, default=0)
     compared = max(

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.dataset import Dataset, same_bits
+from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.expected.narrow import learn_wide
 from schedlang.targets.measure.expected.windows import learn_windows
 from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.reference import Reference, learn_reference
+from schedlang.targets.measure.reference import Reference, Results, learn_reference
+from schedlang.targets.measure.repeats import REPEATS, Repeats
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
-from schedlang.targets.measure.verify import instability
+from schedlang.targets.measure.verify import Array
 
 # A longer unscheduled program is not run a second time: the candidate's time would run out.
 _LONGEST_SECOND_OPINION = 1.0
+_UNSTABLE = "; run again it gives other results: its threads race, or it reads what it never wrote"
 
 
 class CandidateRunner:
@@ -40,33 +46,53 @@ class CandidateRunner:
         self._reference_repeats = False
         known = reference or binding.reference
         self._data = Dataset(
-            backend,
-            binding.args,
-            binding.seed,
-            positive=known is not None and known.positive,
-            given=binding.values,
-            ranges=binding.uses.ranges,
+            backend, binding.inputs, None if known is None else known.results[0].draw
         )
         if reference is None and known is not None:
             known = known.kept_with(self._data)
         self.reference = known
+        # Whether the inputs in place are known to be as they were drawn.
         self._clean = True
+        # The draw of the last call, whose results may still be in workspaces.
+        self._last: Draw | None = None
 
-    def learn(self, unscheduled: Program) -> Reference:
+    def learn(self, unscheduled: Program, wide: Program | None = None) -> Reference:
         """Run the unscheduled program and keep its results as the right ones.
 
-        Raises ``Fault`` when it fails, writes where it must not, or gives no numbers.
+        ``wide`` is the same program with wider numbers, as ``Binding.widened`` has it. Raises
+        ``Fault`` when the program fails, writes where it must not, or gives no numbers.
         """
         self._unscheduled = unscheduled
-        self.reference = learn_reference(lambda: self._call(unscheduled), self._data)
+        self._backend.poison_workspaces()
+        self.reference = learn_reference(
+            lambda: self._call(unscheduled), self._data, self._binding.draws
+        )
+        if wide is not None and self._data.drawn:
+            self.reference = self._with_wide(self.reference, wide)
         return self.reference
+
+    def _with_wide(self, reference: Reference, program: Program) -> Reference:
+        """Add what the results on the first draw are without rounding."""
+        first, *others = reference.results
+        if any(mask is not None for mask in first.untouched):
+            return reference
+        wide = learn_wide(
+            self._backend,
+            program.entry,
+            self._data.args,
+            self._data.values,
+            first.expected,
+            self._binding.numerics.reduction_length,
+        )
+        return replace(reference, results=(replace(first, wide=wide), *others))
 
     def learn_from(self, schedule: Program, part: Program) -> Reference:
         """Run a schedule, and keep its results if those of ``part`` of the program agree.
 
-        Raises ``Fault`` as ``learn`` does, and when they do not.
+        There is one draw of inputs. Raises ``Fault`` as ``learn`` does, and when they do not.
         """
         with self._backend.running():
+            self._backend.poison_workspaces()
             found = learn_reference(lambda: self._call(schedule), self._data)
             if (reason := self._data.changed_input()) is not None:
                 raise Fault(Status.WRONG_RESULT, reason)
@@ -74,7 +100,7 @@ class CandidateRunner:
         reason = windows.mismatch(found, self._data, self._binding)
         if reason is not None:
             raise Fault(Status.WRONG_RESULT, reason)
-        self._data.refill()
+        self._data.select(self._data.draw)
         self.reference = found
         return found
 
@@ -84,23 +110,28 @@ class CandidateRunner:
         policy: TimingPolicy,
         best: float | None,
         verify_factor: float | None,
+        repeats: Repeats = REPEATS,
     ) -> Timing:
         """Time a program.
 
         Its results are verified when its median latency is at most ``verify_factor * best``, or
         when ``best`` is None; never when ``verify_factor`` is None. Raises ``Fault``; wrong
         results are reported even when the time is impossible as well.
+
+        Its first call has inputs of another draw than the last call of any program here, and
+        workspaces without results of earlier calls: a program that reads an intermediate result
+        before it computes it finds no right one. What that call writes is compared when the
+        program is verified, and so are calls on every draw of inputs, ``repeats`` in all. Times are
+        those of the first draw.
         """
-        if not self._clean:
-            # The last program was not verified: it may have changed what this one would read.
-            self._data.refill()
+        first, cold = self._call_first(program)
         self._clean = False
-        timing = self._time(program, policy, best)
+        timing = self._time(program, policy, best, cold)
         self._check_bounds()
         if verify_factor is not None and (
             best is None or statistics.median(timing.samples) <= verify_factor * best
         ):
-            self._verify(program)
+            self._verify(program, first, repeats)
             self._clean = True
             timing = replace(timing, verified=True)
         self._check_samples(timing.samples, policy, self._binding.shortest_time)
@@ -108,6 +139,7 @@ class CandidateRunner:
 
     def sample(self, program: Program, calls: int, policy: TimingPolicy) -> float:
         """Return seconds per call, after one call that is not counted."""
+        self._use_first_draw()
         with faults(Status.RUN_ERROR), self._backend.running():
             self._seconds(program, 1)
             seconds = self._seconds(program, calls, flush_cache=policy.flush_cache)
@@ -117,42 +149,106 @@ class CandidateRunner:
 
     def time_reference(self, unscheduled: Program, policy: TimingPolicy) -> tuple[float, ...]:
         """Return samples of the unscheduled program, in seconds; any positive time is believed."""
+        self._use_first_draw()
         samples = self._time(unscheduled, policy).samples
         self._clean = False
         self._check_samples(samples, policy, shortest_time=0.0)
         return samples
 
-    def _time(self, program: Program, policy: TimingPolicy, best: float | None = None) -> Timing:
+    def _call_first(self, program: Program) -> tuple[int, float]:
+        """Make the first call of a program; return the place of its draw, and the seconds."""
+        draws = self._draws
+        place = next((place for place, draw in enumerate(draws) if draw != self._last), 0)
+        if self._data.draw != draws[place] or not self._clean:
+            self._data.select(draws[place])
+        self._data.restore_first()
+        with faults(Status.RUN_ERROR), self._backend.running():
+            self._backend.poison_workspaces()
+            start = time.perf_counter()
+            program.entry(*self._data.first_tensors)
+            seconds = time.perf_counter() - start
+        self._last = draws[place]
+        self._use_first_draw()
+        return place, seconds
+
+    @property
+    def _draws(self) -> list[Draw]:
+        if self.reference is None:
+            return [self._data.draw]
+        return [results.draw for results in self.reference.results]
+
+    def _use_first_draw(self) -> None:
+        if self._data.draw != self._draws[0]:
+            self._data.select(self._draws[0])
+
+    def _time(
+        self,
+        program: Program,
+        policy: TimingPolicy,
+        best: float | None = None,
+        cold: float | None = None,
+    ) -> Timing:
         def run(calls: int) -> float:
             return self._seconds(program, calls, flush_cache=policy.flush_cache)
 
         with faults(Status.RUN_ERROR), self._backend.running():
-            return collect(run, policy, best)
+            return collect(run, policy, best, cold=cold)
 
     def _seconds(self, program: Program, calls: int, *, flush_cache: bool = False) -> float:
         restore = self._data.restore if self._data.in_place else _nothing
+        self._last = self._data.draw
         return program.seconds_per_call(
             self._data.tensors, calls, restore=restore, flush_cache=flush_cache
         )
 
-    def _verify(self, program: Program) -> None:
+    def _verify(self, program: Program, first: int, repeats: Repeats) -> None:
+        """Compare results on every draw; those on the ``first`` are there already."""
         reference = self.reference
         if reference is None:
             raise RuntimeError("there is no reference to verify with")
-        self._call_afresh(program)
-        numerics = self._binding.numerics
-        reason = self._data.changed_input() or reference.mismatch(
-            self._data, numerics, self._binding.tolerances
-        )
-        if reason is None:
-            return
-        if reference.damaged(self._data):
-            raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
-        reason += instability(lambda: self._call_afresh(program), self._data.outputs)
-        self._seek_second_opinion(reference, reason)
-        raise Fault(Status.WRONG_RESULT, reason)
+        for place, right in enumerate(reference.results):
+            if self._data.draw != right.draw:
+                self._data.select(right.draw)
+            reason = self._compare(program, right, repeats, called=place == first)
+            if reason is None:
+                continue
+            if reference.damaged(self._data):
+                raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+            self._seek_second_opinion(reference, right, reason)
+            raise Fault(Status.WRONG_RESULT, reason)
 
-    def _seek_second_opinion(self, reference: Reference, reason: str) -> None:
+    def _compare(
+        self, program: Program, right: Results, repeats: Repeats, *, called: bool
+    ) -> str | None:
+        """Say why results on the draw in place are not right, in any of several calls."""
+        data, again, unstable = self._data, None, False
+        if not called:
+            data.restore()
+        with faults(Status.RUN_ERROR), self._backend.running():
+            if not called:
+                self._backend.poison_workspaces()
+                self._call(program)
+            got = data.first_outputs() if called else data.outputs()
+            for _ in repeats.calls(len(self._draws)):
+                data.restore()
+                self._call(program)
+                outputs = data.outputs()
+                if not all(map(same_bits, got, outputs)):
+                    unstable = True
+                    again = self._mismatch(right, outputs)
+                    if again is not None:
+                        break
+        self._check_bounds()
+        reason = data.changed_input() or self._mismatch(right, got) or again
+        return reason + _UNSTABLE if reason is not None and unstable else reason
+
+    def _mismatch(self, right: Results, outputs: Sequence[Array]) -> str | None:
+        binding = self._binding
+        return right.mismatch(
+            outputs, self._data.output_types, binding.numerics, binding.tolerances
+        )
+
+    def _seek_second_opinion(self, reference: Reference, right: Results, reason: str) -> None:
         """Raise Fault(corrupt) when the unscheduled program does not repeat its own results.
 
         It is asked until it does once. Only a runner that learned the reference can ask.
@@ -161,22 +257,15 @@ class CandidateRunner:
             return
         if reference.seconds > _LONGEST_SECOND_OPINION:
             return
-        self._data.refill()
+        self._data.select(right.draw)
         self._call(self._unscheduled)
-        self._reference_repeats = (
-            reference.mismatch(self._data, self._binding.numerics, self._binding.tolerances) is None
-        )
+        self._reference_repeats = self._mismatch(right, self._data.outputs()) is None
         if not self._reference_repeats:
             reason += "; nor does the unscheduled program give its own results again"
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
 
-    def _call_afresh(self, program: Program) -> None:
-        self._data.restore()
-        with faults(Status.RUN_ERROR), self._backend.running():
-            self._call(program)
-        self._check_bounds()
-
     def _call(self, program: Program) -> None:
+        self._last = self._data.draw
         program.entry(*self._data.tensors)
 
     def _check_bounds(self) -> None:

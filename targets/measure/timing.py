@@ -90,14 +90,16 @@ def collect(
     policy: TimingPolicy,
     best: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    cold: float | None = None,
 ) -> Timing:
     """Time a program until the policy is satisfied.
 
     ``run(n)`` calls it n times and returns seconds per call. ``best`` is the latency to beat.
+    ``cold`` is the time of a first call; without it, this function makes the first.
     """
     start = clock()
     hopeless = math.inf if best is None else policy.slow_factor * best
-    cold = run(1)
+    cold = run(1) if cold is None else cold
     if cold >= policy.budget_seconds or cold > hopeless + _COLD_SECONDS:
         return Timing((cold,), gave_up=cold > hopeless)
     warm = run(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,6 @@ _FACTOR = 16.0
 _LOOSEST = 0.25
 # Fraction of the integers that rounding may change by one, for all types.
 _FEW = 1e-3
-
-_UNSTABLE = "; run again it gives other results: its threads race, or it reads what it never wrote"
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -68,14 +66,6 @@ def compare(
         if reason is not None:
             return f"output {position} ({dtype}): {reason}"
     return None
-
-
-def instability(call: Callable[[], None], outputs: Callable[[], Sequence[Array]]) -> str:
-    """Return a note for a mismatch; empty if one more call gives the same ``outputs``."""
-    first = outputs()
-    call()
-    same = all(a.tobytes() == b.tobytes() for a, b in zip(first, outputs(), strict=True))
-    return "" if same else _UNSTABLE
 
 
 def tolerance(dtype: str, reduction_length: int) -> float:

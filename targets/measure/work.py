@@ -8,6 +8,7 @@ from typing import Any
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import describe
+from schedlang.targets.measure.repeats import FINAL_REPEATS, REPEATS, Repeats
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.tvm.program import to_json
@@ -68,15 +69,27 @@ def binding_requests(binding: Binding, set_up: dict[str, Any]) -> tuple[Request,
 
 
 def run_header(
-    policy: TimingPolicy, best: float | None, verify_factor: float | None
+    policy: TimingPolicy,
+    best: float | None,
+    verify_factor: float | None,
+    *,
+    final: bool = False,
 ) -> dict[str, Any]:
     """Say how to time and verify a program, for ``read_run_header``."""
-    return {"policy": asdict(policy), "best": best, "verify_factor": verify_factor}
+    return {
+        "policy": asdict(policy),
+        "best": best,
+        "verify_factor": verify_factor,
+        "final": final,
+    }
 
 
-def read_run_header(header: dict[str, Any]) -> tuple[TimingPolicy, float | None, float | None]:
-    """Read the timing policy, the best latency and the verify factor from a header."""
-    return TimingPolicy(**header["policy"]), header["best"], header["verify_factor"]
+def read_run_header(
+    header: dict[str, Any],
+) -> tuple[TimingPolicy, float | None, float | None, Repeats]:
+    """Read from a header what ``CandidateRunner.run`` takes after the program."""
+    repeats = FINAL_REPEATS if header["final"] else REPEATS
+    return TimingPolicy(**header["policy"]), header["best"], header["verify_factor"], repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +123,15 @@ class Requests:
         best: float | None = None,
         verify_factor: float | None = None,
         *,
-        keep: bool = False,
+        final: bool = False,
     ) -> Request:
-        """Time it, verify it if it is fast enough, and forget it unless told to ``keep`` it."""
-        how = run_header(self.timing, best, verify_factor)
-        header = {"request": "run", "id": work.serial, "keep": keep, **how}
+        """Time it, and verify it if it is fast enough.
+
+        Then it is forgotten, unless it is one of the ``final`` ones, whose results are compared
+        more often.
+        """
+        how = run_header(self.timing, best, verify_factor, final=final)
+        header = {"request": "run", "id": work.serial, "keep": final, **how}
         return Request(header, timeout=self.run_timeout, executes=True)
 
     def sample(self, work: Work, calls: int) -> Request:

@@ -69,6 +69,9 @@ class RPCBackend:
         """The server's clock is held against ours whatever the length of a call."""
         return 0.0
 
+    def poison_workspaces(self) -> None:
+        """Do nothing: a session is a process of its own, whose first call finds no results."""
+
 
 class RPCProgram:
     """A library on a server, and loops around it by the number of calls they make."""

@@ -300,7 +300,7 @@ class RPC(Measurer):
 
     def _how_to_run(self, work: RemoteWork) -> dict[str, Any]:
         if work.policy is not None:
-            return run_header(work.policy, None, work.verify_factor)
+            return run_header(work.policy, None, work.verify_factor, final=True)
         return run_header(self._timing, self.best_so_far, self._verify.factor)
 
     def _forget_all(self, works: Sequence[RemoteWork]) -> None:

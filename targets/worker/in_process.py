@@ -49,9 +49,10 @@ class InProcessWorker(Dispatcher):
         seconds = None
         if binding.verifies and binding.reference is None:
             program = self._unscheduled_program()
+            wide = binding.widened and self._backend.compile(binding.widened)
             # If it crashes, this tells the parent what did.
             print(RUNS_UNSCHEDULED, file=sys.stderr, flush=True)
-            seconds = self._runner.learn(program).seconds
+            seconds = self._runner.learn(program, wide).seconds
         return {"reference_seconds": seconds}
 
     def on_build(self, request: Message) -> dict[str, Any]:

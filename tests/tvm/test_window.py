@@ -10,6 +10,7 @@ from schedlang.targets import Target
 from schedlang.targets.cpu.backend import CPUBackend
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.expected.windows import learn_windows
+from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.reference import learn_reference
 from schedlang.tvm.analysis.window import count_steps, window_of
 from schedlang.tvm.codegen import CodeGenerator
@@ -107,12 +108,13 @@ def test_a_window_gives_a_part_of_the_results(name: str) -> None:
     part = window_of(workload.mod, steps)
     assert part is not None and count_steps(part) <= steps
     backend = CPUBackend(CodeGenerator(TARGET.tvm_target()), TARGET.cpus)
-    data = Dataset(backend, workload.args, seed=0)
+    data = Dataset(backend, InputSource(workload.args, 0))
     whole = backend.compile(workload.mod)
     found = learn_reference(lambda: whole.entry(*data.tensors), data)
     program = backend.compile(part)
     windows = learn_windows(lambda: program.entry(*data.tensors), data)
-    for value, expected, mask in zip(windows.values, found.expected, windows.written, strict=True):
+    right = found.results[0].expected
+    for value, expected, mask in zip(windows.values, right, windows.written, strict=True):
         assert 0 < np.count_nonzero(mask) < mask.size
         np.testing.assert_allclose(value[mask], expected[mask], rtol=1e-4, atol=1e-5)
 
@@ -122,8 +124,7 @@ def test_the_ends_of_a_loop_are_in_the_windows() -> None:
     assert part is not None
     data = Dataset(
         backend := CPUBackend(CodeGenerator(TARGET.tvm_target()), TARGET.cpus),
-        IN_PLACE.args,
-        seed=0,
+        InputSource(IN_PLACE.args, 0),
     )
     program = backend.compile(part)
     [mask] = learn_windows(lambda: program.entry(*data.tensors), data).written

@@ -52,11 +52,13 @@ class IntegerUses:
         can be read off the program.
     indices: arguments that an index, or the length of a loop, depends on.
     divisors: arguments that a divisor of integers depends on.
+    free: arguments that may have any value of their type that is within their ``ranges``.
     """
 
     ranges: Mapping[int, ValueRange]
     indices: frozenset[int]
     divisors: frozenset[int]
+    free: frozenset[int] = frozenset()
 
 
 def integer_uses(mod: IRModule) -> IntegerUses:
@@ -83,6 +85,7 @@ class _Reader:
         self._demanded: list[tuple[int, Bounds]] = []
         self._depth = 0
         self._ranges: dict[int, ValueRange] = {}
+        self._unread: list[Any] = []
 
     def read(self) -> IntegerUses:
         collector = self._collector
@@ -96,7 +99,9 @@ class _Reader:
         lengths = [part for ends in collector.open.values() for part in ends]
         indices = [need.expression for need in needs if not need.divisor] + lengths
         divisors = [need.expression for need in needs if need.divisor]
-        return IntegerUses(self._ranges, self._used(indices), self._used(divisors))
+        bound = self._used(self._unread + lengths)
+        free = frozenset(self._positions.values()) - bound
+        return IntegerUses(self._ranges, self._used(indices), self._used(divisors), free)
 
     def _read(self, need: Need, *, guarded: bool) -> None:
         """Narrow the ranges as ``need`` says; not at all where it cannot be read or met.
@@ -109,6 +114,7 @@ class _Reader:
             for part, low, high in self._parts(expression, need.low, need.high):
                 self._inverse.require(self._collector.analyzer.simplify(part), low, high)
         except (Unreadable, InternalError):  # of the latter kind is a division by a constant 0
+            self._unread.append(need.expression)
             return
         narrowed = dict(self._ranges)
         for position, (low, high) in self._demanded:
@@ -116,9 +122,9 @@ class _Reader:
             lows = [bound for bound in (known.low, low) if bound is not None]
             highs = [bound for bound in (known.high, high) if bound is not None]
             found = ValueRange(max(lows, default=None), min(highs, default=None))
-            if found.low is not None and found.high is not None and found.low > found.high:
-                return
-            if guarded and found.high is not None and found.high < 0:
+            crossed = None not in found[:2] and found.low > found.high  # type: ignore[operator]
+            if crossed or (guarded and found.high is not None and found.high < 0):
+                self._unread.append(need.expression)
                 return
             narrowed[position] = found
         self._ranges = narrowed

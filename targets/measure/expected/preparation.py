@@ -7,6 +7,7 @@ from functools import partial
 
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.crash import explain_crash
+from schedlang.targets.measure.draws import draw_count
 from schedlang.targets.measure.expected.large import (
     FirstReference,
     LargePolicy,
@@ -59,20 +60,19 @@ class Preparation:
     ) -> None:
         self.is_large = policy.is_large(workload)
         self.done = not (verifies and (self.is_large or problem.reference is not None))
+        draws = 1 if self.is_large else draw_count(workload)
         self.binding = Binding.of(
-            workload, target, seed, verifies=verifies and self.done, problem=problem
+            workload, target, seed, verifies=verifies and self.done, problem=problem, draws=draws
         )
         self.first: FirstReference | None = None
         self.run_timeout = RUN_TIMEOUT if run_timeout is None else run_timeout
         self._given_timeout = run_timeout
         self._workload, self._target = workload, target
-        self._seed, self._problem, self._policy = seed, problem, policy
+        self._problem, self._policy = problem, policy
 
     def find(self, learn: Learn) -> bool:
         """Find the right results; False where the deadline comes first."""
-        found = self._problem.results(
-            self._workload.args, self.binding.values, self._seed, self.binding.uses.ranges
-        )
+        found = self._problem.results(self.binding.inputs, self.binding.draws)
         if found is None:
             space = self._target.default_space()
             self.first = find_reference(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with numpy)
 import numpy as np
 
+from schedlang.targets.measure.draws import Draw, choose_draws, plain_draw
 from schedlang.targets.measure.expected.tolerance import (
     GivenTolerance,
     Tolerances,
     check_tolerance,
     tolerances_of,
 )
-from schedlang.targets.measure.inputs import Ranges, random_inputs
-from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.inputs import InputSource
+from schedlang.targets.measure.reference import Reference, Results
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
 
@@ -33,7 +33,8 @@ class Problem:
     Attributes
     ----------
     inputs: arrays for the arguments that the program reads (inputs and in-place ones), in order or
-        by name, or a function ``f(rng)`` that returns them. By default they are random.
+        by name, or a function ``f(rng)`` that returns them and is called for each draw of inputs.
+        By default they are random.
     tolerance: the relative error that is allowed, ``(relative, absolute)`` as ``numpy.allclose``
         takes them, or one of these for each output, by name or number. By default it follows from
         the types and the length of the sums.
@@ -93,16 +94,23 @@ class Problem:
         """Return the tolerance of each written argument; ValueError for an unknown output."""
         return tolerances_of(self.tolerance, args)
 
-    def values(self, args: Sequence[TensorSpec], seed: int) -> tuple[Array, ...] | None:
-        """Return the given values of the arguments that are read; None where they are random.
+    def values(
+        self, args: Sequence[TensorSpec], seed: int, draws: int = 1
+    ) -> tuple[tuple[Array, ...], ...] | None:
+        """Return the given values of the arguments that are read, for each draw of inputs.
 
+        None where they are random. Arrays are one draw, and a function gives as many as ``draws``.
         ValueError names the argument that does not fit.
         """
-        if self.inputs is None:
-            return None
         given: Any = self.inputs
-        if callable(given):
-            given = _called("inputs", given, np.random.default_rng(seed))
+        if given is None:
+            return None
+        if not callable(given):
+            return (self._checked(given, args),)
+        generators = [np.random.default_rng([seed, n] if n else seed) for n in range(draws)]
+        return tuple(self._checked(_called("inputs", given, rng), args) for rng in generators)
+
+    def _checked(self, given: Any, args: Sequence[TensorSpec]) -> tuple[Array, ...]:
         read = [arg for arg in args if arg.role != "output"]
         names = ", ".join(arg.name for arg in read)
         if isinstance(given, Mapping):
@@ -122,30 +130,30 @@ class Problem:
             for place, (value, arg) in enumerate(zip(arrays, read, strict=True))
         )
 
-    def results(
-        self,
-        args: Sequence[TensorSpec],
-        values: Sequence[Array] | None,
-        seed: int,
-        ranges: Ranges = MappingProxyType({}),
-    ) -> Reference | None:
-        """Return what ``reference`` computes; None without it.
+    def results(self, source: InputSource, draws: int = 1) -> Reference | None:
+        """Return what ``reference`` computes, on at most as many draws; None without it.
 
-        Without ``values`` the inputs are random, from [0.1, 1) where those from [-1, 1) give NaN;
-        integers are in their ``ranges``.
-        Raises ValueError for results that do not fit the program's outputs, or are NaN.
+        The draws are chosen as ``choose_draws`` does it. Raises ValueError for results that do not
+        fit the program's outputs, or are NaN.
         """
-        if self.reference is None:
+        reference = self.reference
+        if reference is None:
             return None
-        written = [arg for arg in args if arg.role != "input"]
-        reason = ""
-        for positive in (False,) if values is not None else (False, True):
-            inputs: Sequence[Array | None] | None = values
-            if inputs is None:
-                inputs = random_inputs(args, seed, positive=positive, ranges=ranges)
+        written = [arg for arg in source.args if arg.role != "input"]
+        usual = plain_draw(source.args)
+        missing: list[str] = []
+
+        def attempt(draw: Draw) -> Results | None:
+            nonlocal missing
             # Copies: a function that works in place must not change what programs are given.
-            copies = [value.copy() for value in inputs if value is not None]
-            found = _called("reference", self.reference, *copies)
+            copies = [value.copy() for value in source.values(draw) if value is not None]
+            try:
+                found = _called("reference", reference, *copies)
+            except Exception:
+                # It may be made for usual numbers only.
+                if draw == usual:
+                    raise
+                return None
             results = _as_list(found, "reference", len(written))
             if len(results) != len(written):
                 raise ValueError(
@@ -158,16 +166,24 @@ class Problem:
                 for arg, value in zip(written, expected, strict=True)
                 if is_floating(arg.dtype) and np.isnan(value).any()
             ]
-            if not missing:
-                return Reference(positive, expected, (None,) * len(expected))
-            reason = f"reference gives NaN in {missing[0]!r}: give inputs where it is a number"
-        raise ValueError(reason)
+            return None if missing else Results(draw, expected, (None,) * len(expected))
+
+        given = source.given is not None
+        found = choose_draws(
+            source.args, draws, attempt, lambda results: results.finite, vary=not given
+        )
+        if not found:
+            raise ValueError(
+                f"reference gives NaN in {missing[0]!r}: give inputs where it is a number"
+            )
+        return Reference(tuple(found))
 
 
 def _called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a user's function; its exceptions say which argument of ``tune`` it was."""
     try:
-        return function(*arguments)
+        with np.errstate(all="ignore"):
+            return function(*arguments)
     except Exception as error:
         error.add_note(f"in the function that was given as {name}=")
         raise

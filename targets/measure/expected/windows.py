@@ -33,7 +33,8 @@ class Windows:
         for position, mask in enumerate(self.written):
             if not mask.any():
                 return f"output {position}: the part of the program wrote nothing to compare"
-        got = [value[mask] for value, mask in zip(found.expected, self.written, strict=True)]
+        expected = found.results[0].expected
+        got = [value[mask] for value, mask in zip(expected, self.written, strict=True)]
         want = [value[mask] for value, mask in zip(self.values, self.written, strict=True)]
         tolerances = binding.tolerances
         return compare(got, want, data.output_types, binding.numerics, tolerances)
@@ -45,7 +46,7 @@ def learn_windows(call: Callable[[], None], data: Dataset) -> Windows:
     An element counts as written when two runs, with other initial contents, leave the same there;
     one that was there before counts when it has changed.
     """
-    data.refill()
+    data.select(data.draw)
     before = data.outputs()
     first = _run(call, data)
     data.poison_otherwise()

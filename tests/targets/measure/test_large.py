@@ -13,10 +13,11 @@ from schedlang.errors import WorkloadError
 from schedlang.measurement import Status
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
+from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.large import LargePolicy, find_reference
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.memory import argument_bytes, fitting_workers, worker_bytes
-from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.reference import Reference, Results
 from schedlang.targets.worker.request import Reply
 from schedlang.tvm.analysis.window import window_of
 from schedlang.tvm.program import from_json, structurally_equal
@@ -43,7 +44,8 @@ class FakeWorker:
             return None
         if answer != "ok":
             return Reply.refusal(answer, "it failed")
-        header, results = Reference(False, (np.ones((64, 64), "float32"),), (None,), 0.5).pack()
+        ones = Results(plain_draw(WORKLOAD.args), (np.ones((64, 64), "float32"),), (None,))
+        header, results = Reference((ones,), 0.5).pack()
         return Reply({"ok": True, "reference": header}, blobs=tuple(results))
 
 
@@ -57,7 +59,8 @@ def test_the_first_schedule_that_passes_gives_the_results() -> None:
     worker = FakeWorker(Status.WRONG_RESULT, "", "ok")
     found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY, str)
     assert found is not None and not found.unscheduled
-    assert found.reference.seconds == 0.5 and found.reference.expected[0].shape == (64, 64)
+    assert found.reference.seconds == 0.5
+    assert found.reference.results[0].expected[0].shape == (64, 64)
     assert [seconds for _, seconds in worker.asked] == [5.0, 5.0, 10.0]
     part = window_of(WORKLOAD.mod, POLICY.window_steps)
     assert part is not None
@@ -102,7 +105,8 @@ def test_a_right_schedule_gives_the_results_of_the_whole_program(bench: Bench) -
     right = bench._runner.reference
     found = learn(bench, None)
     assert right is not None and found.seconds > 0
-    np.testing.assert_allclose(found.expected[0], right.expected[0], rtol=1e-5, atol=1e-5)
+    [one] = found.results
+    np.testing.assert_allclose(one.expected[0], right.results[0].expected[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_wrong_schedule_gives_none(bench: Bench) -> None:

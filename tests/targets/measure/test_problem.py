@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.measure.expected.tolerance import Tolerance, tolerances_of
-from schedlang.targets.measure.inputs import random_inputs
-from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.inputs import InputSource, random_inputs
+from schedlang.targets.measure.reference import Reference, Results
 from schedlang.targets.measure.verify import compare
 from schedlang.tvm.analysis.index_ranges import ValueRange
 from schedlang.workloads.workload import Argument
@@ -33,7 +34,8 @@ def test_values_are_in_the_order_of_what_is_read_or_by_name() -> None:
     for inputs in ([a, index, state], (a, index, state), dict(state=state, A=a, index=index)):
         values = Problem(inputs).values(ARGS, seed=0)
         assert values is not None
-        assert [value.tolist() for value in values] == [a.tolist(), index.tolist(), state.tolist()]
+        [draw] = values
+        assert [value.tolist() for value in draw] == [a.tolist(), index.tolist(), state.tolist()]
     assert Problem().values(ARGS, seed=0) is None
 
 
@@ -41,14 +43,24 @@ def test_later_changes_of_an_array_do_not_count() -> None:
     mine = a.copy()
     values = Problem([mine, index, state]).values(ARGS, seed=0)
     mine[:] = 7
-    assert values is not None and values[0].max() == 1
+    assert values is not None and values[0][0].max() == 1
 
 
 def test_a_function_draws_from_the_seed() -> None:
     problem = Problem(lambda rng: [rng.random((2, 3), "float32"), index, state])
     first, again, other = (problem.values(ARGS, seed=seed) for seed in (1, 1, 2))
     assert first is not None and again is not None and other is not None
-    assert (first[0] == again[0]).all() and (first[0] != other[0]).any()
+    assert (first[0][0] == again[0][0]).all() and (first[0][0] != other[0][0]).any()
+
+
+def test_a_function_is_called_for_each_draw_and_arrays_are_one() -> None:
+    drawn = Problem(lambda rng: [rng.random((2, 3), "float32"), index, state])
+    several = drawn.values(ARGS, seed=1, draws=3)
+    once = drawn.values(ARGS, seed=1)
+    assert several is not None and once is not None and len(several) == 3
+    assert (several[0][0] == once[0][0]).all() and (several[1][0] != several[2][0]).any()
+    given = Problem([a, index, state]).values(ARGS, seed=1, draws=3)
+    assert given is not None and len(given) == 1
 
 
 @pytest.mark.parametrize(
@@ -121,11 +133,12 @@ def test_the_reference_gets_copies_and_may_return_wider_numbers() -> None:
         return x.sum(axis=1, dtype="float64"), np.array([1, 2])
 
     values = Problem([a, index, state]).values(ARGS, seed=0)
-    found = Problem(reference=double).results(ARGS, values, seed=0)
+    found = Problem(reference=double).results(InputSource(ARGS, 0, given=values))
     assert found is not None and values is not None
-    assert values[0].max() == 1
-    assert [value.dtype for value in found.expected] == ["float32", "float32"]
-    assert found.expected[0].tolist() == [6, 6]
+    assert values[0][0].max() == 1
+    [one] = found.results
+    assert [value.dtype for value in one.expected] == ["float32", "float32"]
+    assert one.expected[0].tolist() == [6, 6]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +152,7 @@ def test_the_reference_gets_copies_and_may_return_wider_numbers() -> None:
 )
 def test_results_that_do_not_fit_are_named(result: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Problem(reference=lambda *inputs: result).results(ARGS, None, seed=0)
+        Problem(reference=lambda *inputs: result).results(InputSource(ARGS, 0))
 
 
 def test_an_exception_says_whose_function_raised_it() -> None:
@@ -148,7 +161,7 @@ def test_an_exception_says_whose_function_raised_it() -> None:
 
     for given, call in (
         (Problem(inputs=fails), lambda problem: problem.values(ARGS, seed=0)),
-        (Problem(reference=fails), lambda problem: problem.results(ARGS, None, seed=0)),
+        (Problem(reference=fails), lambda problem: problem.results(InputSource(ARGS, 0))),
     ):
         with pytest.raises(KeyError, match="mine") as caught:
             call(given)
@@ -158,20 +171,34 @@ def test_an_exception_says_whose_function_raised_it() -> None:
 
 def test_whole_results_must_fit_their_type() -> None:
     counts = (Argument("n", (2,), "int8", "output"),)
-    fits = Problem(reference=lambda: np.array([1, 2])).results(counts, (), seed=0)
-    assert fits is not None and fits.expected[0].dtype == np.int8
+    source = InputSource(counts, 0)
+    fits = Problem(reference=lambda: np.array([1, 2])).results(source)
+    assert fits is not None and fits.results[0].expected[0].dtype == np.int8
     for wrong in (np.array([1, 300]), np.array([1.0, 2.0])):
         with pytest.raises(ValueError, match="output 'n' is int8"):
-            Problem(reference=lambda wrong=wrong: wrong).results(counts, (), seed=0)
+            Problem(reference=lambda wrong=wrong: wrong).results(source)
 
 
 def test_random_inputs_that_give_nan_are_drawn_positive() -> None:
     args = (Argument("x", (64,), "float32", "input"), Argument("y", (64,), "float32", "output"))
-    with np.errstate(invalid="ignore"):
-        found = Problem(reference=np.sqrt).results(args, None, seed=3)
-    assert found is not None and found.positive
-    [x, _] = random_inputs(args, 3, positive=True)
-    assert x is not None and (found.expected[0] == np.sqrt(x)).all()
+    source = InputSource(args, 3)
+    found = Problem(reference=np.sqrt).results(source, draws=3)
+    assert found is not None and len(found.results) == 3
+    for one in found.results:
+        assert one.draw.positive == {0}
+        [x, _] = source.values(one.draw)
+        assert x is not None and (one.expected[0] == np.sqrt(x)).all()
+    assert found.results[0].expected[0].max() < 1 < found.results[1].expected[0].max()
+
+
+def test_a_reference_that_refuses_unusual_inputs_judges_the_usual_ones() -> None:
+    def picky(x: Any) -> Any:
+        assert np.abs(x).max() <= 1
+        return x
+
+    args = (Argument("x", (64,), "float32", "input"), Argument("y", (64,), "float32", "output"))
+    found = Problem(reference=picky).results(InputSource(args, 0), draws=3)
+    assert found is not None and {one.draw.spreads[0] for one in found.results} == {"plain"}
 
 
 def test_a_problem_travels_to_a_worker() -> None:
@@ -183,19 +210,23 @@ def test_a_problem_travels_to_a_worker() -> None:
     )
     x = np.array([1, 2], ml_dtypes.bfloat16)
     mask = np.array([True, False])
-    known = Reference(
-        True, (np.array(3, "float32"), np.array([True, False])), (None, mask), seconds=1.5
-    )
-    sent = Binding(workload.mod, args, 5, True, 1e-9, (x,), (Tolerance(0.5, 1.0), None), known)
+    draws = [Draw(n, ("plain", "wide", "plain"), frozenset({0})) for n in range(2)]
+    right = (np.array(3, "float32"), np.array([True, False]))
+    known = Reference(tuple(Results(draw, right, (None, mask)) for draw in draws), seconds=1.5)
+    values = ((x,), (x + x,))
+    sent = Binding(workload.mod, args, 5, True, 1e-9, values, (Tolerance(0.5, 1.0), None), known, 2)
     found = Binding.read(sent.message())
-    assert found.values is not None and found.values[0].tolist() == [1, 2]
-    assert found.values[0].dtype == ml_dtypes.bfloat16
+    assert found.values is not None and found.draws == 2
+    assert [draw[0].tolist() for draw in found.values] == [[1, 2], [2, 4]]
+    assert found.values[0][0].dtype == ml_dtypes.bfloat16
     assert found.tolerances == sent.tolerances
     assert found.reference is not None
-    assert found.reference.positive and found.reference.seconds == 1.5
-    assert found.reference.expected[0].shape == () and found.reference.expected[0] == 3
-    assert found.reference.untouched[0] is None
-    assert (found.reference.untouched[1] == mask).all()  # type: ignore[comparison-overlap]
+    assert [one.draw for one in found.reference.results] == draws
+    assert found.reference.seconds == 1.5
+    one = found.reference.results[1]
+    assert one.expected[0].shape == () and one.expected[0] == 3
+    assert one.untouched[0] is None
+    assert (one.untouched[1] == mask).all()  # type: ignore[comparison-overlap]
     plain = Binding.read(Binding(workload.mod, workload.args, 0, True).message())
     assert plain.values is None and plain.reference is None and plain.tolerances == ()
 

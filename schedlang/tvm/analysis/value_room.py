@@ -1,0 +1,242 @@
+"""How large the arguments of a program may be before its results depend on the compiler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Call, IRModule
+from tvm.ir.expr import TensorLoad
+from tvm.s_tir import SBlockRealize
+from tvm.tirx.buffer import BufferType
+from tvm_ffi import structural_walk
+
+from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, is_integer
+from schedlang.tvm.program import MAIN, block_realizes
+
+_REDUCTION_AXIS = 2
+_CHECKED_BITS = 32
+# Magnitudes to try for integers, as powers of two; the largest without an overflow is taken.
+_TRIED = (62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
+# What is not known of a number: a loop variable, or a number that was rounded to an integer.
+_UNKNOWN = 1 << 16
+_DIVISIONS = (tirx.Div, tirx.FloorDiv)
+_REMAINDERS = (tirx.Mod, tirx.FloorMod)
+_EXTREMA = (tirx.Min, tirx.Max)
+_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+
+
+@dataclass(frozen=True)
+class ValueRoom:
+    """How large arguments may be.
+
+    Attributes
+    ----------
+    bits: integers of 32 bits and more may have magnitudes below ``2 ** bits`` without an overflow,
+        which LLVM takes to be impossible: two right programs may then differ. 0 where even small
+        ones may overflow, or decide how long a loop runs.
+    wide, special: floating-point numbers may be larger than 1, and much larger: none is rounded to
+        an integer of a type that may not hold it.
+    ties: equal numbers are harmless. Where a reduction finds the place of a number, any of equal
+        ones may be right.
+    """
+
+    bits: int = 0
+    wide: bool = True
+    special: bool = True
+    ties: bool = True
+
+
+def value_room(mod: IRModule) -> ValueRoom:
+    """Find out how large the arguments of an unscheduled program may be."""
+    func = mod[MAIN]
+    casts = list(_open_casts(func.body))
+    narrow = any(_bits(cast) < _CHECKED_BITS for cast in casts)
+    return ValueRoom(_integer_bits(func), not narrow, not casts, not _finds_places(func))
+
+
+def _open_casts(body: Any) -> Iterator[Any]:
+    """Yield the casts from floating-point numbers to integers that nothing clips before."""
+    found: list[Any] = []
+    structural_walk(body, (tirx.Cast, found.append))
+    for cast in found:
+        value = cast.value
+        if not is_integer(cast) or not _dtype(value).startswith(("float", "bfloat")):
+            continue
+        while isinstance(value, Call | tirx.Cast):
+            value = value.args[0] if isinstance(value, Call) and len(value.args) else value
+            if isinstance(value, Call):
+                break
+            value = value.value if isinstance(value, tirx.Cast) else value
+        clipped = isinstance(value, _EXTREMA) and any(
+            isinstance(part, _EXTREMA) for part in (value.a, value.b)
+        )
+        if not clipped:
+            yield cast
+
+
+def _finds_places(func: Any) -> bool:
+    """Whether a reduction gives several numbers at a time, as the place of a maximum does."""
+    return any(
+        len(node.block.writes) > 1
+        and any(int(axis.iter_type) == _REDUCTION_AXIS for axis in node.block.iter_vars)
+        for node in block_realizes(func)
+    )
+
+
+def _integer_bits(func: Any) -> int:
+    loops: list[Any] = []
+    structural_walk(func.body, (tirx.While, loops.append))
+    if loops:
+        return 0
+    for bits in _TRIED:
+        try:
+            _Magnitudes(func, bits).check(func.body, 1)
+        except OverflowError:
+            continue
+        return bits
+    return 0
+
+
+class _Magnitudes:
+    """Bounds the numbers that a program computes from integers below ``2 ** bits``."""
+
+    def __init__(self, func: Any, bits: int) -> None:
+        self._stored: dict[Any, int] = {
+            var: min((1 << bits) - 1, _largest(var))
+            for var in func.params
+            if isinstance(var.ty, BufferType) and is_integer(var)
+        }
+        self._regions: dict[Any, Any] = {}
+
+    def check(self, stmt: Any, times: int) -> None:
+        """Raise OverflowError unless all fit; ``times`` is how often an element may be added to."""
+        if isinstance(stmt, tirx.SeqStmt):
+            for child in stmt.seq:
+                self.check(child, times)
+        elif isinstance(stmt, tirx.For):
+            self.check(stmt.body, times * max(_constant(stmt.extent), 1))
+        elif isinstance(stmt, SBlockRealize):
+            block = stmt.block
+            for match in block.match_buffers:
+                self._regions[match.buffer] = match.source.source
+            if block.init is not None:
+                self.check(block.init, 1)
+            sums = math.prod(
+                _constant(axis.dom.extent)
+                for axis in block.iter_vars
+                if int(axis.iter_type) == _REDUCTION_AXIS
+            )
+            self.check(block.body, max(sums, 1))
+        elif isinstance(stmt, tirx.IfThenElse):
+            for case in (stmt.then_case, stmt.else_case):
+                if case is not None:
+                    self.check(case, times)
+        elif isinstance(stmt, tirx.BufferStore):
+            self._store(self._tensor(stmt.buffer), stmt.value, times)
+        elif isinstance(stmt, tirx.AttrStmt):
+            self.check(stmt.body, times)
+
+    def _store(self, buffer: Any, value: Any, times: int) -> None:
+        before = self._stored.get(buffer, 0)
+        if not is_integer(buffer):
+            self._of(value)
+            return
+        again = any(self._tensor(load.source).same_as(buffer) for load in _loads(value))
+        size = max(before, self._of(value))
+        if again and isinstance(value, tirx.Add | tirx.Sub):
+            size = before + (size - before) * times
+        elif again and isinstance(value, tirx.Mul):
+            raise OverflowError(str(value))
+        if size > _largest(buffer):
+            if _bits(buffer) >= _CHECKED_BITS:
+                raise OverflowError(str(value))
+            size = _largest(buffer)
+        self._stored[buffer] = size
+
+    def _of(self, node: Any) -> int:
+        """Return the largest magnitude of an expression."""
+        size = self._unchecked(node)
+        if is_integer(node) and size > _largest(node):
+            if _bits(node) >= _CHECKED_BITS:
+                raise OverflowError(str(node))
+            return _largest(node)
+        return size
+
+    def _unchecked(self, node: Any) -> int:
+        if isinstance(node, tirx.IntImm):
+            return abs(int(node.value))
+        if isinstance(node, TensorLoad):
+            # Not the indices: they are within the tensors.
+            kept = self._tensor(node.source)
+            return self._stored.get(kept, _largest(kept) if is_integer(kept) else _UNKNOWN)
+        if isinstance(node, tirx.Cast):
+            size = self._of(node.value)
+            return size if is_integer(node.value) else min(_UNKNOWN, _largest(node))
+        if isinstance(node, tirx.Select):
+            self._of(node.condition)
+            return max(self._of(node.true_value), self._of(node.false_value))
+        if isinstance(node, Call):
+            return self._call(node)
+        parts = [self._of(getattr(node, name)) for name in "ab" if hasattr(node, name)]
+        if _dtype(node) == "bool":
+            return 1
+        if len(parts) != 2:
+            return _UNKNOWN
+        one, other = parts
+        if isinstance(node, tirx.Mul):
+            return one * other
+        if isinstance(node, tirx.Add):
+            return one + other
+        if isinstance(node, tirx.Sub):
+            if _dtype(node).startswith("uint") and _bits(node) >= _CHECKED_BITS:
+                raise OverflowError(str(node))
+            return one + other
+        if isinstance(node, _DIVISIONS):
+            return one
+        if isinstance(node, _REMAINDERS):
+            return other
+        return max(one, other)
+
+    def _call(self, call: Any) -> int:
+        name = str(getattr(call.op, "name", "")).rpartition(".")[2]
+        if name == IF_THEN_ELSE.rpartition(".")[2]:
+            self._of(call.args[0])
+            return max(map(self._of, call.args[1:]))
+        sizes = [self._of(arg) for arg in call.args if hasattr(arg, "ty")]
+        if name == "shift_left":
+            return sizes[0] << min(sizes[1], 64)
+        if name in _BITWISE:
+            return (1 << max(size.bit_length() for size in sizes)) - 1
+        if name in ("shift_right", "abs", "likely"):
+            return sizes[0]
+        return _largest(call) if is_integer(call) else _UNKNOWN
+
+    def _tensor(self, buffer: Any) -> Any:
+        return self._tensor(self._regions[buffer]) if buffer in self._regions else buffer
+
+
+def _loads(expression: Any) -> list[Any]:
+    found: list[Any] = []
+    structural_walk(expression, (TensorLoad, found.append))
+    return found
+
+
+def _constant(extent: Any) -> int:
+    return int(getattr(extent, "value", _UNKNOWN))
+
+
+def _dtype(expression: Any) -> str:
+    return str(getattr(expression.ty, "dtype", expression.ty))
+
+
+def _bits(expression: Any) -> int:
+    return int("".join(filter(str.isdigit, _dtype(expression))) or 1)
+
+
+def _largest(expression: Any) -> int:
+    kind = _dtype(expression)
+    return int(2 ** (_bits(expression) - (not kind.startswith("uint"))) - 1)

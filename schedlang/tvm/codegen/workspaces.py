@@ -1,0 +1,89 @@
+"""The memory that TVM's compiled programs get for intermediate results.
+
+A CPU program asks ``TVMBackendAllocWorkspace`` for each intermediate tensor of 1 KB and more. Each
+thread has a pool of such memory, which it keeps: the next call finds what the last one left there.
+Smaller tensors are on the thread's stack.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import tvm  # noqa: F401  (loads the library that has the pool)
+
+_CPU, _UNSIGNED, _BITS = 1, 0, 8
+_POISON = 0xFF  # as floating-point numbers of any type, these bytes are NaN
+# The smallest size of a pool's memory; and how much of it a pool has at a time.
+_PAGE_BYTES = 4096
+_PAGES = 64
+_STACK_BYTES = 1 << 16
+_SIZE_FUNCTIONS = ("malloc_usable_size", "malloc_size")
+
+_Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Stack(ctypes.Structure):
+    """Overwrites as much of the stack when it is passed by value."""
+
+    _fields_ = (("content", ctypes.c_uint8 * _STACK_BYTES),)
+
+
+def poison() -> None:
+    """Overwrite what is left of intermediate results in the memory of TVM's threads.
+
+    Those are the calling thread and those of its parallel loops; no program may be running. It
+    does not reach a pool's largest memory where a program had more than 64 intermediate tensors at
+    a time, nor anything where the C library does not say how large a piece of memory is.
+    """
+    overwrite = _overwriter()
+    if overwrite is not None:
+        overwrite()
+
+
+@cache
+def _overwriter() -> Callable[[], None] | None:
+    try:
+        library: Any = ctypes.CDLL(None)
+        allocate, free = library.TVMBackendAllocWorkspace, library.TVMBackendFreeWorkspace
+        launch, anything = library.TVMBackendParallelLaunch, library.getpid
+        size_of = next(getattr(library, name) for name in _SIZE_FUNCTIONS if hasattr(library, name))
+    except (OSError, TypeError, AttributeError, StopIteration):
+        return None
+    size = ctypes.c_size_t
+    allocate.restype = ctypes.c_void_p
+    allocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
+    free.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+    size_of.restype, size_of.argtypes = size, (ctypes.c_void_p,)
+    launch.argtypes = (_Task, ctypes.c_void_p, ctypes.c_int)
+    anything.argtypes = (_Stack,)
+    stack = _Stack()
+    ctypes.memset(ctypes.byref(stack), _POISON, _STACK_BYTES)
+
+    def overwrite_pool() -> None:
+        # A pool gives the smallest of its memory first, and new memory when it has none left.
+        pages = []
+        for _ in range(_PAGES):
+            page = allocate(_CPU, 0, _PAGE_BYTES, _UNSIGNED, _BITS)
+            if page is None:
+                break
+            pages.append(page)
+            ctypes.memset(page, _POISON, size_of(page))
+        for page in reversed(pages):
+            free(_CPU, 0, page)
+        anything(stack)
+
+    def task(number: int, group: int | None, data: int | None) -> int:
+        overwrite_pool()
+        return 0
+
+    in_thread = _Task(task)
+
+    def overwrite() -> None:
+        launch(in_thread, None, 0)
+        # Its own stack again: that of the task began deeper.
+        anything(stack)
+
+    return overwrite

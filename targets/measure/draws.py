@@ -1,0 +1,129 @@
+"""Several draws of inputs, of different characters, so that no wrong program is right on all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.verify import is_floating
+from schedlang.tvm.analysis.window import count_steps
+from schedlang.workloads.workload import Workload
+
+PLAIN, WIDE, SPECIAL = "plain", "wide", "special"
+SPREADS = (PLAIN, WIDE, SPECIAL)
+"""Characters of the draws, in order: the first has the inputs that programs are timed on."""
+
+# Where the unscheduled program takes more steps, or its tensors more bytes, there are fewer draws.
+_MANY_STEPS, _MOST_STEPS = 5e8, 2e9
+_MANY_BYTES, _MOST_BYTES = 64 << 20, 256 << 20
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One choice of all inputs.
+
+    Attributes
+    ----------
+    number: its place among the draws; each has random numbers of its own.
+    spreads: for each argument, how its values are spread: ``"plain"``, ``"wide"`` or ``"special"``,
+        see ``inputs.InputSource``.
+    positive: positions of the floating-point arguments whose values must be positive.
+    """
+
+    number: int
+    spreads: tuple[str, ...]
+    positive: frozenset[int] = frozenset()
+
+    def to_json(self) -> list[Any]:
+        """Return it as JSON values, for ``from_json``."""
+        return [self.number, list(self.spreads), sorted(self.positive)]
+
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> Draw:
+        """Read the result of ``to_json``."""
+        number, spreads, positive = values
+        return cls(number, tuple(spreads), frozenset(positive))
+
+
+def plain_draw(args: Sequence[TensorSpec], number: int = 0) -> Draw:
+    """Return the draw of plain inputs."""
+    return Draw(number, (PLAIN,) * len(args))
+
+
+def draw_count(workload: Workload) -> int:
+    """Return the number of draws that a workload's results are compared on.
+
+    It is 3; 2 or 1 where the unscheduled program takes long (as ``LargePolicy`` has it, or a
+    quarter of that), or where the tensors take much memory, as each draw is kept.
+    """
+    size = sum(math.prod(arg.shape) for arg in workload.args) * 4
+    steps = count_steps(workload.mod)
+    if steps > _MOST_STEPS or size > _MOST_BYTES:
+        return 1
+    return 2 if steps > _MANY_STEPS or size > _MANY_BYTES else len(SPREADS)
+
+
+def choose_draws(
+    args: Sequence[TensorSpec],
+    count: int,
+    attempt: Callable[[Draw], _T | None],
+    finite: Callable[[_T], bool],
+    *,
+    vary: bool = True,
+) -> list[_T]:
+    """Choose draws on which the results are numbers, and return what ``attempt`` found on them.
+
+    ``attempt`` returns None where results are NaN on a draw; ``finite`` says whether one has no
+    infinity. The first draw is plain. Where that gives NaN, one floating-point argument after the
+    other is made positive, then all. The later draws are wide and special; where one gives NaN, or
+    an infinity that the first does not give, one argument after the other is made plain, then all
+    get a tamer spread. Empty where no first draw gives numbers; a later one that is not found is
+    left out. Without ``vary`` the inputs are given: their draws differ in their number only.
+    """
+    if not vary:
+        draws = (plain_draw(args, number) for number in range(count))
+        given = [attempt(draw) for draw in draws]
+        return [found for found in given if found is not None] if given[0] is not None else []
+    places = [
+        place for place, arg in enumerate(args) if arg.role != "output" and is_floating(arg.dtype)
+    ]
+    plain = plain_draw(args)
+    chosen: list[_T] = []
+    for draw in _with_positive(plain, places):
+        if (found := attempt(draw)) is not None:
+            chosen, plain = [found], draw
+            break
+    for number in range(1, count) if chosen else ():
+        for draw in _tamer(replace(plain, number=number), SPREADS[number % 3], places):
+            found = attempt(draw)
+            if found is not None and (finite(found) or not finite(chosen[0])):
+                chosen.append(found)
+                break
+    return chosen
+
+
+def _with_positive(plain: Draw, places: Sequence[int]) -> Iterator[Draw]:
+    yield plain
+    for place in places if len(places) > 1 else ():
+        yield replace(plain, positive=frozenset({place}))
+    if places:
+        yield replace(plain, positive=frozenset(places))
+
+
+def _tamer(plain: Draw, spread: str, places: Sequence[int]) -> Iterator[Draw]:
+    """Yield draws of a spread, then of tamer ones; integers keep it until the last."""
+    everywhere = (spread,) * len(plain.spreads)
+    for tried in SPREADS[SPREADS.index(spread) : 0 : -1]:
+        spreads = tuple(tried if place in places else kept for place, kept in enumerate(everywhere))
+        yield replace(plain, spreads=spreads)
+        for place in places if len(places) > 1 else ():
+            one = tuple(PLAIN if i == place else kept for i, kept in enumerate(spreads))
+            yield replace(plain, spreads=one)
+    tame = tuple(PLAIN if i in places else kept for i, kept in enumerate(everywhere))
+    yield replace(plain, spreads=tame)
+    yield plain

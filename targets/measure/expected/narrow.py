@@ -1,0 +1,146 @@
+"""Sums in float16 and bfloat16, compared with the same sums in float32.
+
+Two right orders of a long sum in a narrow type differ so much that a tolerance which allows it also
+allows a missing term. So the unscheduled program is run once more, with float32 in the place of the
+narrow type, and candidates are compared with what that gives: then only their own rounding counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.measurement import Status
+from schedlang.targets.measure.backend import Backend
+from schedlang.targets.measure.fault import faults
+from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.verify import Array
+from schedlang.tvm.analysis.widening import NARROW, WIDE
+
+# One standard deviation of rounding errors is at most this times epsilon * sqrt(n) * scale; as many
+# of them may an element be off, and the root mean square of all.
+_DEVIATION = 0.15
+_ELEMENT = 13.0
+_AVERAGE, _FEW = 2.0, 4.0
+# A program may be that many times less exact than the unscheduled one.
+_WORSE = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WideResults:
+    """What an output is without rounding, and how far rounding may take it from there.
+
+    Let ``n`` be the number of terms of a sum, ``epsilon`` that of the narrow type, and ``scale`` of
+    an element the larger of its magnitude and the square root of the sum of its squared terms. The
+    error of one addition is spread evenly over half a unit in the last place, of a partial sum that
+    is no larger than ``scale``; so the error of ``n`` additions has a standard deviation of at most
+    ``0.15 epsilon sqrt(n) scale``. An element may be 13 of these off, and the root mean square of N
+    elements ``2 + 4 / sqrt(N)``; or twice what the unscheduled program is. A right program
+    exceeds the latter with a probability below 1e-7 where errors are independent.
+
+    A program that leaves out one of ``n`` terms, of the size of the others, is off by
+    about ``0.8 scale / sqrt(n)`` in the root mean square. That is above the bound for large outputs
+    of up to ``0.8 / (0.3 epsilon)`` terms: 2,700 in float16, 340 in bfloat16. It is accepted where
+    the terms that it leaves out happen to be that small in all elements: with a probability below
+    1e-9 for 64 elements or more. A term of usual size that only one element lacks is found up to
+    ``0.8 / (2 epsilon)`` terms: 400 and 50.
+
+    Attributes
+    ----------
+    exact: the elements, in float32.
+    scale: as above, for each element.
+    element, average: largest error of an element, and of the root mean square, relative to the
+        scale.
+    """
+
+    exact: Array
+    scale: Array
+    element: float
+    average: float
+
+    def mismatch(self, got: Array) -> str | None:
+        """Say in one line why an output is not exact enough; None if it is."""
+        error = np.abs(got.astype(np.float32) - self.exact) / self.scale
+        mean = _root_mean_square(error)
+        worst = float(error.max(initial=0.0))
+        if worst <= self.element and mean <= self.average:
+            return None
+        place = ", ".join(map(str, np.unravel_index(int(np.argmax(error)), error.shape)))
+        return (
+            f"rounding does not explain its difference from sums in {WIDE}: {mean:.2g} in the root "
+            f"mean square of all elements, relative to their terms, where {self.average:.2g} is "
+            f"allowed; {worst:.2g} at [{place}], where {self.element:.2g} is allowed"
+        )
+
+
+def learn_wide(
+    backend: Backend,
+    call: Callable[..., Any],
+    args: Sequence[TensorSpec],
+    inputs: Sequence[Array | None],
+    expected: Sequence[Array],
+    terms: int,
+) -> tuple[WideResults | None, ...]:
+    """Run the widened program, and find out how far outputs may be from what it gives.
+
+    ``inputs`` and ``expected`` are the unscheduled program's, on independent random numbers around
+    0; ``terms`` is the length of its sums. None for outputs of other types.
+    """
+    plain = _outputs(backend, call, args, inputs)
+    squares = _outputs(
+        backend, call, args, [None if value is None else _wide(value) ** 2 for value in inputs]
+    )
+    written = [arg for arg in args if arg.role != "input"]
+    return tuple(
+        _bound(arg.dtype, exact, square, right, terms) if arg.dtype in NARROW else None
+        for arg, exact, square, right in zip(written, plain, squares, expected, strict=True)
+    )
+
+
+def _bound(
+    dtype: str, exact: Array, squares: Array, right: Array, terms: int
+) -> WideResults | None:
+    scale = np.maximum(np.abs(exact), np.sqrt(np.maximum(squares, 0.0)))
+    tiny = float(np.finfo(np.float32).tiny)
+    scale = np.maximum(scale, tiny)
+    if not np.isfinite(scale).all():
+        return None
+    epsilon = 2.0**-10 if dtype == "float16" else 2.0**-7
+    deviation = _DEVIATION * epsilon * math.sqrt(max(terms, 1))
+    error = np.abs(right.astype(np.float32) - exact) / scale
+    average = (_AVERAGE + _FEW / math.sqrt(max(exact.size, 1))) * deviation
+    return WideResults(
+        exact,
+        scale,
+        max(_ELEMENT * deviation, _WORSE * float(error.max(initial=0.0))),
+        max(average, _WORSE * _root_mean_square(error)),
+    )
+
+
+def _outputs(
+    backend: Backend,
+    call: Callable[..., Any],
+    args: Sequence[TensorSpec],
+    inputs: Sequence[Array | None],
+) -> list[Array]:
+    memory = []
+    for arg, value in zip(args, inputs, strict=True):
+        dtype = WIDE if arg.dtype in NARROW else arg.dtype
+        one = backend.allocate(arg.shape, dtype)
+        one.fill(np.zeros(arg.shape, dtype) if value is None else value.astype(dtype))
+        memory.append(one)
+    with faults(Status.RUN_ERROR), backend.running():
+        call(*(one.tensor for one in memory))
+    return [one.read() for one, arg in zip(memory, args, strict=True) if arg.role != "input"]
+
+
+def _wide(value: Array) -> Array:
+    return value.astype(np.float32)
+
+
+def _root_mean_square(error: Array) -> float:
+    return math.sqrt(float(np.mean(np.square(error.astype(np.float64))))) if error.size else 0.0

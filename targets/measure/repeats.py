@@ -1,0 +1,42 @@
+"""How often a program is called again when its results are compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """How many more calls of a program are compared, after one that was right.
+
+    A program that is wrong in one call of ``n``, independently, is accepted with the probability
+    ``(1 - 1/n) ** calls``.
+
+    Attributes
+    ----------
+    least, most: bounds on the number of calls, on all draws together.
+    seconds: after this time, ``least`` calls are enough.
+    longest: no call starts after this time, in seconds, however few there were.
+    """
+
+    least: int
+    most: int
+    seconds: float
+    longest: float
+
+    def calls(self, draws: int, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
+        """Yield once for each call on one of so many draws."""
+        start = clock()
+        for done in range(-(-self.most // draws)):
+            elapsed = (clock() - start) * draws
+            if elapsed >= self.longest or (elapsed >= self.seconds and done * draws >= self.least):
+                return
+            yield
+
+
+REPEATS = Repeats(least=32, most=200, seconds=0.01, longest=0.05)
+"""For a candidate that may become the best."""
+FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.3, longest=2.0)
+"""For the final candidates."""

@@ -1,0 +1,84 @@
+"""Random numbers of many magnitudes, and numbers that programs treat in a special way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.verify import Array
+
+# Decades of the magnitudes of wide numbers, which are half of them; the other half is uniform.
+_DECADES = (-3.0, 1.0)
+_UNIFORM = 4.0
+# Numbers whose exponential is infinite in their type, while that of half of them is not.
+_LARGE = {"float16": 16.0, "float64": 800.0}
+_USUALLY_LARGE = 100.0
+# Parts of special numbers: 0, -0, 1, -1, large and large negative ones.
+_SPECIAL = (0.08, 0.04, 0.08, 0.04, 0.05, 0.05)
+# Larger tensors repeat as many numbers, a prime, so that no row repeats another.
+_PERIOD = 1_048_583
+
+
+def wide(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Return numbers of either sign: half uniform in [-4, 4), half of all magnitudes to 10."""
+
+    def draw(size: int) -> Array:
+        uniform = rng.uniform(-_UNIFORM, _UNIFORM, size)
+        magnitudes = 10.0 ** rng.uniform(*_DECADES, size)
+        return np.where(rng.random(size) < 0.5, uniform, np.copysign(magnitudes, uniform))
+
+    return _filled(shape, draw)
+
+
+def special(arg: TensorSpec, rng: np.random.Generator) -> Array:
+    """Return numbers in [-1, 1) with zeros of both signs, ones and large numbers among them."""
+    large = _LARGE.get(arg.dtype, _USUALLY_LARGE)
+    if arg.dtype.startswith("float8"):
+        large = _UNIFORM
+    values = np.array([0.0, -0.0, 1.0, -1.0, large, -large])
+    ends = np.cumsum(_SPECIAL)
+
+    def draw(size: int) -> Array:
+        chosen = np.searchsorted(ends, rng.random(size))
+        plain = rng.uniform(-1.0, 1.0, size)
+        return np.where(chosen < len(values), values[np.minimum(chosen, len(values) - 1)], plain)
+
+    return _filled(arg.shape, draw)
+
+
+def integers(
+    arg: TensorSpec, low: int, high: int, rng: np.random.Generator, *, special: bool
+) -> Array:
+    """Return integers from ``low`` to ``high``, both included, of all magnitudes.
+
+    Special ones are mostly 0, 1, -1, powers of two, numbers next to them, and the ends.
+    """
+    high = min(high, int(np.iinfo(np.int64).max))
+    bits = min(max(abs(low), abs(high)).bit_length(), 62)
+
+    def draw(size: int) -> Array:
+        powers = np.int64(1) << rng.integers(0, bits + 1, size)
+        below = rng.integers(-1, 2, size) if special else rng.integers(0, powers)
+        values = (powers + below) * rng.choice(np.array([-1, 1]), size)
+        # Not clipped: the ends would be most of a narrow range.
+        outside = (values < low) | (values > high)
+        return np.where(outside, rng.integers(low, high, size, endpoint=True), values)
+
+    return with_ends(_filled(arg.shape, draw), low, high, rng).astype(np.dtype(arg.dtype))
+
+
+def with_ends(values: Array, low: int, high: int, rng: np.random.Generator) -> Array:
+    """Return the values with both ends of their range among them, where there are two or more."""
+    if values.size < 2:
+        return values
+    flat = values.reshape(-1).copy()
+    flat[rng.choice(flat.size, 2, replace=False)] = low, high
+    return flat.reshape(values.shape)
+
+
+def _filled(shape: tuple[int, ...], draw: Callable[[int], Any]) -> Array:
+    size = int(np.prod(shape))
+    return np.resize(draw(min(size, _PERIOD)), shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,12 +21,14 @@ from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
-from schedlang.tvm.analysis.widening import widened
+from schedlang.tvm.analysis.widening import sums_narrowly, widened
 from schedlang.tvm.program import from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
+
+_WIDE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -136,8 +139,17 @@ class Binding:
 
     @cached_property
     def widened(self) -> IRModule | None:
-        """The program with wider floating-point numbers, where that helps to judge results."""
-        return widened(self.unscheduled)
+        """The program in float64, which shows what rounding does to results.
+
+        None where there is none, or where its tensors take too much memory.
+        """
+        small = sum(8 * math.prod(arg.shape) for arg in self.args) <= _WIDE_BYTES
+        return widened(self.unscheduled) if small else None
+
+    @cached_property
+    def sums_narrowly(self) -> bool:
+        """Whether the program is one that ``widening.sums_narrowly`` describes."""
+        return sums_narrowly(self.unscheduled)
 
     @cached_property
     def numerics(self) -> Numerics:

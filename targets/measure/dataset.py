@@ -11,7 +11,7 @@ from schedlang.targets.measure import inputs
 from schedlang.targets.measure.backend import Backend, Memory
 from schedlang.targets.measure.draws import Draw, plain_draw
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.targets.measure.verify import Array
+from schedlang.targets.measure.verify import Array, is_floating
 
 
 class Dataset:
@@ -67,6 +67,19 @@ class Dataset:
                 assert value is not None
                 memory.fill(value)
         self.restore()
+
+    def perturb(self, relative: float) -> None:
+        """Put inputs in place that are off by up to ``relative`` of each, until ``select``.
+
+        0, 1 and -1 stay: programs may ask for them.
+        """
+        rng = np.random.default_rng(0)
+        for memory, arg, value in zip(self._memory, self.args, self.values, strict=True):
+            if value is not None and is_floating(arg.dtype):
+                exact = value.astype(np.float64)
+                errors = relative * exact * rng.uniform(-1.0, 1.0, arg.shape)
+                errors[np.isin(exact, (0.0, 1.0, -1.0))] = 0.0
+                memory.fill((exact + errors).astype(value.dtype))
 
     def keep(self, draws: Iterable[Draw]) -> None:
         """Keep the inputs of these draws, and of no others."""

@@ -13,72 +13,10 @@ import numpy as np
 from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw, choose_draws
-from schedlang.targets.measure.expected.narrow import WideResults
-from schedlang.targets.measure.expected.tolerance import Tolerances
 from schedlang.targets.measure.fault import Fault, faults
+from schedlang.targets.measure.results import Results, is_nan
 from schedlang.targets.measure.specification import TensorSpec
-from schedlang.targets.measure.verify import Array, Numerics, compare
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Results:
-    """The right results on one draw of inputs.
-
-    Attributes
-    ----------
-    draw: the inputs that they belong to.
-    expected: contents of the written tensors.
-    untouched: masks of the elements that the program leaves as they were; None where it writes
-        all.
-    checksum: of these and the dataset's inputs, as they were; None before ``Reference.kept_with``.
-    wide: for each written tensor what it is without rounding, where that is known.
-    """
-
-    draw: Draw
-    expected: tuple[Array, ...]
-    untouched: tuple[Array | None, ...]
-    checksum: int | None = None
-    wide: tuple[WideResults | None, ...] = ()
-
-    @property
-    def finite(self) -> bool:
-        """Whether all that the program writes are finite numbers."""
-        return all(
-            value.dtype.kind in "biu"
-            or bool((np.isfinite(value) | (False if mask is None else mask)).all())
-            for value, mask in zip(self.expected, self.untouched, strict=True)
-        )
-
-    def mismatch(
-        self,
-        outputs: Sequence[Array],
-        dtypes: Sequence[str],
-        numerics: Numerics,
-        tolerances: Tolerances = (),
-    ) -> str | None:
-        """Say in one line why the outputs of a program are not right; None if they are."""
-        got, want = [], []
-        for value, expected, untouched in zip(outputs, self.expected, self.untouched, strict=True):
-            if untouched is not None:
-                if not _is_nan(value)[untouched].all():
-                    return "it writes elements that the unscheduled program leaves as they were"
-                value = np.where(untouched, np.zeros((), value.dtype), value)
-                expected = np.where(untouched, np.zeros((), value.dtype), expected)
-            got.append(value)
-            want.append(expected)
-        reason = compare(got, want, dtypes, numerics, tolerances)
-        return reason or self._excess(got, dtypes, tolerances)
-
-    def _excess(
-        self, outputs: Sequence[Array], dtypes: Sequence[str], tolerances: Tolerances
-    ) -> str | None:
-        """Say in one line where an output is farther from the right one than rounding explains."""
-        for place, (value, wide) in enumerate(zip(outputs, self.wide, strict=False)):
-            if wide is None or (tolerances and tolerances[place] is not None):
-                continue
-            if (reason := wide.mismatch(value)) is not None:
-                return f"output {place} ({dtypes[place]}): {reason}"
-        return None
+from schedlang.targets.measure.verify import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,12 +77,18 @@ class Reference:
         )
 
 
-def learn_reference(call: Callable[[], None], data: Dataset, draws: int = 1) -> Reference:
+def learn_reference(
+    call: Callable[[], None],
+    data: Dataset,
+    draws: int = 1,
+    steady: Callable[[Results], bool] = lambda results: True,
+) -> Reference:
     """Run the unscheduled program, and keep its results.
 
     Chooses the draws of ``data``, at most ``draws``, as ``choose_draws`` does; those of given
-    inputs are as they are. ``call`` runs the program on them. Raises ``Fault`` when it fails,
-    writes where it must not, or gives NaN on all that may be the first.
+    inputs are as they are. ``call`` runs the program on them. ``steady`` says of results whether
+    right programs agree on them; else a later draw is not taken. Raises ``Fault`` when the program
+    fails, writes where it must not, or gives NaN on all that may be the first draw.
     """
     seconds = 0.0
 
@@ -154,7 +98,7 @@ def learn_reference(call: Callable[[], None], data: Dataset, draws: int = 1) -> 
         found, took = _results(call, data)
         if draw.number == 0:
             seconds = took
-        return found
+        return found if found is not None and steady(found) else None
 
     found = choose_draws(data.args, draws, attempt, lambda results: results.finite, vary=data.drawn)
     if not found:
@@ -167,14 +111,14 @@ def _results(call: Callable[[], None], data: Dataset) -> tuple[Results | None, f
     """Run a program on the inputs in place; None where it gives NaN."""
     expected, seconds = _run(call, data)
     untouched: list[Array | None] = [None] * len(expected)
-    if any(_is_nan(value).any() for value in expected):
+    if any(is_nan(value).any() for value in expected):
         others = data.poison_otherwise()
         again, seconds = _run(call, data)
         masks = [
-            _is_nan(value) & (second == other)
+            is_nan(value) & (second == other)
             for value, second, other in zip(expected, again, others, strict=True)
         ]
-        if any((_is_nan(v) & ~mask).any() for v, mask in zip(expected, masks, strict=True)):
+        if any((is_nan(v) & ~mask).any() for v, mask in zip(expected, masks, strict=True)):
             return None, seconds
         untouched = [mask if mask.any() else None for mask in masks]
     return Results(data.draw, tuple(expected), tuple(untouched)), seconds
@@ -200,9 +144,3 @@ def _digest(data: Dataset, results: Results) -> int:
     for value in results.expected:
         digest = zlib.crc32(value.tobytes(), digest)
     return digest
-
-
-def _is_nan(value: Array) -> Array:
-    if value.dtype.kind in "biu":
-        return np.zeros(value.shape, np.bool_)
-    return np.asarray(np.isnan(value))

@@ -14,10 +14,13 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset, same_bits
 from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.expected.narrow import learn_wide
+from schedlang.targets.measure.expected.steady import Steadiness
+from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.expected.windows import learn_windows
 from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.reference import Reference, Results, learn_reference
+from schedlang.targets.measure.reference import Reference, learn_reference
 from schedlang.targets.measure.repeats import REPEATS, Repeats
+from schedlang.targets.measure.results import Results
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
 from schedlang.targets.measure.verify import Array
 
@@ -64,22 +67,31 @@ class CandidateRunner:
         """
         self._unscheduled = unscheduled
         self._backend.poison_workspaces()
-        self.reference = learn_reference(
-            lambda: self._call(unscheduled), self._data, self._binding.draws
+        binding = self._binding
+        steady = Steadiness(
+            lambda: self._call(unscheduled),
+            self._data,
+            binding.numerics,
+            binding.tolerances,
+            wide and WideProgram(self._backend, wide, binding.args),
         )
-        if wide is not None and self._data.drawn:
-            self.reference = self._with_wide(self.reference, wide)
+        self.reference = learn_reference(
+            lambda: self._call(unscheduled),
+            self._data,
+            self._binding.draws,
+            steady,
+        )
+        if steady.wide is not None and self._binding.sums_narrowly and self._data.drawn:
+            self.reference = self._with_wide(self.reference, steady.wide)
         return self.reference
 
-    def _with_wide(self, reference: Reference, program: Program) -> Reference:
+    def _with_wide(self, reference: Reference, program: WideProgram) -> Reference:
         """Add what the results on the first draw are without rounding."""
         first, *others = reference.results
         if any(mask is not None for mask in first.untouched):
             return reference
         wide = learn_wide(
-            self._backend,
-            program.entry,
-            self._data.args,
+            program,
             self._data.values,
             first.expected,
             self._binding.numerics.reduction_length,

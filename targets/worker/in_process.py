@@ -49,7 +49,7 @@ class InProcessWorker(Dispatcher):
         seconds = None
         if binding.verifies and binding.reference is None:
             program = self._unscheduled_program()
-            wide = binding.widened and self._backend.compile(binding.widened)
+            wide = self._wide_program() if binding.values is None else None
             # If it crashes, this tells the parent what did.
             print(RUNS_UNSCHEDULED, file=sys.stderr, flush=True)
             seconds = self._runner.learn(program, wide).seconds
@@ -116,6 +116,15 @@ class InProcessWorker(Dispatcher):
         while time.perf_counter() < end and _other_threads_run():
             time.sleep(0.0005)
         return {}
+
+    def _wide_program(self) -> Program | None:
+        """Compile the program in float64, if that is possible."""
+        mod = self._binding.widened
+        try:
+            return None if mod is None else self._backend.compile(mod)
+        except Exception:
+            # Not every operation exists in float64; results are judged without it then.
+            return None
 
     def _unscheduled_program(self) -> Program:
         if self._unscheduled is None:

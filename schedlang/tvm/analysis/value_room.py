@@ -14,7 +14,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, is_integer
+from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, has_loads, is_integer
 from schedlang.tvm.program import MAIN, block_realizes
 
 _REDUCTION_AXIS = 2
@@ -26,7 +26,7 @@ _UNKNOWN = 1 << 16
 _DIVISIONS = (tirx.Div, tirx.FloorDiv)
 _REMAINDERS = (tirx.Mod, tirx.FloorMod)
 _EXTREMA = (tirx.Min, tirx.Max)
-_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+_BITWISE = (tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor, tirx.BitwiseNot)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,8 @@ class _Magnitudes:
         """Return the largest magnitude of an expression."""
         size = self._unchecked(node)
         if is_integer(node) and size > _largest(node):
-            if _bits(node) >= _CHECKED_BITS:
+            # Without an element in it, it is the same in all calls.
+            if _bits(node) >= _CHECKED_BITS and has_loads(node):
                 raise OverflowError(str(node))
             return _largest(node)
         return size
@@ -184,6 +185,8 @@ class _Magnitudes:
         parts = [self._of(getattr(node, name)) for name in "ab" if hasattr(node, name)]
         if _dtype(node) == "bool":
             return 1
+        if isinstance(node, _BITWISE):
+            return (1 << max(parts).bit_length()) - 1
         if len(parts) != 2:
             return _UNKNOWN
         one, other = parts
@@ -195,6 +198,11 @@ class _Magnitudes:
             if _dtype(node).startswith("uint") and _bits(node) >= _CHECKED_BITS:
                 raise OverflowError(str(node))
             return one + other
+        if isinstance(node, tirx.LShift | tirx.RShift):
+            if has_loads(node.b) or other >= _bits(node):
+                raise OverflowError(str(node))
+            # What is shifted out is lost, which is no overflow.
+            return min(one << other, _largest(node)) if isinstance(node, tirx.LShift) else one
         if isinstance(node, _DIVISIONS):
             return one
         if isinstance(node, _REMAINDERS):
@@ -207,11 +215,7 @@ class _Magnitudes:
             self._of(call.args[0])
             return max(map(self._of, call.args[1:]))
         sizes = [self._of(arg) for arg in call.args if hasattr(arg, "ty")]
-        if name == "shift_left":
-            return sizes[0] << min(sizes[1], 64)
-        if name in _BITWISE:
-            return (1 << max(size.bit_length() for size in sizes)) - 1
-        if name in ("shift_right", "abs", "likely"):
+        if name in ("abs", "likely"):
             return sizes[0]
         return _largest(call) if is_integer(call) else _UNKNOWN
 

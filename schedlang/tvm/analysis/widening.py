@@ -12,28 +12,38 @@ from tvm_ffi import structural_walk
 from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, has_loads
 from schedlang.tvm.program import MAIN, block_realizes, from_json, to_json
 
-WIDE = "float32"
+WIDE = "float64"
 NARROW = ("float16", "bfloat16")
+_OTHER = "float32"
 _REDUCTION_AXIS = 2
+# Calls whose meaning depends on the bits of a number, or on its type.
+_OPAQUE = ("reinterpret", "call_extern", "call_pure_extern", "call_llvm_intrin", "call_packed")
 
 
 def widened(mod: IRModule) -> IRModule | None:
-    """Return a program that computes in float32 where ``mod`` does so in a narrower type.
+    """Return a program that computes in float64 where ``mod`` does so in a narrower type.
 
-    Only for a program that adds up terms in float16 or bfloat16, and that consists of sums,
-    products, maxima and minima of elements and positive constants, and of padding: then rounding is
-    all in which the two differ. None for all others.
+    Its inputs and outputs are of that type too. None where there is no such type, or where the
+    program calls what may mean something else then.
     """
-    if not _sums_narrowly(mod):
+    text = to_json(mod)
+    kinds = [f'"{kind}"' for kind in (*NARROW, _OTHER) if f'"{kind}"' in text]
+    if not kinds or any(f'.{name}"' in text for name in _OPAQUE):
         return None
+    for kind in kinds:
+        text = text.replace(kind, f'"{WIDE}"')
+    return from_json(text)
+
+
+def sums_narrowly(mod: IRModule) -> bool:
+    """Whether rounding in float16 or bfloat16 is what a program differs in from ``widened``'s.
+
+    It adds up terms in such a type, and it consists of sums, products, maxima and minima of
+    elements and positive constants, and of padding.
+    """
     stores: list[Any] = []
     structural_walk(mod[MAIN].body, (tirx.BufferStore, stores.append))
-    if not all(_is_plain(store.value) for store in stores):
-        return None
-    text = to_json(mod)
-    for kind in NARROW:
-        text = text.replace(f'"{kind}"', f'"{WIDE}"')
-    return from_json(text)
+    return _sums_narrowly(mod) and all(_is_plain(store.value) for store in stores)
 
 
 def _sums_narrowly(mod: IRModule) -> bool:

@@ -1,23 +1,19 @@
-"""Sums in float16 and bfloat16, compared with the same sums in float32.
+"""Sums in float16 and bfloat16, compared with the same sums in float64.
 
 Two right orders of a long sum in a narrow type differ so much that a tolerance which allows it also
-allows a missing term. So the unscheduled program is run once more, with float32 in the place of the
+allows a missing term. So the unscheduled program is run once more, with float64 in the place of the
 narrow type, and candidates are compared with what that gives: then only their own rounding counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from schedlang.measurement import Status
-from schedlang.targets.measure.backend import Backend
-from schedlang.targets.measure.fault import faults
-from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.widening import NARROW, WIDE
 
@@ -51,7 +47,7 @@ class WideResults:
 
     Attributes
     ----------
-    exact: the elements, in float32.
+    exact: the elements, in float64.
     scale: as above, for each element.
     element, average: largest error of an element, and of the root mean square, relative to the
         scale.
@@ -64,7 +60,7 @@ class WideResults:
 
     def mismatch(self, got: Array) -> str | None:
         """Say in one line why an output is not exact enough; None if it is."""
-        error = np.abs(got.astype(np.float32) - self.exact) / self.scale
+        error = np.abs(got.astype(np.float64) - self.exact) / self.scale
         mean = _root_mean_square(error)
         worst = float(error.max(initial=0.0))
         if worst <= self.element and mean <= self.average:
@@ -78,26 +74,21 @@ class WideResults:
 
 
 def learn_wide(
-    backend: Backend,
-    call: Callable[..., Any],
-    args: Sequence[TensorSpec],
+    wide: WideProgram,
     inputs: Sequence[Array | None],
     expected: Sequence[Array],
     terms: int,
 ) -> tuple[WideResults | None, ...]:
-    """Run the widened program, and find out how far outputs may be from what it gives.
+    """Find out how far outputs may be from what the widened program gives.
 
     ``inputs`` and ``expected`` are the unscheduled program's, on independent random numbers around
     0; ``terms`` is the length of its sums. None for outputs of other types.
     """
-    plain = _outputs(backend, call, args, inputs)
-    squares = _outputs(
-        backend, call, args, [None if value is None else _wide(value) ** 2 for value in inputs]
-    )
-    written = [arg for arg in args if arg.role != "input"]
+    exact = wide.outputs(inputs)
+    squares = wide.outputs([None if value is None else value.astype(WIDE) ** 2 for value in inputs])
     return tuple(
-        _bound(arg.dtype, exact, square, right, terms) if arg.dtype in NARROW else None
-        for arg, exact, square, right in zip(written, plain, squares, expected, strict=True)
+        _bound(dtype, *numbers, terms) if dtype in NARROW else None
+        for dtype, *numbers in zip(wide.output_types, exact, squares, expected, strict=True)
     )
 
 
@@ -105,13 +96,13 @@ def _bound(
     dtype: str, exact: Array, squares: Array, right: Array, terms: int
 ) -> WideResults | None:
     scale = np.maximum(np.abs(exact), np.sqrt(np.maximum(squares, 0.0)))
-    tiny = float(np.finfo(np.float32).tiny)
+    tiny = float(np.finfo(np.float64).tiny)
     scale = np.maximum(scale, tiny)
     if not np.isfinite(scale).all():
         return None
     epsilon = 2.0**-10 if dtype == "float16" else 2.0**-7
     deviation = _DEVIATION * epsilon * math.sqrt(max(terms, 1))
-    error = np.abs(right.astype(np.float32) - exact) / scale
+    error = np.abs(right.astype(np.float64) - exact) / scale
     average = (_AVERAGE + _FEW / math.sqrt(max(exact.size, 1))) * deviation
     return WideResults(
         exact,
@@ -121,26 +112,5 @@ def _bound(
     )
 
 
-def _outputs(
-    backend: Backend,
-    call: Callable[..., Any],
-    args: Sequence[TensorSpec],
-    inputs: Sequence[Array | None],
-) -> list[Array]:
-    memory = []
-    for arg, value in zip(args, inputs, strict=True):
-        dtype = WIDE if arg.dtype in NARROW else arg.dtype
-        one = backend.allocate(arg.shape, dtype)
-        one.fill(np.zeros(arg.shape, dtype) if value is None else value.astype(dtype))
-        memory.append(one)
-    with faults(Status.RUN_ERROR), backend.running():
-        call(*(one.tensor for one in memory))
-    return [one.read() for one, arg in zip(memory, args, strict=True) if arg.role != "input"]
-
-
-def _wide(value: Array) -> Array:
-    return value.astype(np.float32)
-
-
 def _root_mean_square(error: Array) -> float:
-    return math.sqrt(float(np.mean(np.square(error.astype(np.float64))))) if error.size else 0.0
+    return math.sqrt(float(np.mean(np.square(error)))) if error.size else 0.0

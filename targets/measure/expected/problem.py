@@ -17,7 +17,8 @@ from schedlang.targets.measure.expected.tolerance import (
     tolerances_of,
 )
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.targets.measure.reference import Reference, Results
+from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.results import Results
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
 

@@ -1,0 +1,92 @@
+"""Inputs on which right programs agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from schedlang.measurement import Status
+from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
+from schedlang.targets.measure.expected.wide import WideProgram
+from schedlang.targets.measure.fault import faults
+from schedlang.targets.measure.results import Results
+from schedlang.targets.measure.verify import Numerics, compare, is_floating, tolerance
+
+# The tolerance is as many times the error that one order of summation may give.
+_TOLERANCE_FACTOR = 16.0
+# Rounding may take the unscheduled program this part of the tolerance away from exact results.
+_PART = 0.25
+
+
+class Steadiness:
+    """Tells whether rounding errors leave the results on a draw within bounds.
+
+    On some inputs they do not: where large numbers cancel, or where the exponential of a large
+    number follows. Then two right programs differ by more than is allowed. The unscheduled program
+    shows it, as it is itself far from what it gives in float64. Without such a program its inputs
+    are changed by as little as rounding may do. The first draw is not judged.
+
+    Parameters
+    ----------
+    call: runs the unscheduled program on ``data``.
+    wide: the program in float64, where there is one.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[], None],
+        data: Dataset,
+        numerics: Numerics,
+        tolerances: Tolerances,
+        wide: WideProgram | None,
+    ) -> None:
+        self._call = call
+        self._data = data
+        self._numerics = numerics
+        self._given = tolerances or (None,) * len(data.output_types)
+        types = {kind for kind in (*data.output_types, *numerics.stored) if is_floating(kind)}
+        self._allowed = max(
+            (tolerance(kind, numerics.reduction_length) for kind in types), default=0.0
+        )
+        self.wide = wide
+
+    def __call__(self, results: Results) -> bool:
+        """Judge the results on the draw that is in place."""
+        if not self._data.drawn or not (self._allowed or self._numerics.floating):
+            return True
+        if results.draw.number == 0:
+            if self.wide is not None and self._own_error(results, self.wide, 1.0):
+                self.wide = None
+            return True
+        if self.wide is not None:
+            return not self._own_error(results, self.wide, _PART)
+        return not self._sensitive(results)
+
+    def _own_error(self, results: Results, wide: WideProgram, part: float) -> bool:
+        """Whether the results are farther from exact ones than a part of the tolerance."""
+        exact = wide.outputs(self._data.values)
+        got, want, types = [], [], self._data.output_types
+        for value, right, mask in zip(results.expected, exact, results.untouched, strict=True):
+            with np.errstate(over="ignore"):
+                right = right.astype(value.dtype)
+            got.append(value if mask is None else np.where(mask, np.zeros((), value.dtype), value))
+            want.append(right if mask is None else np.where(mask, np.zeros((), right.dtype), right))
+        allowed = tuple(
+            Tolerance(part * self._allowed) if one is None and is_floating(dtype) else one
+            for one, dtype in zip(self._given, types, strict=True)
+        )
+        return compare(got, want, types, self._numerics, allowed) is not None
+
+    def _sensitive(self, results: Results) -> bool:
+        self._data.restore()
+        self._data.perturb(self._allowed / _TOLERANCE_FACTOR)
+        with faults(Status.RUN_ERROR):
+            self._call()
+        outputs = self._data.outputs()
+        self._data.select(results.draw)
+        return (
+            results.mismatch(outputs, self._data.output_types, self._numerics, self._given)
+            is not None
+        )

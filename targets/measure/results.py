@@ -1,0 +1,88 @@
+"""The right results on one draw of inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.expected.narrow import WideResults
+from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
+from schedlang.targets.measure.verify import Array, Numerics, compare
+
+_ANY_NUMBER = Tolerance(0.0, math.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """The right results on one draw of inputs.
+
+    Attributes
+    ----------
+    draw: the inputs that they belong to.
+    expected: contents of the written tensors.
+    untouched: masks of the elements that the program leaves as they were; None where it writes
+        all.
+    checksum: of these and the dataset's inputs, as they were; None before ``Reference.kept_with``.
+    wide: for each written tensor what it is without rounding, where that is known.
+    """
+
+    draw: Draw
+    expected: tuple[Array, ...]
+    untouched: tuple[Array | None, ...]
+    checksum: int | None = None
+    wide: tuple[WideResults | None, ...] = ()
+
+    @property
+    def finite(self) -> bool:
+        """Whether all that the program writes are finite numbers."""
+        return all(
+            value.dtype.kind in "biu"
+            or bool((np.isfinite(value) | (False if mask is None else mask)).all())
+            for value, mask in zip(self.expected, self.untouched, strict=True)
+        )
+
+    def mismatch(
+        self,
+        outputs: Sequence[Array],
+        dtypes: Sequence[str],
+        numerics: Numerics,
+        tolerances: Tolerances = (),
+    ) -> str | None:
+        """Say in one line why the outputs of a program are not right; None if they are."""
+        got, want = [], []
+        for value, expected, untouched in zip(outputs, self.expected, self.untouched, strict=True):
+            if untouched is not None:
+                if not is_nan(value)[untouched].all():
+                    return "it writes elements that the unscheduled program leaves as they were"
+                value = np.where(untouched, np.zeros((), value.dtype), value)
+                expected = np.where(untouched, np.zeros((), value.dtype), expected)
+            got.append(value)
+            want.append(expected)
+        given = tolerances or (None,) * len(got)
+        judges = [
+            wide if one is None else None for wide, one in zip(self._wide, given, strict=True)
+        ]
+        allowed = tuple(
+            one if wide is None else _ANY_NUMBER for wide, one in zip(judges, given, strict=True)
+        )
+        reason = compare(got, want, dtypes, numerics, allowed)
+        for place, (value, wide) in enumerate(zip(got, judges, strict=True)):
+            if reason is None and wide is not None:
+                reason = wide.mismatch(value)
+                reason = reason and f"output {place} ({dtypes[place]}): {reason}"
+        return reason
+
+    @property
+    def _wide(self) -> tuple[WideResults | None, ...]:
+        return self.wide or (None,) * len(self.expected)
+
+
+def is_nan(value: Array) -> Array:
+    """Return a mask of the elements that are not a number."""
+    if value.dtype.kind in "biu":
+        return np.zeros(value.shape, np.bool_)
+    return np.asarray(np.isnan(value))

@@ -13,8 +13,8 @@ import numpy as np
 from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw, choose_draws
+from schedlang.targets.measure.expected.results import Results, is_nan
 from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.results import Results, is_nan
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
 

@@ -14,13 +14,13 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset, same_bits
 from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.expected.narrow import learn_wide
+from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.expected.windows import learn_windows
 from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.reference import Reference, learn_reference
 from schedlang.targets.measure.repeats import REPEATS, Repeats
-from schedlang.targets.measure.results import Results
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
 from schedlang.targets.measure.verify import Array
 

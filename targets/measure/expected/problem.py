@@ -10,6 +10,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.targets.measure.draws import Draw, choose_draws, plain_draw
+from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.tolerance import (
     GivenTolerance,
     Tolerances,
@@ -18,7 +19,6 @@ from schedlang.targets.measure.expected.tolerance import (
 )
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.reference import Reference
-from schedlang.targets.measure.results import Results
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
 

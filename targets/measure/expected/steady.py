@@ -8,10 +8,10 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.fault import faults
-from schedlang.targets.measure.results import Results
 from schedlang.targets.measure.verify import Numerics, compare, is_floating, tolerance
 
 # The tolerance is as many times the error that one order of summation may give.

@@ -259,7 +259,7 @@ for i, k in T.grid(16, 64):
         (ROW.format("X[vi] * X[vi]"), 15),
         (ROW.format("T.max(X[vi], T.int32(0))"), 62),
         (ROW.format("T.shift_left(X[vi], T.int32(4))"), 62),
-        (ROW.format("T.shift_left(X[vi], T.int32(4)) + T.int32(1)"), 0),
+        (ROW.format("T.shift_left(X[vi], T.int32(4)) + T.int32(1)"), 24),
         (ROW.format("T.shift_right(T.int32(4), X[vi])"), 0),
         (ROW.format("T.bitwise_xor(X[vi], T.shift_right(X[vi], T.int32(3)))"), 62),
         (ROW.format("T.abs(X[vi]) // T.int32(3) - X[vi] % T.int32(5)"), 30),

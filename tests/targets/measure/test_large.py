@@ -15,10 +15,10 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.large import LargePolicy, find_reference
+from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.memory import argument_bytes, fitting_workers, worker_bytes
 from schedlang.targets.measure.reference import Reference
-from schedlang.targets.measure.results import Results
 from schedlang.targets.worker.request import Reply
 from schedlang.tvm.analysis.window import window_of
 from schedlang.tvm.program import from_json, structurally_equal

@@ -11,10 +11,10 @@ import pytest
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.tolerance import Tolerance, tolerances_of
 from schedlang.targets.measure.inputs import InputSource, random_inputs
 from schedlang.targets.measure.reference import Reference
-from schedlang.targets.measure.results import Results
 from schedlang.targets.measure.verify import compare
 from schedlang.tvm.analysis.index_ranges import ValueRange
 from schedlang.workloads.workload import Argument

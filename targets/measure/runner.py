@@ -73,7 +73,7 @@ class CandidateRunner:
             self._data,
             binding.numerics,
             binding.tolerances,
-            wide and WideProgram(self._backend, wide, binding.args),
+            None if wide is None else WideProgram(self._backend, wide, binding.args),
         )
         self.reference = learn_reference(
             lambda: self._call(unscheduled),

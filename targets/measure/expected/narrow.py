@@ -86,9 +86,10 @@ def learn_wide(
     """
     exact = wide.outputs(inputs)
     squares = wide.outputs([None if value is None else value.astype(WIDE) ** 2 for value in inputs])
+    found = zip(wide.output_types, exact, squares, expected, strict=True)
     return tuple(
-        _bound(dtype, *numbers, terms) if dtype in NARROW else None
-        for dtype, *numbers in zip(wide.output_types, exact, squares, expected, strict=True)
+        _bound(dtype, plain, square, right, terms) if dtype in NARROW else None
+        for dtype, plain, square, right in found
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -153,6 +154,8 @@ def run_worker(worker: InProcessWorker) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What is imported stays: the collector would go through it while programs run.
+    gc.freeze()
     serve(worker.answer)
 
 

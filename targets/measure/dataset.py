@@ -69,17 +69,11 @@ class Dataset:
         self.restore()
 
     def perturb(self, relative: float) -> None:
-        """Put inputs in place that are off by up to ``relative`` of each, until ``select``.
-
-        0, 1 and -1 stay: programs may ask for them.
-        """
+        """Put inputs in place that are off by up to ``relative`` of each, until ``select``."""
         rng = np.random.default_rng(0)
         for memory, arg, value in zip(self._memory, self.args, self.values, strict=True):
             if value is not None and is_floating(arg.dtype):
-                exact = value.astype(np.float64)
-                errors = relative * exact * rng.uniform(-1.0, 1.0, arg.shape)
-                errors[np.isin(exact, (0.0, 1.0, -1.0))] = 0.0
-                memory.fill((exact + errors).astype(value.dtype))
+                memory.fill(inputs.perturbed(value, relative, rng))
 
     def keep(self, draws: Iterable[Draw]) -> None:
         """Keep the inputs of these draws, and of no others."""

@@ -143,6 +143,17 @@ def _default_range(limits: np.iinfo[Any], index_bound: int) -> tuple[int, int]:
     return (0 if limits.min == 0 else -int(limits.max)), int(limits.max)
 
 
+def perturbed(value: Array, relative: float, rng: np.random.Generator) -> Array:
+    """Return floating-point numbers that are off by up to ``relative`` of each.
+
+    0, 1 and -1 stay: programs may ask for them.
+    """
+    exact = value.astype(np.float64)
+    errors = relative * exact * rng.uniform(-1.0, 1.0, value.shape)
+    errors = np.where(np.isin(exact, (0.0, 1.0, -1.0)), 0.0, errors)
+    return np.asarray((exact + errors).astype(value.dtype))
+
+
 def poison(shape: tuple[int, ...], dtype: str) -> Array:
     """Return an output's initial value: NaN, or an odd pattern if the type has no NaN."""
     if is_floating(dtype):

@@ -11,6 +11,7 @@ import numpy as np
 
 from schedlang.targets.measure.draws import Draw, choose_draws, plain_draw
 from schedlang.targets.measure.expected.results import Results
+from schedlang.targets.measure.expected.steady import is_steady
 from schedlang.targets.measure.expected.tolerance import (
     GivenTolerance,
     Tolerances,
@@ -141,35 +142,41 @@ class Problem:
         if reference is None:
             return None
         written = [arg for arg in source.args if arg.role != "input"]
-        usual = plain_draw(source.args)
+        usual, given = plain_draw(source.args), source.given is not None
         missing: list[str] = []
 
-        def attempt(draw: Draw) -> Results | None:
-            nonlocal missing
+        def compute(inputs: Sequence[Array]) -> tuple[Array, ...]:
             # Copies: a function that works in place must not change what programs are given.
-            copies = [value.copy() for value in source.values(draw) if value is not None]
-            try:
-                found = _called("reference", reference, *copies)
-            except Exception:
-                # It may be made for usual numbers only.
-                if draw == usual:
-                    raise
-                return None
+            found = _called("reference", reference, *(value.copy() for value in inputs))
             results = _as_list(found, "reference", len(written))
             if len(results) != len(written):
                 raise ValueError(
                     f"reference returned {len(results)} arrays, and the program writes "
                     f"{len(written)}: {', '.join(arg.name for arg in written)}"
                 )
-            expected = tuple(map(_checked_result, results, written))
-            missing = [
-                arg.name
-                for arg, value in zip(written, expected, strict=True)
-                if is_floating(arg.dtype) and np.isnan(value).any()
-            ]
-            return None if missing else Results(draw, expected, (None,) * len(expected))
+            return tuple(map(_checked_result, results, written))
 
-        given = source.given is not None
+        def attempt(draw: Draw) -> Results | None:
+            nonlocal missing
+            inputs = [value for value in source.values(draw) if value is not None]
+            try:
+                expected = compute(inputs)
+                missing = [
+                    arg.name
+                    for arg, value in zip(written, expected, strict=True)
+                    if is_floating(arg.dtype) and np.isnan(value).any()
+                ]
+                if missing or (
+                    draw.number and not given and not is_steady(compute, inputs, expected)
+                ):
+                    return None
+            except Exception:
+                # It may be made for usual numbers only.
+                if draw == usual:
+                    raise
+                return None
+            return Results(draw, expected, (None,) * len(expected))
+
         found = choose_draws(
             source.args, draws, attempt, lambda results: results.finite, vary=not given
         )

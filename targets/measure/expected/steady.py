@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,12 +12,47 @@ from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.fault import faults
-from schedlang.targets.measure.verify import Numerics, compare, is_floating, tolerance
+from schedlang.targets.measure.inputs import perturbed
+from schedlang.targets.measure.verify import Array, Numerics, compare, is_floating, tolerance
 
+# Results that are as many epsilon off after inputs were changed by 4 are well conditioned.
+_CHANGE, _MOST_CHANGE = 4.0, 32.0
+_FEW = 1e-3
 # The tolerance is as many times the error that one order of summation may give.
 _TOLERANCE_FACTOR = 16.0
 # Rounding may take the unscheduled program this part of the tolerance away from exact results.
 _PART = 0.25
+
+
+def is_steady(
+    compute: Callable[[Sequence[Array]], Sequence[Array]],
+    inputs: Sequence[Array],
+    results: Sequence[Array],
+) -> bool:
+    """Whether rounding of the inputs leaves the results of a user's function nearly as they are.
+
+    Where it does not, the user's function and right programs need not agree.
+    """
+    kinds = [value.dtype for value in (*inputs, *results) if is_floating(value.dtype.name)]
+    epsilon = max((tolerance(kind.name, 1) / _TOLERANCE_FACTOR for kind in kinds), default=0.0)
+    rng = np.random.default_rng(0)
+    others = compute(
+        [
+            perturbed(value, _CHANGE * epsilon, rng) if is_floating(value.dtype.name) else value
+            for value in inputs
+        ]
+    )
+    return all(_is_near(one, other, epsilon) for one, other in zip(results, others, strict=True))
+
+
+def _is_near(one: Array, other: Array, epsilon: float) -> bool:
+    if not is_floating(one.dtype.name):
+        return bool(np.count_nonzero(one != other) <= _FEW * one.size)
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        scale = np.maximum(np.abs(one), np.sqrt(np.mean(np.square(one)))) if one.size else one
+        near = (one == other) | (np.abs(one - other) <= _MOST_CHANGE * epsilon * scale)
+    return bool(near.all())
 
 
 class Steadiness:

@@ -202,6 +202,16 @@ def test_a_reference_that_refuses_unusual_inputs_judges_the_usual_ones() -> None
     assert found is not None and {one.draw.spreads[0] for one in found.results} == {"plain"}
 
 
+def test_a_reference_is_not_asked_for_what_rounding_decides() -> None:
+    def rough(x: Any) -> Any:
+        return np.exp(x / 2)
+
+    args = (Argument("x", (64,), "float32", "input"), Argument("y", (64,), "float32", "output"))
+    found = Problem(reference=rough).results(InputSource(args, 0), draws=3)
+    assert found is not None
+    assert [one.draw.spreads[0] for one in found.results] == ["plain", "wide", "wide"]
+
+
 def test_a_problem_travels_to_a_worker() -> None:
     workload = matmul()
     args = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schedlang.targets.measure.draws import SPREADS
+from schedlang.targets.measure.draws import MANY_STEPS, SPREADS
 from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.inputs import InputSource
@@ -21,7 +21,8 @@ from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
-from schedlang.tvm.analysis.widening import sums_narrowly, widened
+from schedlang.tvm.analysis.widening import is_polynomial, sums_narrowly, widened
+from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.program import from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
 
@@ -141,10 +142,16 @@ class Binding:
     def widened(self) -> IRModule | None:
         """The program in float64, which shows what rounding does to results.
 
-        None where there is none, or where its tensors take too much memory.
+        None where there is none, or where it takes too much time or memory.
         """
         small = sum(8 * math.prod(arg.shape) for arg in self.args) <= _WIDE_BYTES
+        small = small and count_steps(self.unscheduled) <= MANY_STEPS
         return widened(self.unscheduled) if small else None
+
+    @cached_property
+    def is_polynomial(self) -> bool:
+        """Whether the program is one that ``widening.is_polynomial`` describes."""
+        return is_polynomial(self.unscheduled)
 
     @cached_property
     def sums_narrowly(self) -> bool:

@@ -17,7 +17,7 @@ SPREADS = (PLAIN, WIDE, SPECIAL)
 """Characters of the draws, in order: the first has the inputs that programs are timed on."""
 
 # Where the unscheduled program takes more steps, or its tensors more bytes, there are fewer draws.
-_MANY_STEPS, _MOST_STEPS = 5e8, 2e9
+MANY_STEPS, _MOST_STEPS = 2e8, 2e9
 _MANY_BYTES, _MOST_BYTES = 64 << 20, 256 << 20
 
 _T = TypeVar("_T")
@@ -58,14 +58,14 @@ def plain_draw(args: Sequence[TensorSpec], number: int = 0) -> Draw:
 def draw_count(workload: Workload) -> int:
     """Return the number of draws that a workload's results are compared on.
 
-    It is 3; 2 or 1 where the unscheduled program takes long (as ``LargePolicy`` has it, or a
-    quarter of that), or where the tensors take much memory, as each draw is kept.
+    It is 3; 2 or 1 where the unscheduled program takes long (as ``LargePolicy`` has it, or a tenth
+    of that), or where the tensors take much memory, as each draw is kept.
     """
     size = sum(math.prod(arg.shape) for arg in workload.args) * 4
     steps = count_steps(workload.mod)
     if steps > _MOST_STEPS or size > _MOST_BYTES:
         return 1
-    return 2 if steps > _MANY_STEPS or size > _MANY_BYTES else len(SPREADS)
+    return 2 if steps > MANY_STEPS or size > _MANY_BYTES else len(SPREADS)
 
 
 def choose_draws(

@@ -18,7 +18,8 @@ class Repeats:
     ----------
     least, most: bounds on the number of calls, on all draws together.
     seconds: after this time, ``least`` calls are enough.
-    longest: no call starts after this time, in seconds, however few there were.
+    longest: no call starts after this time, in seconds, however few there were; nor does any where
+        one on each draw takes longer.
     """
 
     least: int
@@ -26,8 +27,12 @@ class Repeats:
     seconds: float
     longest: float
 
-    def calls(self, draws: int, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
-        """Yield once for each call on one of so many draws."""
+    def calls(
+        self, draws: int, latency: float, clock: Callable[[], float] = time.perf_counter
+    ) -> Iterator[None]:
+        """Yield once for each call on one of so many draws; one takes ``latency`` seconds."""
+        if latency * draws > self.longest:
+            return
         start = clock()
         for done in range(-(-self.most // draws)):
             elapsed = (clock() - start) * draws

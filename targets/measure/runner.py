@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.backend import Backend, Program
@@ -74,6 +75,7 @@ class CandidateRunner:
             binding.numerics,
             binding.tolerances,
             None if wide is None else WideProgram(self._backend, wide, binding.args),
+            polynomial=binding.is_polynomial,
         )
         self.reference = learn_reference(
             lambda: self._call(unscheduled),
@@ -143,7 +145,8 @@ class CandidateRunner:
         if verify_factor is not None and (
             best is None or statistics.median(timing.samples) <= verify_factor * best
         ):
-            self._verify(program, first, repeats)
+            latency = statistics.median(timing.samples)
+            self._verify(program, first, partial(repeats.calls, len(self._draws), latency))
             self._clean = True
             timing = replace(timing, verified=True)
         self._check_samples(timing.samples, policy, self._binding.shortest_time)
@@ -213,15 +216,18 @@ class CandidateRunner:
             self._data.tensors, calls, restore=restore, flush_cache=flush_cache
         )
 
-    def _verify(self, program: Program, first: int, repeats: Repeats) -> None:
-        """Compare results on every draw; those on the ``first`` are there already."""
+    def _verify(self, program: Program, first: int, calls: Callable[[], Iterator[None]]) -> None:
+        """Compare results on every draw; those on the ``first`` are there already.
+
+        ``calls`` says how often to call the program again on each.
+        """
         reference = self.reference
         if reference is None:
             raise RuntimeError("there is no reference to verify with")
         for place, right in enumerate(reference.results):
             if self._data.draw != right.draw:
                 self._data.select(right.draw)
-            reason = self._compare(program, right, repeats, called=place == first)
+            reason = self._compare(program, right, calls, called=place == first)
             if reason is None:
                 continue
             if reference.damaged(self._data):
@@ -230,7 +236,12 @@ class CandidateRunner:
             raise Fault(Status.WRONG_RESULT, reason)
 
     def _compare(
-        self, program: Program, right: Results, repeats: Repeats, *, called: bool
+        self,
+        program: Program,
+        right: Results,
+        calls: Callable[[], Iterator[None]],
+        *,
+        called: bool,
     ) -> str | None:
         """Say why results on the draw in place are not right, in any of several calls."""
         data, again, unstable = self._data, None, False
@@ -241,7 +252,7 @@ class CandidateRunner:
                 self._backend.poison_workspaces()
                 self._call(program)
             got = data.first_outputs() if called else data.outputs()
-            for _ in repeats.calls(len(self._draws)):
+            for _ in calls():
                 data.restore()
                 self._call(program)
                 outputs = data.outputs()

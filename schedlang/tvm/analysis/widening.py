@@ -38,12 +38,19 @@ def widened(mod: IRModule) -> IRModule | None:
 def sums_narrowly(mod: IRModule) -> bool:
     """Whether rounding in float16 or bfloat16 is what a program differs in from ``widened``'s.
 
-    It adds up terms in such a type, and it consists of sums, products, maxima and minima of
-    elements and positive constants, and of padding.
+    It adds up terms in such a type, and it ``is_polynomial``.
+    """
+    return _sums_narrowly(mod) and is_polynomial(mod)
+
+
+def is_polynomial(mod: IRModule) -> bool:
+    """Whether a program consists of sums, products, maxima, minima and padding.
+
+    They are those of floating-point elements and positive constants.
     """
     stores: list[Any] = []
     structural_walk(mod[MAIN].body, (tirx.BufferStore, stores.append))
-    return _sums_narrowly(mod) and all(_is_plain(store.value) for store in stores)
+    return all(_is_plain(store.value) for store in stores)
 
 
 def _sums_narrowly(mod: IRModule) -> bool:

@@ -67,6 +67,7 @@ class Steadiness:
     ----------
     call: runs the unscheduled program on ``data``.
     wide: the program in float64, where there is one.
+    polynomial: the program consists of sums and products: without ``wide`` it counts as steady.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Steadiness:
         numerics: Numerics,
         tolerances: Tolerances,
         wide: WideProgram | None,
+        *,
+        polynomial: bool = False,
     ) -> None:
         self._call = call
         self._data = data
@@ -86,6 +89,7 @@ class Steadiness:
             (tolerance(kind, numerics.reduction_length) for kind in types), default=0.0
         )
         self.wide = wide
+        self._polynomial = polynomial
 
     def __call__(self, results: Results) -> bool:
         """Judge the results on the draw that is in place."""
@@ -97,7 +101,7 @@ class Steadiness:
             return True
         if self.wide is not None:
             return not self._own_error(results, self.wide, _PART)
-        return not self._sensitive(results)
+        return self._polynomial or not self._sensitive(results)
 
     def _own_error(self, results: Results, wide: WideProgram, part: float) -> bool:
         """Whether the results are farther from exact ones than a part of the tolerance."""

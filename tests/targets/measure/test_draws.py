@@ -214,7 +214,7 @@ def test_a_draw_on_which_rounding_decides_is_left_out() -> None:
 
     object.__setattr__(data._source, "values", cancelling)
     data._values.clear()
-    found = bench._runner.learn(bench._unscheduled_program())
+    found = bench._runner.learn(bench._unscheduled_program(), bench._wide_program())
     assert [one.draw.number for one in found.results] == [0, 2]
 
 

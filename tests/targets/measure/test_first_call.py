@@ -145,15 +145,15 @@ def test_a_program_that_is_wrong_in_one_call_of_eight_is_found() -> None:
 def calls(repeats: Repeats, seconds: float, draws: int = 1) -> int:
     """How many calls of a program that takes ``seconds``."""
     done: list[None] = []
-    for call in repeats.calls(draws, lambda: seconds * len(done)):
+    for call in repeats.calls(draws, seconds, lambda: seconds * len(done)):
         done.append(call)
     return len(done)
 
 
-def test_short_programs_are_called_often_and_long_ones_at_least_once() -> None:
+def test_short_programs_are_called_often_and_long_ones_seldom() -> None:
     assert calls(REPEATS, 1e-6) == 200 and calls(REPEATS, 1e-6, draws=3) == 67
     assert calls(REPEATS, 5e-4) == 32
-    assert calls(REPEATS, 1.0) == 1
+    assert calls(REPEATS, 1.0) == 0 and calls(REPEATS, 0.04) == 2
     assert calls(FINAL_REPEATS, 1e-6) == 200
     assert calls(FINAL_REPEATS, 0.05) == 20
     assert calls(FINAL_REPEATS, 0.5) == 4 and calls(FINAL_REPEATS, 0.5, draws=2) == 2

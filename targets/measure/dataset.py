@@ -54,6 +54,11 @@ class Dataset:
         self.in_place = any(arg.role == "inout" for arg in args)
         self.output_types = [args[i].dtype for i in self._written]
         self.written_roles = [args[i].role for i in self._written]
+        self._poison = {
+            i: inputs.poison(args[i].shape, args[i].dtype)
+            for i in self._written
+            if args[i].role == "output"
+        }
         self._values: dict[Draw, list[Array | None]] = {}
         self.select(draw or plain_draw(args))
 
@@ -97,8 +102,8 @@ class Dataset:
 
     def _restore(self, memory: list[Memory]) -> None:
         for i in self._written:
-            arg, value = self.args[i], self.values[i]
-            memory[i].fill(inputs.poison(arg.shape, arg.dtype) if value is None else value)
+            value = self.values[i]
+            memory[i].fill(self._poison[i] if value is None else value)
 
     def poison_otherwise(self) -> list[Array]:
         """Restore, with another poison in outputs; return that poison for each written tensor."""
@@ -154,4 +159,5 @@ class Dataset:
 
 def same_bits(one: Array, other: Array) -> bool:
     """Whether two arrays of one shape and type have the same bytes."""
-    return np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8))
+    word = np.uint64 if one.nbytes % 8 == 0 else np.uint8
+    return np.array_equal(one.reshape(-1).view(word), other.reshape(-1).view(word))

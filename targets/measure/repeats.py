@@ -41,7 +41,7 @@ class Repeats:
             yield
 
 
-REPEATS = Repeats(least=32, most=200, seconds=0.01, longest=0.05)
+REPEATS = Repeats(least=16, most=200, seconds=0.01, longest=0.03)
 """For a candidate that may become the best."""
 FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.3, longest=2.0)
 """For the final candidates."""

@@ -43,5 +43,5 @@ class Repeats:
 
 REPEATS = Repeats(least=16, most=200, seconds=0.01, longest=0.03)
 """For a candidate that may become the best."""
-FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.3, longest=2.0)
+FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.3, longest=1.0)
 """For the final candidates."""

@@ -155,5 +155,5 @@ def test_short_programs_are_called_often_and_long_ones_seldom() -> None:
     assert calls(REPEATS, 1e-3) == 16
     assert calls(REPEATS, 1.0) == 0 and calls(REPEATS, 0.02) == 2
     assert calls(FINAL_REPEATS, 1e-6) == 200
-    assert calls(FINAL_REPEATS, 0.05) == 20
-    assert calls(FINAL_REPEATS, 0.5) == 4 and calls(FINAL_REPEATS, 0.5, draws=2) == 2
+    assert calls(FINAL_REPEATS, 0.04) == 20
+    assert calls(FINAL_REPEATS, 0.25) == 4 and calls(FINAL_REPEATS, 0.25, draws=2) == 2

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
+from schedlang.targets.measure.expected.selected import numerics_of
 from schedlang.targets.measure.inputs import random_inputs
 from schedlang.targets.measure.timing import TimingPolicy, collect
-from schedlang.targets.measure.verify import Numerics, compare
-from schedlang.tvm import codegen
+from schedlang.targets.measure.verify import compare
 from schedlang.workloads.operators.registry import factory
 
 try:
@@ -80,8 +80,8 @@ class TorchOperator:
             for arg, value in zip(args, self._inputs, strict=True)
         ]
         program(*arrays)
-        length = codegen.reduction_length(self._workload.mod)
-        return compare([ours], [arrays[-1]], [args[-1].dtype], Numerics(length))
+        numerics = numerics_of(self._workload.mod, [len(args) - 1])
+        return compare([ours], [arrays[-1]], [args[-1].dtype], numerics)
 
 
 def _convolution(tensors: Sequence[Any], p: Mapping[str, Any]) -> Eager:

@@ -87,7 +87,7 @@ def _with_unique_blocks(func: PrimFunc) -> PrimFunc:
             name = f"{base}_{number}"
             number += 1
         seen.add(name)
-        return block if name == base else _changed(block, name, block.body)
+        return block if name == base else changed_block(block, name=name)
 
     body = func.body.block.body
     return with_root_body(func, tvm_ffi.structural_map(body, (SBlock, renamed)))
@@ -95,25 +95,44 @@ def _with_unique_blocks(func: PrimFunc) -> PrimFunc:
 
 def with_root_body(func: PrimFunc, body: Any) -> PrimFunc:
     """Return ``func`` with another body of its root block."""
-    root = func.body.block
-    realize = SBlockRealize(
-        func.body.iter_values, func.body.predicate, _changed(root, root.name_hint, body)
-    )
+    return with_root(func, changed_block(func.body.block, body=body))
+
+
+def with_root(func: PrimFunc, root: Any) -> PrimFunc:
+    """Return ``func`` with another root block."""
+    realize = SBlockRealize(func.body.iter_values, func.body.predicate, root)
     return PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
-def _changed(block: Any, name: str, body: Any) -> Any:
+def changed_block(
+    block: Any,
+    *,
+    name: str | None = None,
+    body: Any = None,
+    init: Any = None,
+    allocated: Sequence[Any] | None = None,
+    reads: Sequence[Any] = (),
+    writes: Sequence[Any] = (),
+) -> Any:
+    """Return a block with another name, body, init or list of tensors that it allocates.
+
+    ``reads`` and ``writes`` are whole tensors that it reads or writes besides.
+    """
     return SBlock(
         block.iter_vars,
-        block.reads,
-        block.writes,
-        name,
-        body,
-        block.init,
-        block.alloc_buffers,
+        [*block.reads, *map(_whole, reads)],
+        [*block.writes, *map(_whole, writes)],
+        block.name_hint if name is None else name,
+        block.body if body is None else body,
+        block.init if init is None else init,
+        block.alloc_buffers if allocated is None else allocated,
         block.match_buffers,
         block.annotations,
     )
+
+
+def _whole(buffer: Any) -> Any:
+    return buffer[tuple(slice(0, extent) for extent in buffer.ty.shape)]
 
 
 def parameters(func: PrimFunc) -> tuple[Parameter, ...]:
@@ -161,7 +180,7 @@ def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
 
     def renamed(block: Any) -> Any:
         name = names.get(str(block.name_hint))
-        return block if name is None else _changed(block, name, block.body)
+        return block if name is None else changed_block(block, name=name)
 
     body = tvm_ffi.structural_map(func.body, (SBlock, renamed))
     return PrimFunc(func.params, body, func.ret_type, func.attrs)

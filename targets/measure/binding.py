@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.measure.draws import MANY_STEPS, SPREADS
 from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.expected.selected import numerics_of
 from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.reference import Reference, from_bytes
 from schedlang.targets.measure.specification import TensorSpec
-from schedlang.targets.measure.verify import Array, Numerics, is_floating
+from schedlang.targets.measure.verify import Array, Numerics
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
 from schedlang.targets.worker.protocol import Message
-from schedlang.tvm import codegen
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
 from schedlang.tvm.analysis.widening import is_polynomial, sums_narrowly, widened
@@ -159,11 +159,7 @@ class Binding:
         return sums_narrowly(self.unscheduled)
 
     @cached_property
-    def numerics(self) -> Numerics:
-        """How exactly the program's results are defined."""
-        read, written = codegen.accessed_types(self.unscheduled)
-        return Numerics(
-            codegen.reduction_length(self.unscheduled),
-            frozenset(filter(is_floating, written)),
-            any(map(is_floating, read | written)),
-        )
+    def numerics(self) -> tuple[Numerics, ...]:
+        """How exactly the tensors that the program writes are defined, in order."""
+        written = [place for place, arg in enumerate(self.args) if arg.role != "input"]
+        return numerics_of(self.unscheduled, written)

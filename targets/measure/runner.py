@@ -96,7 +96,7 @@ class CandidateRunner:
             program,
             self._data.values,
             first.expected,
-            self._binding.numerics.reduction_length,
+            [one.reduction_length for one in self._binding.numerics],
         )
         return replace(reference, results=(replace(first, wide=wide), *others))
 
@@ -268,7 +268,11 @@ class CandidateRunner:
     def _mismatch(self, right: Results, outputs: Sequence[Array]) -> str | None:
         binding = self._binding
         return right.mismatch(
-            outputs, self._data.output_types, binding.numerics, binding.tolerances
+            outputs,
+            self._data.output_types,
+            binding.numerics,
+            binding.tolerances,
+            self._data.values,
         )
 
     def _seek_second_opinion(self, reference: Reference, right: Results, reason: str) -> None:

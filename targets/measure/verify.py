@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,21 +23,27 @@ _FEW = 1e-3
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+Judge = Callable[[Sequence["Array | None"], Array, Array], Array]
+"""Returns a mask of the wrong elements of an output: from the values of the arguments before the
+call, None for those that are only written, the output and the right one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """Properties of a program that bound its rounding errors.
+    """Properties of a program that bound the rounding errors of one of its outputs.
 
     Attributes
     ----------
     reduction_length: number of terms that are added up for one element.
-    stored: floating-point types of stored intermediate results; each store rounds.
-    floating: whether the program computes with floating-point numbers.
+    stored: floating-point types of results that are stored on the way; each store rounds.
+    floating: whether rounding errors of floating-point numbers reach it.
+    judge: compares indices that differ by the values they select; None for other outputs.
     """
 
     reduction_length: int = 1
     stored: frozenset[str] = frozenset()
     floating: bool = False
+    judge: Judge | None = None
 
 
 NO_REDUCTION = Numerics()
@@ -47,22 +53,29 @@ def compare(
     outputs: Sequence[Array],
     expected: Sequence[Array],
     dtypes: Sequence[str],
-    numerics: Numerics = NO_REDUCTION,
+    numerics: Numerics | Sequence[Numerics] = NO_REDUCTION,
     tolerances: Tolerances = (),
+    inputs: Sequence[Array | None] | None = None,
 ) -> str | None:
     """Say in one line why ``outputs`` are not ``expected``; None if they agree.
 
     Floating-point numbers agree within a tolerance from the element type, the coarsest type that
-    the program stores results in, and the reduction length. NaN never agrees, not even with NaN;
+    results are stored in on the way, and the reduction length. NaN never agrees, not even with NaN;
     an infinity agrees with the same infinity. Integers and booleans agree when they are equal;
     where they come from floating-point numbers, which another order of summation rounds to the
-    other side now and then, few of them may be off by one step or by the tolerance.
+    other side now and then, few of them may be off by one step or by the tolerance. Indices that a
+    search selects also agree where they select equal values.
 
-    ``tolerances`` may give each output a tolerance of its own. Integers then agree within it too.
+    ``numerics`` are of each output, or of all of them. ``tolerances`` may give each output a
+    tolerance of its own. Integers then agree within it too. ``inputs`` are the values of all
+    arguments before the call, None for those that are only written; without them, indices must be
+    equal.
     """
-    compared = zip(outputs, expected, dtypes, tolerances or (None,) * len(dtypes), strict=True)
-    for position, (got, want, dtype, given) in enumerate(compared):
-        reason = _compare_one(got, want, dtype, numerics, given)
+    each = (numerics,) * len(dtypes) if isinstance(numerics, Numerics) else numerics
+    given = tolerances or (None,) * len(dtypes)
+    compared = zip(outputs, expected, dtypes, each, given, strict=True)
+    for position, (got, want, dtype, bounds, allowed) in enumerate(compared):
+        reason = _compare_one(got, want, dtype, bounds, allowed, inputs)
         if reason is not None:
             return f"output {position} ({dtype}): {reason}"
     return None
@@ -79,8 +92,19 @@ def is_floating(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
+def allowed_error(dtype: str, numerics: Numerics) -> float:
+    """Return the largest relative error of elements of ``dtype`` that rounding explains."""
+    types = {dtype, *numerics.stored} if is_floating(dtype) else numerics.stored
+    return max((tolerance(kind, numerics.reduction_length) for kind in types), default=0.0)
+
+
 def _compare_one(
-    got: Array, want: Array, dtype: str, numerics: Numerics, given: Tolerance | None
+    got: Array,
+    want: Array,
+    dtype: str,
+    numerics: Numerics,
+    given: Tolerance | None,
+    inputs: Sequence[Array | None] | None,
 ) -> str | None:
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
@@ -90,8 +114,11 @@ def _compare_one(
             got, want = got.view(np.uint8), want.view(np.uint8)
         elif given is not None:
             return _compare_numbers(got, want, np.isfinite(want), given)
+        if numerics.judge is not None and inputs is not None and not np.array_equal(got, want):
+            wrong = numerics.judge(inputs, got, want)
+            return _describe(wrong, got, want) if wrong.any() else None
         return _compare_integers(
-            got, want, _allowed(dtype, numerics) if numerics.floating else None
+            got, want, allowed_error(dtype, numerics) if numerics.floating else None
         )
     wide = np.float64 if dtype == "float64" else np.float32
     got, want = np.asarray(got, wide), np.asarray(want, wide)
@@ -103,13 +130,7 @@ def _compare_one(
     if (wrong & ~finite).any():
         return _describe(wrong & ~finite, got, want)
     # An element near zero is a difference of large ones: it is as exact as they are.
-    return _compare_numbers(got, want, finite, given or Tolerance(_allowed(dtype, numerics)))
-
-
-def _allowed(dtype: str, numerics: Numerics) -> float:
-    """Return the largest relative error that rounding explains."""
-    types = {dtype, *numerics.stored} if is_floating(dtype) else numerics.stored
-    return max((tolerance(kind, numerics.reduction_length) for kind in types), default=0.0)
+    return _compare_numbers(got, want, finite, given or Tolerance(allowed_error(dtype, numerics)))
 
 
 def _compare_numbers(got: Array, want: Array, finite: Array, allowed: Tolerance) -> str | None:

@@ -18,7 +18,7 @@ from schedlang.modules import (
 )
 from schedlang.spaces.space import Space
 from schedlang.targets.measure.inputs import poison, random_inputs
-from schedlang.tvm.codegen import reduction_length
+from schedlang.tvm.data_flow.outputs import output_flows
 from schedlang.workloads.workload import Workload
 
 Array = np.ndarray[Any, Any]
@@ -83,7 +83,8 @@ def run(mod: Any, workload: Workload) -> list[Array]:
 
 def assert_same_numbers(mod: Any, workload: Workload, what: object) -> None:
     """Assert that the program computes the unscheduled results; ``what`` names it in messages."""
-    tolerance = 1e-6 * math.sqrt(reduction_length(workload.mod))
+    flows = output_flows(workload.mod).values()
+    tolerance = 1e-6 * math.sqrt(max(output.flow.reduction_length for output in flows))
     for got, want in zip(run(mod, workload), expected(workload), strict=True):
         size = float(np.sqrt(np.mean(np.square(want))))
         np.testing.assert_allclose(

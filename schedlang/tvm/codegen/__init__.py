@@ -1,7 +1,6 @@
 """TVM's code generator and run time."""
 
 from schedlang.tvm.codegen.compiler import (
-    accessed_types,
     assembly,
     compile_program,
     cpu_features,
@@ -12,13 +11,13 @@ from schedlang.tvm.codegen.compiler import (
     is_tvm_target,
     llvm_target,
     load_code,
-    reduction_length,
     target_attributes,
     toolchain,
     vector_bits,
     versions,
 )
 from schedlang.tvm.codegen.generator import CodeGenerator, target_json
+from schedlang.tvm.codegen.host import compile_for_host
 from schedlang.tvm.codegen.library import (
     ARCHIVE_SUFFIX,
     SHARED_SUFFIXES,
@@ -32,8 +31,8 @@ __all__ = [
     "ARCHIVE_SUFFIX",
     "SHARED_SUFFIXES",
     "CodeGenerator",
-    "accessed_types",
     "assembly",
+    "compile_for_host",
     "compile_program",
     "cpu_features",
     "cpu_names",
@@ -46,7 +45,6 @@ __all__ = [
     "llvm_target",
     "load_code",
     "load_library",
-    "reduction_length",
     "target_attributes",
     "target_json",
     "toolchain",

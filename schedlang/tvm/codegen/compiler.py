@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,11 @@ from tvm.target import codegen as _codegen
 
 from schedlang.tvm.codegen.alignment import lower, pipeline_name
 from schedlang.tvm.codegen.gathers import fitting_options
-from schedlang.tvm.program import MAIN, block_realizes
+from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
     from tvm.runtime import Executable
 
-_REDUCTION_AXIS = 2
 # LLVM puts vectors of a fixed length into SVE registers only if it knows how long those are.
 _SVE_OPTION = "-aarch64-sve-vector-bits-min:uint="
 
@@ -57,12 +55,15 @@ def llvm_target(
     triple: str = "",
     attributes: Sequence[str] = (),
     sve_bits: int = 0,
+    *,
+    optimised: bool = True,
 ) -> TVMTarget:
     """Return TVM's target for ``mcpu`` with ``cores`` threads.
 
     An empty ``triple`` means this machine's. ``attributes`` add features to those of ``mcpu`` or
     remove them: ``("+avx512vnni", "-sve")``. ``sve_bits`` is the minimum width of SVE registers if
-    that is known; with 0 or 128, LLVM puts vectors into NEON registers.
+    that is known; with 0 or 128, LLVM puts vectors into NEON registers. Without ``optimised``, LLVM
+    compiles fast and generates slow code.
     """
     options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "num-cores": cores}
     if triple:
@@ -71,6 +72,8 @@ def llvm_target(
         options["mattr"] = list(attributes)
     if sve_bits:
         options["cl-opt"] = [f"{_SVE_OPTION}{sve_bits}"]
+    if not optimised:
+        options["opt-level"] = 0
     return TVMTarget(options)
 
 
@@ -150,30 +153,3 @@ def load_code(executable: Executable, name: str = MAIN) -> Any:
 def assembly(executable: Executable) -> str:
     """Generate the program's assembly with LLVM."""
     return str(executable.mod.inspect_source("asm"))
-
-
-def accessed_types(mod: IRModule) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the element types of the buffers that the program reads, and of those it writes."""
-    read: set[str] = set()
-    written: set[str] = set()
-    for node in block_realizes(mod[MAIN]):
-        read |= {str(region.source.ty.dtype) for region in node.block.reads}
-        written |= {str(region.source.ty.dtype) for region in node.block.writes}
-    return frozenset(read), frozenset(written)
-
-
-def reduction_length(mod: IRModule) -> int:
-    """Return an upper bound on the number of terms summed into one output element, at least 1.
-
-    It is the sum over all blocks of the product of their reduction extents, which are constant in a
-    workload: errors of blocks that feed each other at most add up.
-    """
-    total = 0
-    for node in block_realizes(mod[MAIN]):
-        extents = [
-            int(axis.dom.extent)
-            for axis in node.block.iter_vars
-            if int(axis.iter_type) == _REDUCTION_AXIS
-        ]
-        total += math.prod(extents) if extents else 0
-    return max(total, 1)

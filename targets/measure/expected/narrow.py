@@ -77,19 +77,19 @@ def learn_wide(
     wide: WideProgram,
     inputs: Sequence[Array | None],
     expected: Sequence[Array],
-    terms: int,
+    terms: Sequence[int],
 ) -> tuple[WideResults | None, ...]:
     """Find out how far outputs may be from what the widened program gives.
 
     ``inputs`` and ``expected`` are the unscheduled program's, on independent random numbers around
-    0; ``terms`` is the length of its sums. None for outputs of other types.
+    0; ``terms`` are the lengths of the sums in each output. None for outputs of other types.
     """
     exact = wide.outputs(inputs)
     squares = wide.outputs([None if value is None else value.astype(WIDE) ** 2 for value in inputs])
-    found = zip(wide.output_types, exact, squares, expected, strict=True)
+    found = zip(wide.output_types, exact, squares, expected, terms, strict=True)
     return tuple(
-        _bound(dtype, plain, square, right, terms) if dtype in NARROW else None
-        for dtype, plain, square, right in found
+        _bound(dtype, plain, square, right, length) if dtype in NARROW else None
+        for dtype, plain, square, right, length in found
     )
 
 

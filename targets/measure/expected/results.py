@@ -49,10 +49,14 @@ class Results:
         self,
         outputs: Sequence[Array],
         dtypes: Sequence[str],
-        numerics: Numerics,
+        numerics: Numerics | Sequence[Numerics],
         tolerances: Tolerances = (),
+        inputs: Sequence[Array | None] | None = None,
     ) -> str | None:
-        """Say in one line why the outputs of a program are not right; None if they are."""
+        """Say in one line why the outputs of a program are not right; None if they are.
+
+        ``inputs`` are those of the draw, for each argument; without them, indices must be equal.
+        """
         got, want = [], []
         for value, expected, untouched in zip(outputs, self.expected, self.untouched, strict=True):
             if untouched is not None:
@@ -69,7 +73,7 @@ class Results:
         allowed = tuple(
             one if wide is None else _ANY_NUMBER for wide, one in zip(judges, given, strict=True)
         )
-        reason = compare(got, want, dtypes, numerics, allowed)
+        reason = compare(got, want, dtypes, numerics, allowed, inputs)
         for place, (value, wide) in enumerate(zip(got, judges, strict=True)):
             if reason is None and wide is not None:
                 reason = wide.mismatch(value)

@@ -13,7 +13,14 @@ from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.fault import faults
 from schedlang.targets.measure.inputs import perturbed
-from schedlang.targets.measure.verify import Array, Numerics, compare, is_floating, tolerance
+from schedlang.targets.measure.verify import (
+    Array,
+    Numerics,
+    allowed_error,
+    compare,
+    is_floating,
+    tolerance,
+)
 
 # Results that are as many epsilon off after inputs were changed by 4 are well conditioned.
 _CHANGE, _MOST_CHANGE = 4.0, 32.0
@@ -74,7 +81,7 @@ class Steadiness:
         self,
         call: Callable[[], None],
         data: Dataset,
-        numerics: Numerics,
+        numerics: Sequence[Numerics],
         tolerances: Tolerances,
         wide: WideProgram | None,
         *,
@@ -84,16 +91,17 @@ class Steadiness:
         self._data = data
         self._numerics = numerics
         self._given = tolerances or (None,) * len(data.output_types)
-        types = {kind for kind in (*data.output_types, *numerics.stored) if is_floating(kind)}
-        self._allowed = max(
-            (tolerance(kind, numerics.reduction_length) for kind in types), default=0.0
-        )
+        self._allowed = [
+            allowed_error(dtype, one)
+            for dtype, one in zip(data.output_types, numerics, strict=True)
+        ]
         self.wide = wide
         self._polynomial = polynomial
 
     def __call__(self, results: Results) -> bool:
         """Judge the results on the draw that is in place."""
-        if not self._data.drawn or not (self._allowed or self._numerics.floating):
+        rounds = any(self._allowed) or any(one.floating for one in self._numerics)
+        if not self._data.drawn or not rounds:
             return True
         if results.draw.number == 0:
             if self.wide is not None and self._own_error(results, self.wide, 1.0):
@@ -113,19 +121,25 @@ class Steadiness:
             got.append(value if mask is None else np.where(mask, np.zeros((), value.dtype), value))
             want.append(right if mask is None else np.where(mask, np.zeros((), right.dtype), right))
         allowed = tuple(
-            Tolerance(part * self._allowed) if one is None and is_floating(dtype) else one
-            for one, dtype in zip(self._given, types, strict=True)
+            Tolerance(part * error) if one is None and is_floating(dtype) else one
+            for one, dtype, error in zip(self._given, types, self._allowed, strict=True)
         )
-        return compare(got, want, types, self._numerics, allowed) is not None
+        return compare(got, want, types, self._numerics, allowed, self._data.values) is not None
 
     def _sensitive(self, results: Results) -> bool:
         self._data.restore()
-        self._data.perturb(self._allowed / _TOLERANCE_FACTOR)
+        self._data.perturb(max(self._allowed) / _TOLERANCE_FACTOR)
         with faults(Status.RUN_ERROR):
             self._call()
         outputs = self._data.outputs()
         self._data.select(results.draw)
         return (
-            results.mismatch(outputs, self._data.output_types, self._numerics, self._given)
+            results.mismatch(
+                outputs,
+                self._data.output_types,
+                self._numerics,
+                self._given,
+                self._data.values,
+            )
             is not None
         )

@@ -423,3 +423,33 @@ def test_rounding_to_integers_may_go_to_either_side() -> None:
     )
     wrong = IRModule({"main": te.create_prim_func([a, shifted])})
     assert "512 of 512 elements differ" in reason(bench, wrong)
+
+
+def test_an_index_may_be_any_of_those_with_the_largest_value() -> None:
+    signature = (
+        'A: T.Buffer((16, 8), "int8"), N: T.Buffer((16, 60), "int32"), K: T.Buffer((16,), "int32"),'
+        'M: T.Buffer((16,), "int8")'
+    )
+
+    def argmax(keeps: str, index: str = "vk") -> IRModule:
+        return from_body(
+            f"""
+for i, k in T.grid(16, 60):
+    with T.sblock("K"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            K[vi] = -1
+            M[vi] = T.int8(-128)
+        at: T.let[T.int32] = T.Select(M[vi] {keeps} A[vi, N[vi, vk] % 8], K[vi], {index})
+        top: T.let[T.int8] = T.Select(
+            M[vi] {keeps} A[vi, N[vi, vk] % 8], M[vi], A[vi, N[vi, vk] % 8]
+        )
+        K[vi] = at
+        M[vi] = top
+""",
+            signature,
+        )
+
+    bench = bench_of(from_prim_func(argmax(">=")["main"], name="argmax"))
+    assert outcome(bench, argmax(">")).verified
+    assert "output 0 (int32)" in reason(bench, argmax(">=", "vk - 1"))

@@ -1,0 +1,1 @@
+"""How values flow through an unscheduled program, and which branches they take."""

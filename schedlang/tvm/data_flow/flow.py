@@ -1,0 +1,75 @@
+"""What flows into a tensor of a program, and so how exactly its elements are defined."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx import IterVar
+from tvm.tirx.function import PrimFunc
+
+from schedlang.tvm.data_flow.rounding import Rounding, RoundingErrors, dtype_of, is_floating
+from schedlang.tvm.data_flow.stores import Stores
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What flows into one tensor.
+
+    Attributes
+    ----------
+    reduction_length: upper bound on the number of terms summed into one element, at least 1.
+    stored: floating-point types of the tensors that are stored on the way, itself included.
+    rounding: how two right programs may differ.
+    """
+
+    reduction_length: int
+    stored: frozenset[str]
+    rounding: Rounding
+
+
+class Flows:
+    """What flows into each tensor of a program.
+
+    Attributes
+    ----------
+    stores: of the program.
+    errors: which tensors depend on rounding.
+    written: tensors that the program writes.
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.stores = Stores(func)
+        self.errors = RoundingErrors(self.stores)
+        self.written = {store.buffer for store in self.stores.stores}
+
+    def into(self, buffer: Any, without: Any = None) -> Flow:
+        """Return what flows into one tensor.
+
+        The reduction length is the sum, over the blocks on the way, of the product of a block's
+        reduction extents: the errors of blocks that feed each other at most add up. ``without`` is
+        a block that only chooses among its terms.
+        """
+        way = self.stores.behind(buffer) & self.written
+        blocks = {
+            block: _terms(block)
+            for tensor in way
+            for store in self.stores.of(tensor)
+            for block in store.blocks
+            if without is None or not block.same_as(without)
+        }
+        return Flow(
+            max(sum(blocks.values()), 1),
+            frozenset(dtype_of(tensor) for tensor in way if is_floating(tensor)),
+            self.errors.of_tensor(buffer),
+        )
+
+
+def _terms(block: Any) -> int:
+    extents = [
+        int(axis.dom.extent)
+        for axis in block.iter_vars
+        if int(axis.iter_type) == IterVar.CommReduce
+    ]
+    return math.prod(extents) if extents else 0

@@ -1,0 +1,146 @@
+"""Which tensors of a program depend on how its floating-point arithmetic is rounded."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Call
+from tvm.ir.expr import TensorLoad
+
+from schedlang.tvm.data_flow.stores import Store, Stores
+
+IF_THEN_ELSE = "prim.if_then_else"
+COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+BINARY = (
+    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min,
+    tirx.Max, tirx.And, tirx.Or, *COMPARISONS,
+)  # fmt: skip
+_EXACT_BINARY = (tirx.Min, tirx.Max, tirx.And, tirx.Or, *COMPARISONS)
+# Functions of floating-point numbers whose result every machine gives alike.
+_EXACT_CALLS = frozenset(
+    ("tirx.fabs", "tirx.floor", "tirx.ceil", "tirx.trunc", "tirx.round", "tirx.nearbyint")
+)
+
+
+class Rounding(IntFlag):
+    """How a value can differ between two right programs.
+
+    EXACT: not at all. NEAR: by a rounding error, or by the step to the next integer that such an
+    error causes. CHOSEN: by any amount, as a rounding error decided between two values.
+    """
+
+    EXACT = 0
+    NEAR = 1
+    CHOSEN = 2
+
+
+class RoundingErrors:
+    """Finds how the tensors of a program can differ between two right programs."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._tensors: dict[Any, Rounding] = {}
+        self._values: dict[Any, Rounding] = {}
+        settled = False
+        while not settled:
+            before = dict(self._tensors)
+            for store in stores.stores:
+                self._tensors[store.buffer] = self.of_tensor(store.buffer) | self._of_store(store)
+            settled = before == self._tensors
+
+    def of_tensor(self, buffer: Any) -> Rounding:
+        """Return how the elements of a tensor can differ."""
+        return self._tensors.get(buffer, Rounding.EXACT)
+
+    def _of_store(self, store: Store) -> Rounding:
+        if store.read:
+            inexact = any(self.of_tensor(it) or is_floating(it) for it in store.read)
+            return Rounding.NEAR if inexact else Rounding.EXACT
+        found = self.of(store.value)
+        if any(self.of(it) for it in (*store.indices, *store.conditions)):
+            found |= Rounding.NEAR if self._counts(store) else Rounding.CHOSEN
+        return found
+
+    def _counts(self, store: Store) -> bool:
+        """Whether a store adds one to an element or takes one away, or stores a truth value."""
+        value = self._stores.resolved(store.value)
+        if dtype_of(value) == "bool":
+            return True
+        parts = (value.a, value.b) if isinstance(value, tirx.Add | tirx.Sub) else ()
+        kept = [
+            part
+            for part in parts
+            if isinstance(part, TensorLoad)
+            and self._stores.tensor(part.source).same_as(store.buffer)
+        ]
+        ones = [part for part in parts if isinstance(part, tirx.IntImm) and abs(part.value) == 1]
+        return len(kept) == len(ones) == 1
+
+    def of(self, value: Any) -> Rounding:
+        """Return how the value of an expression can differ."""
+        if isinstance(value, tirx.Var):
+            bound = self._stores.bound.get(value)
+            return self._values.get(value, Rounding.EXACT) if bound is None else self.of(bound)
+        if isinstance(value, TensorLoad):
+            chosen = Rounding.CHOSEN if any(map(self.of, value.indices)) else Rounding.EXACT
+            return self.of_tensor(self._stores.tensor(value.source)) | chosen
+        if isinstance(value, BINARY):
+            own = is_floating(value) and not isinstance(value, _EXACT_BINARY)
+            return self._all(value.a, value.b) | (Rounding.NEAR if own else Rounding.EXACT)
+        if isinstance(value, tirx.Cast):
+            return self.of(value.value) | (Rounding.NEAR if _narrows(value) else Rounding.EXACT)
+        if isinstance(value, tirx.Not):
+            return self.of(value.a)
+        if isinstance(value, tirx.Select):
+            return self._choice(value.condition, value.true_value, value.false_value)
+        if isinstance(value, tirx.Let):
+            self._values[value.var] = self.of(value.value)
+            return self.of(value.body)
+        if isinstance(value, Call):
+            return self._call(value)
+        return Rounding.EXACT
+
+    def _all(self, *values: Any) -> Rounding:
+        found = Rounding.EXACT
+        for value in values:
+            found |= self.of(value)
+        return found
+
+    def _call(self, call: Any) -> Rounding:
+        name = str(getattr(call.op, "name", ""))
+        if name == IF_THEN_ELSE:
+            return self._choice(*call.args)
+        inexact = is_floating(call) or any(map(is_floating, call.args))
+        own = inexact and name not in _EXACT_CALLS
+        return self._all(*call.args) | (Rounding.NEAR if own else Rounding.EXACT)
+
+    def _choice(self, condition: Any, yes: Any, no: Any) -> Rounding:
+        found = self._all(yes, no)
+        if self.of(condition):
+            found |= Rounding.NEAR if is_floating(yes) or _one_step(yes, no) else Rounding.CHOSEN
+        return found
+
+
+def is_floating(value: Any) -> bool:
+    """Whether an expression or a tensor has elements of a floating-point type."""
+    return dtype_of(value).startswith(("float", "bfloat"))
+
+
+def dtype_of(value: Any) -> str:
+    """Return the element type of an expression or a tensor, such as ``"float32"``."""
+    return str(getattr(value.ty, "dtype", value.ty))
+
+
+def _narrows(cast: Any) -> bool:
+    """Whether a cast rounds: code generators may leave out one that another cast undoes."""
+    return is_floating(cast) and is_floating(cast.value)
+
+
+def _one_step(yes: Any, no: Any) -> bool:
+    """Whether two values are truth values, or integers next to each other."""
+    if dtype_of(yes) == "bool":
+        return True
+    both = isinstance(yes, tirx.IntImm) and isinstance(no, tirx.IntImm)
+    return both and abs(int(yes.value) - int(no.value)) <= 1

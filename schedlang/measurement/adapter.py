@@ -77,6 +77,10 @@ class _Adapter(Measurer):
         if hasattr(self._given, "deadline"):
             self._given.deadline = moment
 
+    @property
+    def unreached(self) -> Sequence[str]:
+        return tuple(map(str, getattr(self._given, "unreached", ())))
+
     def bind(self, workload: Workload) -> None:
         has = getattr(self, "workload", getattr(self._given, "workload", None))
         if hasattr(self._given, "bind"):

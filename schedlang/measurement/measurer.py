@@ -52,6 +52,14 @@ class Measurer(ABC):
         """Text that is equal for measurers whose latencies compare; the class's name by default."""
         return type(self).__name__
 
+    @property
+    def unreached(self) -> Sequence[str]:
+        """Sides of the unscheduled program's branches that no inputs take, one line for each.
+
+        Results are not compared there. Empty where the measurer does not know.
+        """
+        return ()
+
     def bind(self, workload: Workload) -> None:
         """Measure candidates of ``workload`` from now on.
 

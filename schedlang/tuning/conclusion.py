@@ -44,6 +44,7 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
         state.earlier,
         run.unscheduled.complete,
         run.unscheduled.record,
+        unreached=tuple(run.unreached),
     )
 
 
@@ -67,6 +68,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         unscheduled=None if result.unscheduled is None else result.unscheduled.id,
         complete=result.reference_complete,
         held=finals is None or finals.held,
+        unreached=list(result.unreached),
     )
 
 
@@ -103,6 +105,7 @@ def stored_result(
         len(records),
         ending.complete,
         unscheduled,
+        unreached=tuple(ending.unreached),
     )
 
 

@@ -103,6 +103,8 @@ class TuneResult:
         latency is not known.
     interrupted: whether Ctrl-C ended the call, without finals; ``finished`` says how to continue. A
         loop over workloads should end there.
+    unreached: sides of the unscheduled program's branches that no inputs take, one line for each:
+        results were not compared there.
     """
 
     workload: Workload
@@ -118,6 +120,7 @@ class TuneResult:
     reference_complete: bool = True
     unscheduled: Record | None = field(default=None, repr=False)
     interrupted: bool = False
+    unreached: Sequence[str] = ()
 
     @property
     def best(self) -> Best:
@@ -201,5 +204,8 @@ class TuneResult:
             lines.append(f"  time        {', '.join(shares)}")
         if self._best is not None and self._best.finals is not None:
             lines.append(f"  finals      {self._best.finals}")
+        if self.unreached:
+            more = f" (and {len(self.unreached) - 1} more)" if len(self.unreached) > 1 else ""
+            lines.append(f"  unverified  {self.unreached[0]}{more}")
         lines.append(f"  ended       {self.finished}")
         return "\n".join(lines)

@@ -200,6 +200,11 @@ class TuningRun:
         self._database.add_finals(finals_entries(leaderboard, self.finals))
 
     @property
+    def unreached(self) -> Sequence[str]:
+        """Sides of the unscheduled program's branches on which no results are compared."""
+        return self._measurer.unreached
+
+    @property
     def reference_latency(self) -> float:
         """Median latency of the unscheduled program, in seconds: that of the finals, if it was in.
 

@@ -130,6 +130,12 @@ class LocalCPU(Measurer):
         """Equal for measurers whose latencies compare."""
         return f"verify={self._verify.verify} {self._requests.timing}{self.problem.key}"
 
+    @property
+    def unreached(self) -> Sequence[str]:
+        """Sides of the unscheduled program's branches that no inputs take; known after a start."""
+        found: list[str] = self._pool.greeting.get("unreached", [])
+        return found
+
     def bind(self, workload: Workload) -> None:
         """Measure candidates of ``workload`` from now on, in the workers that run already."""
         if workload == self.workload:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.measure.draws import MANY_STEPS, SPREADS
+from schedlang.targets.measure.expected.changes import Changes
 from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.measure.expected.selected import numerics_of
 from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
@@ -136,7 +137,18 @@ class Binding:
     def inputs(self) -> InputSource:
         """Where the inputs come from."""
         room = ValueRoom() if self.values is not None else value_room(self.unscheduled)
-        return InputSource(self.args, self.seed, self.uses, room, self.values)
+        return InputSource(
+            self.args,
+            self.seed,
+            self.uses,
+            room,
+            self.values,
+            lambda values, number: self._changes.apply(values, number),
+        )
+
+    @cached_property
+    def _changes(self) -> Changes:
+        return Changes.of(self.unscheduled, self.args, self.seed, self.inputs.room)
 
     @cached_property
     def widened(self) -> IRModule | None:

@@ -33,21 +33,24 @@ class Draw:
     spreads: for each argument, how its values are spread: ``"plain"``, ``"wide"`` or ``"special"``,
         see ``inputs.InputSource``.
     positive: positions of the floating-point arguments whose values must be positive.
+    change: how these inputs are changed to reach other branches, see ``expected.changes.Changes``;
+        None for those as they were drawn.
     """
 
     number: int
     spreads: tuple[str, ...]
     positive: frozenset[int] = frozenset()
+    change: int | None = None
 
     def to_json(self) -> list[Any]:
         """Return it as JSON values, for ``from_json``."""
-        return [self.number, list(self.spreads), sorted(self.positive)]
+        return [self.number, list(self.spreads), sorted(self.positive), self.change]
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Draw:
         """Read the result of ``to_json``."""
-        number, spreads, positive = values
-        return cls(number, tuple(spreads), frozenset(positive))
+        number, spreads, positive, change = values
+        return cls(number, tuple(spreads), frozenset(positive), change)
 
 
 def plain_draw(args: Sequence[TensorSpec], number: int = 0) -> Draw:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +39,7 @@ class InputSource:
     uses: how the program uses its integer arguments.
     room: how large arguments may be.
     given: for each draw, the user's values of the arguments that are read; then nothing is drawn.
+    change: changes inputs in the way of this number.
 
     A **plain** floating-point argument is uniform in [-1, 1). A **wide** one is signed, up to 10,
     and has all magnitudes down to 0.001. A **special** one mixes plain numbers with 0, -0, 1, -1
@@ -58,12 +59,16 @@ class InputSource:
     uses: IntegerUses = _NO_USES
     room: ValueRoom = field(default_factory=ValueRoom)
     given: Sequence[Sequence[Array]] | None = None
+    change: Callable[[list[Array | None], int], list[Array | None]] | None = None
 
     def values(self, draw: Draw) -> list[Array | None]:
         """Return a value for each argument; None for an argument that is only written."""
         if self.given is not None:
             left = iter(self.given[draw.number])
             return [None if arg.role == "output" else next(left) for arg in self.args]
+        if draw.change is not None:
+            assert self.change is not None
+            return self.change(self.values(replace(draw, change=None)), draw.change)
         rng = np.random.default_rng([self.seed, draw.number] if draw.number else self.seed)
         extents = [extent for arg in self.args for extent in arg.shape if extent > 1]
         index_bound = min([*extents, _LARGEST_INDEX])

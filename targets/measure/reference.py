@@ -107,6 +107,19 @@ def learn_reference(
     return Reference(tuple(found), seconds).kept_with(data)
 
 
+def learn_draw(
+    call: Callable[[], None], data: Dataset, draw: Draw, steady: Callable[[Results], bool]
+) -> Results | None:
+    """Run the unscheduled program on one draw.
+
+    None where it gives NaN or an infinity, or results that are not ``steady``.
+    """
+    data.select(draw)
+    results, _ = _results(call, data)
+    useful = results is not None and results.finite and steady(results)
+    return results if useful else None
+
+
 def _results(call: Callable[[], None], data: Dataset) -> tuple[Results | None, float]:
     """Run a program on the inputs in place; None where it gives NaN."""
     expected, seconds = _run(call, data)

@@ -14,9 +14,8 @@ from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset, same_bits
 from schedlang.targets.measure.draws import Draw
-from schedlang.targets.measure.expected.narrow import learn_wide
+from schedlang.targets.measure.expected.learning import learn
 from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.expected.windows import learn_windows
 from schedlang.targets.measure.fault import Fault, faults
@@ -39,6 +38,11 @@ class CandidateRunner:
     binding: the workload.
     reference: the right results, as another runner on the same machine learned them; by default
         the binding's. None where nothing is verified, or ``learn`` is called.
+
+    Attributes
+    ----------
+    reference: the right results; None where they are not known.
+    unreached: after ``learn``, the sides of the program's branches that no inputs take, as text.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class CandidateRunner:
         if reference is None and known is not None:
             known = known.kept_with(self._data)
         self.reference = known
+        self.unreached: tuple[str, ...] = ()
         # Whether the inputs in place are known to be as they were drawn.
         self._clean = True
         # The draw of the last call, whose results may still be in workspaces.
@@ -69,36 +74,14 @@ class CandidateRunner:
         self._unscheduled = unscheduled
         self._backend.poison_workspaces()
         binding = self._binding
-        steady = Steadiness(
+        learned = learn(
             lambda: self._call(unscheduled),
             self._data,
-            binding.numerics,
-            binding.tolerances,
+            binding,
             None if wide is None else WideProgram(self._backend, wide, binding.args),
-            polynomial=binding.is_polynomial,
         )
-        self.reference = learn_reference(
-            lambda: self._call(unscheduled),
-            self._data,
-            self._binding.draws,
-            steady,
-        )
-        if steady.wide is not None and self._binding.sums_narrowly and self._data.drawn:
-            self.reference = self._with_wide(self.reference, steady.wide)
+        self.reference, self.unreached = learned
         return self.reference
-
-    def _with_wide(self, reference: Reference, program: WideProgram) -> Reference:
-        """Add what the results on the first draw are without rounding."""
-        first, *others = reference.results
-        if any(mask is not None for mask in first.untouched):
-            return reference
-        wide = learn_wide(
-            program,
-            self._data.values,
-            first.expected,
-            [one.reduction_length for one in self._binding.numerics],
-        )
-        return replace(reference, results=(replace(first, wide=wide), *others))
 
     def learn_from(self, schedule: Program, part: Program) -> Reference:
         """Run a schedule, and keep its results if those of ``part`` of the program agree.

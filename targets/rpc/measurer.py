@@ -167,6 +167,11 @@ class RPC(Measurer):
         """Number of candidates that were run on each server."""
         return self._scheduler.runs
 
+    @property
+    def unreached(self) -> Sequence[str]:
+        """Sides of the unscheduled program's branches that no inputs take; known after a run."""
+        return self._scheduler.unreached
+
     def bind(self, workload: Workload) -> None:
         """Measure candidates of ``workload`` from now on, with the workers that run already."""
         if workload == self.workload:

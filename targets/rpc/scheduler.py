@@ -84,6 +84,7 @@ class RemoteScheduler:
     pool: the workers.
     jobs: the job of each worker, by its serial number.
     runs: number of programs that were run on each server.
+    unreached: sides of the unscheduled program's branches that no inputs take, as text.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class RemoteScheduler:
         self.pool = pool
         self.jobs: dict[int, tuple[RemoteWork, Stage]] = {}
         self.runs: Counter[str] = Counter()
+        self.unreached: Sequence[str] = ()
         self._key = key
         self._program = program
         self._limits = limits
@@ -163,6 +165,7 @@ class RemoteScheduler:
         self.pool.rebind(start, bind)
         self._program, self._reference = start.blobs[0], ""
         self._reference_faults = []
+        self.unreached = ()
 
     def drive(
         self, queue: deque[RemoteWork], built: deque[RemoteWork], until: float = math.inf
@@ -308,6 +311,7 @@ class RemoteScheduler:
     def _check_reference(self, work: RemoteWork, reply: Reply) -> None:
         if reply.ok:
             self._contact = time.monotonic()
+            self.unreached = reply.header.get("unreached", ())
             return
         if not reply.lost and reply.header["status"] not in (LOST, STALE):
             raise WorkloadError(

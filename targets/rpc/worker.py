@@ -1,7 +1,7 @@
 """The program of ``RPC``'s workers: builds libraries, and holds one session on a server at a time.
 
 Started as ``python -m schedlang.targets.rpc.worker``, because a call to a server may never return:
-then this process is killed. No generated code runs in it.
+then this process is killed. No candidate's code runs in it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class RPCWorker(Dispatcher):
                 found = runner.learn_from(program, backend.load(Path(part)))
             self._references[server] = found
             if not request.header.get("reply"):
-                return {}
+                return {"unreached": list(runner.unreached)}
             header, blobs = found.pack()
             return {"reference": header, "blobs": blobs}
 

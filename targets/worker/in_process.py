@@ -54,7 +54,7 @@ class InProcessWorker(Dispatcher):
             # If it crashes, this tells the parent what did.
             print(RUNS_UNSCHEDULED, file=sys.stderr, flush=True)
             seconds = self._runner.learn(program, wide).seconds
-        return {"reference_seconds": seconds}
+        return {"reference_seconds": seconds, "unreached": list(self._runner.unreached)}
 
     def on_build(self, request: Message) -> dict[str, Any]:
         """Compile a program and generate its machine code."""

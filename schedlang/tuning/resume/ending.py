@@ -31,6 +31,7 @@ class Ending:
     unscheduled: id of the record of the unscheduled program; ``None`` if it has none.
     complete: whether ``reference`` is its latency, and not a lower bound.
     held: whether the finals were held; False where only one program could win.
+    unreached: as ``TuneResult.unreached``.
     """
 
     finished: str
@@ -49,6 +50,7 @@ class Ending:
     unscheduled: int | None = None
     complete: bool = True
     held: bool = True
+    unreached: Sequence[str] = ()
 
     def to_json(self) -> str:
         """Return it as one line of text."""
@@ -98,6 +100,7 @@ def _check_types(ending: Ending) -> None:
         "unscheduled": whole,
         "complete": (bool,),
         "held": (bool,),
+        "unreached": (list, tuple),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

@@ -48,11 +48,13 @@ class Stores:
     ----------
     stores: in program order.
     bound: variables that a statement binds, and what each stands for.
+    lengths: expressions that decide how long a loop runs.
     """
 
     def __init__(self, func: PrimFunc) -> None:
         self.stores: list[Store] = []
         self.bound: dict[Any, Any] = {}
+        self.lengths: list[Any] = []
         self._regions: dict[Any, Any] = {}
         root = func.body.block.body if isinstance(func.body, SBlockRealize) else func.body
         self._statement(root, Store(None, (), None))
@@ -77,10 +79,14 @@ class Stores:
         """Return the tensors whose values decide what a store writes."""
         found = set(store.read)
         for expression in store.expressions:
-            loads: list[Any] = []
-            structural_walk(self.resolved(expression), (TensorLoad, loads.append))
-            found.update(self.tensor(load.source) for load in loads)
+            found |= self.loaded(expression)
         return found
+
+    def loaded(self, expression: Any) -> set[Any]:
+        """Return the tensors that an expression loads."""
+        loads: list[Any] = []
+        structural_walk(self.resolved(expression), (TensorLoad, loads.append))
+        return {self.tensor(load.source) for load in loads}
 
     def behind(self, buffer: Any) -> set[Any]:
         """Return the tensors that the values of ``buffer`` come from, itself included."""
@@ -98,8 +104,10 @@ class Stores:
             for child in stmt.seq:
                 self._statement(child, around)
         elif isinstance(stmt, tirx.For):
+            self.lengths += [stmt.min, stmt.extent]
             self._statement(stmt.body, _under(around, stmt.min, stmt.extent))
         elif isinstance(stmt, tirx.While):
+            self.lengths.append(stmt.condition)
             self._statement(stmt.body, _under(around, stmt.condition))
         elif isinstance(stmt, tirx.IfThenElse):
             for case in (stmt.then_case, stmt.else_case):

@@ -103,7 +103,7 @@ class Steadiness:
         rounds = any(self._allowed) or any(one.floating for one in self._numerics)
         if not self._data.drawn or not rounds:
             return True
-        if results.draw.number == 0:
+        if results.draw.number == 0 and results.draw.change is None:
             if self.wide is not None and self._own_error(results, self.wide, 1.0):
                 self.wide = None
             return True

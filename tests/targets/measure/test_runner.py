@@ -453,3 +453,24 @@ for i, k in T.grid(16, 60):
     bench = bench_of(from_prim_func(argmax(">=")["main"], name="argmax"))
     assert outcome(bench, argmax(">")).verified
     assert "output 0 (int32)" in reason(bench, argmax(">=", "vk - 1"))
+
+
+def test_a_program_without_a_branch_is_refused_though_no_draw_takes_it() -> None:
+    def least(value: str) -> IRModule:
+        return from_body(
+            f"""
+for i, j in T.grid(64, 64):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = {value}
+"""
+        )
+
+    clipped = "T.min(A[vi, vj] * B[vi, vj], T.float32(123456))"
+    bench = bench_of(from_prim_func(least(clipped)["main"], name="clipped"))
+    assert outcome(bench, least(clipped)).verified
+    assert "output 0 (float32)" in reason(bench, least("A[vi, vj] * B[vi, vj]"))
+    assert bench._runner.unreached == ()
+    square = "T.max(A[vi, vj] * A[vi, vj], T.float32(-2))"
+    bench = bench_of(from_prim_func(least(square)["main"], name="square"))
+    assert bench._runner.unreached == ("block 'C': no input has A[vi, vj] * A[vi, vj] < -2",)

@@ -1,0 +1,227 @@
+"""A program that notes which sides of its branches it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import IRModule
+from tvm.ir.expr import TensorLoad
+from tvm.s_tir import SBlockRealize
+from tvm.tirx.function import PrimFunc
+from tvm_ffi import WalkResult, structural_walk
+
+from schedlang.tvm.data_flow.sides import SideFinder, Sides
+from schedlang.tvm.program import MAIN, as_main, changed_block, with_root
+
+_CONSTANT = re.compile(r"\b\w+\((-?[\d.]+(?:e[+-]?\d+)?)\)")
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A place where the values of tensors decide what a program computes.
+
+    Attributes
+    ----------
+    block: name of the block.
+    sides: conditions of its two sides, as text. At most one holds at a time: of the maximum of two
+        equal numbers, neither does.
+    constants: numbers in it.
+    """
+
+    block: str
+    sides: tuple[str, str]
+    constants: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BranchRecorder:
+    """A program with its branches.
+
+    Attributes
+    ----------
+    program: has one more argument, int32 of shape (branches, 2). It sets an element to 1 when it
+        takes that side.
+    branches: comparisons, minima, maxima, absolute values and other conditions that depend on the
+        values of tensors. Those of a reduction with its own result are left out: it takes both.
+    """
+
+    program: IRModule
+    branches: tuple[Branch, ...]
+
+
+def record_branches(mod: IRModule) -> BranchRecorder | None:
+    """Return an unscheduled program that notes its branches; None if it has none."""
+    func = mod[MAIN]
+    count = len(branches_of(mod))
+    if count == 0:
+        return None
+    taken = tirx.decl_buffer((count, 2), "int32", name="taken")
+    changed, branches = _Rewriter(taken).rewrite(func)
+    program = PrimFunc([*func.params, taken], changed.body, func.ret_type, func.attrs)
+    return BranchRecorder(as_main(program), branches)
+
+
+def branches_of(mod: IRModule) -> tuple[Branch, ...]:
+    """Return the branches of an unscheduled program, as ``record_branches`` has them."""
+    func = mod[MAIN]
+    return _Rewriter(None).rewrite(func)[1] if isinstance(func.body, SBlockRealize) else ()
+
+
+class _Rewriter:
+    """Puts notes before the statements of a program; only counts branches without ``taken``."""
+
+    def __init__(self, taken: Any) -> None:
+        self._taken = taken
+        self._branches: dict[tuple[str, str], Branch] = {}
+        self._data: set[Any] = set()
+        self._block = ""
+        self._accumulators: list[Any] = []
+
+    def rewrite(self, func: PrimFunc) -> tuple[PrimFunc, tuple[Branch, ...]]:
+        """Return the program with notes, and its branches."""
+        root = func.body.block
+        body = _sequence(self._statement(root.body))
+        return with_root(func, changed_block(root, body=body)), tuple(self._branches.values())
+
+    def _statement(self, stmt: Any) -> list[Any]:
+        """Return what stands in the place of a statement."""
+        if isinstance(stmt, tirx.SeqStmt):
+            return [new for child in stmt.seq for new in self._statement(child)]
+        if isinstance(stmt, tirx.For):
+            return self._loop(stmt)
+        if isinstance(stmt, tirx.While):
+            notes = self._noted(stmt.condition, condition=True)
+            body = _sequence([*self._statement(stmt.body), *notes])
+            return [*notes, tirx.While(stmt.condition, body)]
+        if isinstance(stmt, tirx.IfThenElse):
+            notes = self._noted(stmt.condition, condition=True)
+            cases = [
+                None if case is None else _sequence(self._statement(case))
+                for case in (stmt.then_case, stmt.else_case)
+            ]
+            return [*notes, tirx.IfThenElse(stmt.condition, *cases)]
+        if isinstance(stmt, SBlockRealize):
+            return self._realize(stmt)
+        if isinstance(stmt, tirx.AttrStmt):
+            body = _sequence(self._statement(stmt.body))
+            return [tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)]
+        if isinstance(stmt, tirx.BufferStore):
+            return [*self._noted(stmt.value, *stmt.indices), stmt]
+        if isinstance(stmt, tirx.Bind):
+            if self._depends(stmt.value):
+                self._data.add(stmt.var)
+            return [*self._noted(stmt.value), stmt]
+        if isinstance(stmt, tirx.Evaluate):
+            return [*self._noted(stmt.value), stmt]
+        return [stmt]
+
+    def _loop(self, loop: Any) -> list[Any]:
+        notes = self._noted(loop.min, loop.extent)
+        body = _sequence(self._statement(loop.body))
+        kind = loop.kind
+        if kind in (tirx.ForKind.PARALLEL, tirx.ForKind.VECTORIZED, tirx.ForKind.UNROLLED):
+            kind = tirx.ForKind.SERIAL
+        changed = tirx.For(
+            loop.loop_var,
+            loop.min,
+            loop.extent,
+            kind,
+            body,
+            loop.thread_binding,
+            loop.annotations,
+            loop.step,
+        )
+        return [*notes, changed]
+
+    def _realize(self, realize: Any) -> list[Any]:
+        block = realize.block
+        around = self._block, self._accumulators
+        self._block = str(block.name_hint)
+        notes = self._noted(realize.predicate, condition=True)
+        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+            if self._depends(value):
+                self._data.add(axis.var)
+        init = None
+        if block.init is not None:
+            self._accumulators = [region.source for region in block.writes]
+            init = _sequence(self._statement(block.init))
+        body = _sequence(self._statement(block.body))
+        self._block, self._accumulators = around
+        taken = [] if self._taken is None else [self._taken]
+        changed = changed_block(block, body=body, init=init, writes=taken)
+        return [*notes, SBlockRealize(realize.iter_values, realize.predicate, changed)]
+
+    def _noted(self, *expressions: Any, condition: bool = False) -> list[Any]:
+        """Return statements that note the branches in expressions."""
+        finder = SideFinder(self._depends)
+        find = finder.of_condition if condition else finder.of_value
+        return [note for it in expressions for sides in find(it) for note in self._note(sides)]
+
+    def _note(self, sides: Sides) -> list[Any]:
+        """Return statements that note which of two sides is taken."""
+        if any(self._accumulates(operand) for operand in sides.operands):
+            return []
+        texts = (_text(sides.conditions[0]), _text(sides.conditions[1]))
+        key = (self._block, texts[0])
+        self._branches.setdefault(key, Branch(self._block, texts, _constants(sides.operands)))
+        if self._taken is None:
+            return []
+        number = list(self._branches).index(key)
+        one = tirx.const(1, "int32")
+        notes = [
+            tirx.IfThenElse(
+                condition,
+                tirx.BufferStore(self._taken, one, [_index(number), _index(side)]),
+                None,
+            )
+            for side, condition in enumerate(sides.conditions)
+        ]
+        note = tirx.SeqStmt(notes)
+        for condition in reversed(sides.path):
+            note = tirx.IfThenElse(condition, note, None)
+        return [note]
+
+    def _accumulates(self, operand: Any) -> bool:
+        return isinstance(operand, TensorLoad) and any(
+            operand.source.same_as(tensor) for tensor in self._accumulators
+        )
+
+    def _depends(self, expression: Any) -> bool:
+        """Whether the values of tensors decide an expression."""
+        found: list[Any] = []
+        structural_walk(
+            expression,
+            [(TensorLoad, found.append), (tirx.Var, lambda it: self._note_data(it, found))],
+        )
+        return bool(found)
+
+    def _note_data(self, variable: Any, found: list[Any]) -> None:
+        if variable in self._data:
+            found.append(variable)
+
+
+def _sequence(statements: list[Any]) -> Any:
+    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
+
+
+def _index(value: int) -> Any:
+    return tirx.const(value, "int32")
+
+
+def _text(expression: Any) -> str:
+    """Return an expression as one line; the printer declares its variables before it."""
+    line = str(expression).splitlines()[-1].replace("T.", "")
+    return _CONSTANT.sub(lambda number: number[1].removesuffix(".0"), line)
+
+
+def _constants(operands: Sequence[Any]) -> tuple[float, ...]:
+    """Return the numbers in expressions, but not those in the indices of their loads."""
+    found: list[Any] = []
+    skip = (TensorLoad, lambda _: WalkResult.SKIP)
+    for operand in operands:
+        structural_walk(operand, [skip, ((tirx.IntImm, tirx.FloatImm), found.append)], order="pre")
+    return tuple(sorted({float(number.value) for number in found}))

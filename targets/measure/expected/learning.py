@@ -1,0 +1,61 @@
+"""The right results by the unscheduled program: on which draws, and how exact they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.expected.coverage import coverage_of, more_draws
+from schedlang.targets.measure.expected.narrow import learn_wide
+from schedlang.targets.measure.expected.steady import Steadiness
+from schedlang.targets.measure.expected.wide import WideProgram
+from schedlang.targets.measure.reference import Reference, learn_draw, learn_reference
+
+
+def learn(
+    call: Callable[[], None], data: Dataset, binding: Binding, wide: WideProgram | None
+) -> tuple[Reference, tuple[str, ...]]:
+    """Run the unscheduled program, and keep its results as the right ones.
+
+    Also returns the sides of its branches that no inputs take, as text. ``call`` runs it on
+    ``data``; ``wide`` is the same program with wider numbers. Raises ``Fault`` as
+    ``learn_reference`` does.
+    """
+    steady = Steadiness(
+        call,
+        data,
+        binding.numerics,
+        binding.tolerances,
+        wide,
+        polynomial=binding.is_polynomial,
+    )
+    reference = learn_reference(call, data, binding.draws, steady)
+    if steady.wide is not None and binding.sums_narrowly and data.drawn:
+        reference = _with_wide(reference, data, binding, steady.wide)
+    coverage = coverage_of(binding.unscheduled, binding.args)
+    if coverage is None:
+        return reference, ()
+    values = binding.inputs.values
+    draws = [results.draw for results in reference.results]
+    for draw in draws:
+        coverage.add(values(draw))
+    if data.drawn:
+        more = more_draws(
+            coverage, draws, values, lambda draw: learn_draw(call, data, draw, steady)
+        )
+        reference = replace(reference, results=(*reference.results, *more)).kept_with(data)
+    return reference, tuple(map(str, coverage.one_sided))
+
+
+def _with_wide(
+    reference: Reference, data: Dataset, binding: Binding, program: WideProgram
+) -> Reference:
+    """Add what the results on the first draw are without rounding."""
+    first, *others = reference.results
+    if any(mask is not None for mask in first.untouched):
+        return reference
+    terms = [one.reduction_length for one in binding.numerics]
+    wide = learn_wide(program, data.values, first.expected, terms)
+    return replace(reference, results=(replace(first, wide=wide), *others))

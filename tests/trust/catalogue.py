@@ -1,0 +1,52 @@
+"""All subjects, in the order of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.trust.attack import Attack, Subject
+from tests.trust.subjects import (
+    calls,
+    floats,
+    indices,
+    integers,
+    matmul,
+    narrow,
+    normalisation,
+    odd_matmul,
+    processes,
+    stages,
+    sums,
+    updates,
+    windows,
+)
+
+_TOPICS = (
+    matmul,
+    calls,
+    odd_matmul,
+    stages,
+    updates,
+    windows,
+    normalisation,
+    narrow,
+    sums,
+    indices,
+    floats,
+    integers,
+    processes,
+)
+SUBJECTS: dict[str, Subject] = {
+    value.name: value
+    for topic in _TOPICS
+    for value in vars(topic).values()
+    if isinstance(value, Subject)
+}
+
+
+def attacks(*, right: bool) -> Iterator[tuple[Subject, Attack]]:
+    """Yield the right programs or the wrong ones, with their subjects."""
+    for subject in SUBJECTS.values():
+        for attack in subject.attacks:
+            if attack.right == right:
+                yield subject, attack

@@ -1,0 +1,31 @@
+"""No wrong program is accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.trust.attack import Attack, Subject
+from tests.trust.benchmark_only import BENCHMARK_ONLY
+from tests.trust.catalogue import attacks
+from tests.trust.conftest import Judge
+from tests.trust.subjects.processes import PROCESSES
+
+CASES = [
+    (subject, attack)
+    for subject, attack in attacks(right=False)
+    if subject is not PROCESSES and attack.name not in BENCHMARK_ONLY
+]
+
+
+@pytest.mark.parametrize(
+    ("subject", "attack"), CASES, ids=[f"{s.name}-{attack.name}" for s, attack in CASES]
+)
+def test_a_wrong_program_is_refused(subject: Subject, attack: Attack, verdict: Judge) -> None:
+    found = verdict(subject, attack)
+    assert not found.accepted
+    assert found.expected, f"{found.by}: {found.message}"
+
+
+def test_there_are_many_of_many_kinds() -> None:
+    assert len(CASES) >= 100
+    assert len({attack.kind for _, attack in CASES}) >= 12

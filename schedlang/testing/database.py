@@ -379,7 +379,9 @@ class DatabaseContract:
         assert database.claim_programs(third, ["a", "b"]) == frozenset()
 
     @pytest.mark.parametrize(
-        "owner", ["", "me", "999999999:1", "9" * 30 + ":1", f"{os.getpid()}:1"]
+        "owner",
+        ["", "me", "999999999:1", "9" * 30 + ":1", f"{os.getpid()}:1"],
+        ids=["none", "no process", "no such process", "no number of a process", "an earlier one"],
     )
     def test_a_claim_without_a_living_owner_is_void(self, database: Database, owner: str) -> None:
         dead = database.add_run(make_run(owner=owner))

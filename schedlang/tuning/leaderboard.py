@@ -24,6 +24,9 @@ _NEAR = 1.5
 # Calls of a finalist in the fewest rounds, and before them: one to time it, and one to verify it.
 _CALLS = 2 * FEWEST_ROUNDS
 _FIRST_CALLS = 2
+# Then its results are compared in many calls: at least so many, in at most so many seconds.
+_COMPARED_CALLS = 20
+_COMPARING_SECONDS = 1.0
 
 Remeasure = Callable[[Sequence[Candidate], float], Sequence[Measurement]]
 """Times candidates; the second argument is how many seconds pass until they are ready, at most."""
@@ -42,7 +45,8 @@ class Leader(NamedTuple):
     @property
     def preparation(self) -> float:
         """Seconds until it is ready for the rounds of the finals, at most."""
-        return max(self.seconds, _FIRST_CALLS * self.record.latency)
+        comparing = min(_COMPARED_CALLS * self.record.latency, _COMPARING_SECONDS)
+        return max(self.seconds, _FIRST_CALLS * self.record.latency) + comparing
 
 
 class Leaderboard:

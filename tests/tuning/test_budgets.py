@@ -118,7 +118,8 @@ class PretendsToBeSlow(Pretends):
 def test_slow_candidates_enter_the_finals_as_far_as_there_is_time(clock: FakeTime) -> None:
     measurer = PretendsToBeSlow(2.0, clock)
     assert tune(measurer, trials=6).best.finals and measurer.finalists == 5
-    tune(measurer, trials=6, seconds=12 + 16)  # six calls of two finalists, and what ends a run
+    # Seven seconds for each of two finalists, and what ends a run.
+    tune(measurer, trials=6, seconds=12 + 18)
     assert measurer.finalists == 2
     result = tune(measurer, trials=6, seconds=12 + 9)
     assert result.best.finals is None and result.best.latency == 1.0

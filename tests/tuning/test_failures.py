@@ -72,10 +72,14 @@ def test_wrong_numbers_are_a_status(mixed: sl.TuneResult) -> None:
     for record in mixed.records:
         if way_of(record) == "exact":
             assert record.ok and record.verified
+        elif record.status is sl.Status.CRASHED:
+            # What lies behind a tensor cannot be read, where the system allows that.
+            assert way_of(record) == "beyond the end" and "outside its memory" in record.message
         else:
             assert record.status is sl.Status.WRONG_RESULT
             assert "elements differ; at [" in record.message and not record.verified
-    assert mixed.rejected["wrong_result"] == ways.total() - ways["exact"]
+    failed = mixed.rejected["wrong_result"] + mixed.rejected["crashed"]
+    assert failed == ways.total() - ways["exact"] and mixed.rejected["wrong_result"] > 0
 
 
 def test_wrong_numbers_never_win(mixed: sl.TuneResult) -> None:

@@ -23,10 +23,10 @@ import os
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -34,8 +34,13 @@ from typing import Any
 
 from scipy.stats import beta
 
-import schedlang as sl
-from schedlang.database import Record, SQLiteDatabase
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import schedlang as sl  # noqa: E402
+from schedlang.database import SQLiteDatabase  # noqa: E402
+from tests.crash.tuner import Acknowledged  # noqa: E402
+from tests.processes import marked  # noqa: E402
 
 # A server that has imported everything forks the runs: they start at once.
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -61,20 +66,6 @@ class Kill:
     files: int
 
 
-class Acknowledged(SQLiteDatabase):
-    """Writes the id of each record to a pipe, once it is stored."""
-
-    def __init__(self, path: Path, pipe: int) -> None:
-        super().__init__(path)
-        self._pipe = pipe
-
-    def append(self, records: Iterable[Record]) -> list[Record]:
-        stored = super().append(records)
-        for record in stored:
-            os.write(self._pipe, f"{record.id}\n".encode())
-        return stored
-
-
 def tune(path: Path, seed: int, environment: dict[str, str], pipe: Any) -> None:
     """The run: what its workers inherit is in ``environment``."""
     os.environ |= environment
@@ -91,7 +82,7 @@ def tune(path: Path, seed: int, environment: dict[str, str], pipe: Any) -> None:
 
 
 def kill_once(path: Path, seed: int, seconds: float, *, measuring: bool) -> Kill | None:
-    """Run for so many seconds, with ``measuring`` after the first record, and kill it.
+    """Run for ``seconds``, with ``measuring`` after the first record, and kill it.
 
     None if it ended before.
     """
@@ -137,20 +128,8 @@ def stored_ids(path: Path) -> set[int | None]:
 def survivors(mark: str) -> set[int]:
     """Return the marked processes that are alive after some seconds; fewer if all end earlier."""
     end = time.monotonic() + ALIVE_SECONDS
-    while (found := marked(mark)) and time.monotonic() < end:
+    while (found := marked(MARK, mark)) and time.monotonic() < end:
         time.sleep(0.05)
-    return found
-
-
-def marked(mark: str) -> set[int]:
-    """Return the processes that have the mark in their environment."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.add(int(process.name))
-        except OSError:
-            continue
     return found
 
 

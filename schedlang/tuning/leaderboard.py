@@ -15,6 +15,7 @@ from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.finals import FEWEST_SAMPLES, Finals, choose, could_win, undisputed
 from schedlang.measurement.interleaved import FEWEST_ROUNDS
 from schedlang.measurement.measurer import REFERENCE_ID
+from schedlang.targets.measure.repeats import FINAL_REPEATS
 
 # The unscheduled program is timed less carefully than candidates: it takes part in the finals when
 # it is slower than the fastest by no more than this, and candidates when they are no slower than it
@@ -24,9 +25,6 @@ _NEAR = 1.5
 # Calls of a finalist in the fewest rounds, and before them: one to time it, and one to verify it.
 _CALLS = 2 * FEWEST_ROUNDS
 _FIRST_CALLS = 2
-# Then its results are compared in many calls: at least so many, in at most so many seconds.
-_COMPARED_CALLS = 20
-_COMPARING_SECONDS = 1.0
 
 Remeasure = Callable[[Sequence[Candidate], float], Sequence[Measurement]]
 """Times candidates; the second argument is how many seconds pass until they are ready, at most."""
@@ -45,8 +43,9 @@ class Leader(NamedTuple):
     @property
     def preparation(self) -> float:
         """Seconds until it is ready for the rounds of the finals, at most."""
-        comparing = min(_COMPARED_CALLS * self.record.latency, _COMPARING_SECONDS)
-        return max(self.seconds, _FIRST_CALLS * self.record.latency) + comparing
+        latency = self.record.latency
+        comparing = min(FINAL_REPEATS.least * latency, FINAL_REPEATS.longest)
+        return max(self.seconds, _FIRST_CALLS * latency) + comparing
 
 
 class Leaderboard:

@@ -134,12 +134,10 @@ class Dataset:
 
     def overrun(self) -> str | None:
         """Say why the calls since the last question were wrong, if one wrote outside a tensor."""
+        memories = list(enumerate(self._memory))
+        memories += ((i, self._first[i]) for i in self._written)
         # All are asked, which mends them.
-        places = [
-            (memory.overrun(), position)
-            for memories in (self._memory, self._first)
-            for position, memory in enumerate(memories)
-        ]
+        places = [(memory.overrun(), position) for position, memory in memories]
         for place, position in places:
             if place is not None:
                 return f"it writes right {place} the memory of argument {position}"

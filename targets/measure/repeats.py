@@ -30,7 +30,7 @@ class Repeats:
     def calls(
         self, draws: int, latency: float, clock: Callable[[], float] = time.perf_counter
     ) -> Iterator[None]:
-        """Yield once for each call on one of so many draws; one takes ``latency`` seconds."""
+        """Yield once for each call on one of ``draws`` draws; a call takes ``latency`` seconds."""
         if latency * draws > self.longest:
             return
         start = clock()

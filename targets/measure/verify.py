@@ -16,7 +16,7 @@ from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 # walk: relative to the root mean square of the result their standard deviation is about
 # epsilon * sqrt(n) / 2, and never above epsilon * sqrt(n). A correct program stays within 16 times
 # that.
-_FACTOR = 16.0
+FACTOR = 16.0
 _LOOSEST = 0.25
 # Fraction of the integers that rounding may change by one, for all types.
 _FEW = 1e-3
@@ -83,8 +83,12 @@ def compare(
 
 def tolerance(dtype: str, reduction_length: int) -> float:
     """Return the largest error of a floating-point element, relative to the result."""
-    epsilon = float(ml_dtypes.finfo(np.dtype(dtype)).eps)  # type: ignore[no-untyped-call]
-    return min(_FACTOR * epsilon * math.sqrt(max(reduction_length, 1)), _LOOSEST)
+    return min(FACTOR * epsilon(dtype) * math.sqrt(max(reduction_length, 1)), _LOOSEST)
+
+
+def epsilon(dtype: str) -> float:
+    """Return the distance from 1 to the next number of a floating-point type."""
+    return float(ml_dtypes.finfo(np.dtype(dtype)).eps)  # type: ignore[no-untyped-call]
 
 
 def is_floating(dtype: str) -> bool:

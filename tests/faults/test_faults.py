@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import LocalCPU, Target, TimingPolicy
 from tests.faults.candidates import FAULTS
+from tests.processes import marked
 from tests.targets.programs import matmul, scheduled_matmul
 
 QUICK = TimingPolicy(min_repeats=2, max_repeats=3)
@@ -30,24 +30,13 @@ class Run:
 
 
 # In the environment of every worker of this file, and of whatever a candidate starts there.
-MARK = f"SCHEDLANG_FAULT_SUITE={os.getpid()}"
-
-
-def marked() -> set[int]:
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if MARK.encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.add(int(process.name))
-        except OSError:
-            continue
-    return found
+MARK = ("SCHEDLANG_FAULT_SUITE", str(os.getpid()))
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(*MARK.split("="))
+        patch.setenv(*MARK)
         yield from _run()
 
 
@@ -116,7 +105,7 @@ def test_counts(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_process_is_left(run: Run, survivors: Callable[[set[int]], set[int]]) -> None:
     """Last in this file with this measurer: it closes it."""
-    alive = marked()
+    alive = marked(*MARK)
     run.measurer.close()
     left = survivors(alive)
     assert len(alive) <= 4, "there is more than two workers and their guards"

@@ -5,29 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from schedlang.targets import LocalCPU
+from tests.processes import marked
 from tests.trust.attack import Attack
 from tests.trust.benchmark_only import BENCHMARK_ONLY
 from tests.trust.gauntlet import Verdict, after, judge, measurer
 from tests.trust.subjects.processes import PROCESSES
 
 # In the environment of every worker of this file, and of whatever a program starts there.
-MARK = f"SCHEDLANG_TRUST_SUITE={os.getpid()}"
-
-
-def marked() -> set[int]:
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if MARK.encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.add(int(process.name))
-        except OSError:
-            continue
-    return found
+MARK = ("SCHEDLANG_TRUST_SUITE", str(os.getpid()))
 
 
 @dataclass
@@ -47,7 +36,7 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(*MARK.split("="))
+        patch.setenv(*MARK)
         with measurer() as found:
             yield Bench(found, {})
 
@@ -73,7 +62,7 @@ def test_no_process_is_left(bench: Bench, survivors: Callable[[set[int]], set[in
     """Last in this file: it closes the measurer."""
     (daemon,) = (attack for attack in CASES if attack.name == "a daemon")
     bench.verdict(daemon, daemon.name)
-    alive = marked()
+    alive = marked(*MARK)
     bench.measurer.close()
     assert len(alive) <= 2, "a process of a program has outlived its worker"  # which has a guard
     assert survivors(alive) == set()

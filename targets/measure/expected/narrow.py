@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedlang.targets.measure.expected.wide import WideProgram
-from schedlang.targets.measure.verify import Array
+from schedlang.targets.measure.verify import Array, epsilon
 from schedlang.tvm.analysis.widening import NARROW, WIDE
 
 # One standard deviation of rounding errors is at most this times epsilon * sqrt(n) * scale; as many
@@ -101,8 +101,7 @@ def _bound(
     scale = np.maximum(scale, tiny)
     if not np.isfinite(scale).all():
         return None
-    epsilon = 2.0**-10 if dtype == "float16" else 2.0**-7
-    deviation = _DEVIATION * epsilon * math.sqrt(max(terms, 1))
+    deviation = _DEVIATION * epsilon(dtype) * math.sqrt(max(terms, 1))
     error = np.abs(right.astype(np.float64) - exact) / scale
     average = (_AVERAGE + _FEW / math.sqrt(max(exact.size, 1))) * deviation
     return WideResults(

@@ -59,13 +59,10 @@ class Results:
         """
         got, want = [], []
         for value, expected, untouched in zip(outputs, self.expected, self.untouched, strict=True):
-            if untouched is not None:
-                if not is_nan(value)[untouched].all():
-                    return "it writes elements that the unscheduled program leaves as they were"
-                value = np.where(untouched, np.zeros((), value.dtype), value)
-                expected = np.where(untouched, np.zeros((), value.dtype), expected)
-            got.append(value)
-            want.append(expected)
+            if untouched is not None and not is_nan(value)[untouched].all():
+                return "it writes elements that the unscheduled program leaves as they were"
+            got.append(without(value, untouched))
+            want.append(without(expected, untouched))
         given = tolerances or (None,) * len(got)
         judges = [
             wide if one is None else None for wide, one in zip(self._wide, given, strict=True)
@@ -83,6 +80,11 @@ class Results:
     @property
     def _wide(self) -> tuple[WideResults | None, ...]:
         return self.wide or (None,) * len(self.expected)
+
+
+def without(value: Array, untouched: Array | None) -> Array:
+    """Return a tensor with zeros where the program leaves it as it was."""
+    return value if untouched is None else np.where(untouched, np.zeros((), value.dtype), value)
 
 
 def is_nan(value: Array) -> Array:

@@ -8,12 +8,13 @@ import numpy as np
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.expected.results import Results
+from schedlang.targets.measure.expected.results import Results, without
 from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.fault import faults
 from schedlang.targets.measure.inputs import perturbed
 from schedlang.targets.measure.verify import (
+    FACTOR,
     Array,
     Numerics,
     allowed_error,
@@ -25,8 +26,6 @@ from schedlang.targets.measure.verify import (
 # Results that are as many epsilon off after inputs were changed by 4 are well conditioned.
 _CHANGE, _MOST_CHANGE = 4.0, 32.0
 _FEW = 1e-3
-# The tolerance is as many times the error that one order of summation may give.
-_TOLERANCE_FACTOR = 16.0
 # Rounding may take the unscheduled program this part of the tolerance away from exact results.
 _PART = 0.25
 
@@ -41,7 +40,7 @@ def is_steady(
     Where it does not, the user's function and right programs need not agree.
     """
     kinds = [value.dtype for value in (*inputs, *results) if is_floating(value.dtype.name)]
-    epsilon = max((tolerance(kind.name, 1) / _TOLERANCE_FACTOR for kind in kinds), default=0.0)
+    epsilon = max((tolerance(kind.name, 1) / FACTOR for kind in kinds), default=0.0)
     rng = np.random.default_rng(0)
     others = compute(
         [
@@ -118,8 +117,8 @@ class Steadiness:
         for value, right, mask in zip(results.expected, exact, results.untouched, strict=True):
             with np.errstate(over="ignore"):
                 right = right.astype(value.dtype)
-            got.append(value if mask is None else np.where(mask, np.zeros((), value.dtype), value))
-            want.append(right if mask is None else np.where(mask, np.zeros((), right.dtype), right))
+            got.append(without(value, mask))
+            want.append(without(right, mask))
         allowed = tuple(
             Tolerance(part * error) if one is None and is_floating(dtype) else one
             for one, dtype, error in zip(self._given, types, self._allowed, strict=True)
@@ -128,7 +127,7 @@ class Steadiness:
 
     def _sensitive(self, results: Results) -> bool:
         self._data.restore()
-        self._data.perturb(max(self._allowed) / _TOLERANCE_FACTOR)
+        self._data.perturb(max(self._allowed) / FACTOR)
         with faults(Status.RUN_ERROR):
             self._call()
         outputs = self._data.outputs()

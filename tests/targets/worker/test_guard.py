@@ -17,6 +17,7 @@ import pytest
 
 from schedlang.targets.worker import guard
 from schedlang.targets.worker.process import WorkerProcess, wait_any
+from tests.processes import marked
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guards are for Linux")
 
@@ -39,18 +40,6 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return write
 
 
-def marked(mark: Path) -> set[int]:
-    """The living processes with the mark."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.add(int(process.name))
-        except OSError:
-            continue
-    return found
-
-
 def wait_for(condition: Callable[[], bool]) -> bool:
     end = time.monotonic() + 30
     while not condition() and time.monotonic() < end:
@@ -60,7 +49,7 @@ def wait_for(condition: Callable[[], bool]) -> bool:
 
 def sleeps(mark: Path) -> bool:
     """Whether a marked ``sleep`` is there."""
-    return any(b"sleep\x00600" in command(pid) for pid in marked(mark))
+    return any(b"sleep\x00600" in command(pid) for pid in marked(MARK, mark))
 
 
 def command(pid: int) -> bytes:
@@ -102,8 +91,8 @@ def test_a_killed_parent_leaves_nothing(
     )
     try:
         daemon = text != SLEEP
-        assert wait_for(lambda: sleeps(tmp_path) if daemon else len(marked(tmp_path)) == 3)
-        family = marked(tmp_path)
+        assert wait_for(lambda: sleeps(tmp_path) if daemon else len(marked(MARK, tmp_path)) == 3)
+        family = marked(MARK, tmp_path)
     finally:
         parent.kill()
         parent.wait()
@@ -122,7 +111,7 @@ def test_it_may_be_killed_before_it_is_there(
     process = WorkerProcess(1, program(SLEEP))
     time.sleep(seconds)
     process.kill()
-    assert survivors(marked(tmp_path)) == set()
+    assert survivors(marked(MARK, tmp_path)) == set()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +133,7 @@ def test_it_ends_as_its_worker_did_and_with_what_that_left(
     wait_any([process], time.monotonic() + 60)
     assert process.exited
     assert process.ended() == code
-    assert marked(tmp_path) == set()
+    assert marked(MARK, tmp_path) == set()
 
 
 def test_a_killed_worker_takes_everything_along(
@@ -153,7 +142,7 @@ def test_a_killed_worker_takes_everything_along(
     process = WorkerProcess(1, program(DAEMON + SLEEP))
     assert wait_for(lambda: sleeps(tmp_path))
     process.kill()
-    assert marked(tmp_path) == set()
+    assert marked(MARK, tmp_path) == set()
 
 
 def test_without_a_guard_a_worker_ends_with_its_input(environment: dict[str, str]) -> None:

@@ -59,7 +59,7 @@ class Checked:
 
 
 def check(bench: LocalCPU, seed: int, number: int, samples: int) -> Checked:
-    """Check different schedules out of so many samples of the default space."""
+    """Check the different schedules among ``samples`` draws from the default space."""
     drawn = problem(seed, number)
     space = sl.default_space(bench.target)
     findings: list[Finding] = []

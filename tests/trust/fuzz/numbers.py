@@ -65,7 +65,7 @@ def is_float(dtype: str) -> bool:
 def draw(rng: np.random.Generator, shape: tuple[int, ...], types: Types, terms: int = 1) -> Array:
     """Draw values of the type that is read.
 
-    Integers of 32 bits and more, where overflow is undefined, are so small that a sum of so many
+    Integers of 32 bits and more, where overflow is undefined, are so small that a sum of ``terms``
     products of two of them, or of one and three more, does not overflow; narrower ones wrap.
     """
     kind = np.dtype(types.read)

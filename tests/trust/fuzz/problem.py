@@ -14,7 +14,7 @@ from schedlang.workloads.workload import Workload
 from tests.trust.fuzz.numbers import Array
 
 Results = Sequence[tuple[Array, Array | None]]
-"""For each written tensor the right values, and the largest error of each; None for none."""
+"""The right values of each written tensor, and the largest error of each; None allows no error."""
 
 
 @dataclass(frozen=True, eq=False)

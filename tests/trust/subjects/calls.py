@@ -62,7 +62,7 @@ _ONLY_ONCE = 'if T.call_extern("int32", "umask", 511) != 511:'
 
 
 def _never(rows: int) -> str:
-    """A condition on memory so many rows after an input that does not hold there."""
+    """A condition that does not hold, on memory some rows after an input."""
     return f"T.if_then_else(A[vi + {rows}, vk] > T.float32(1e37), T.float32(1), T.float32(0))"
 
 

@@ -19,6 +19,7 @@ from schedlang.modules.gpu.cross_thread_reduction import (
     cross_thread_reduction,
     reduce_across_threads,
 )
+from schedlang.modules.gpu.shared_stage import cooperative_fetching
 from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
 from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.modules.shared.add_rfactor import add_rfactor
@@ -47,6 +48,7 @@ __all__ = [
     "auto_inline",
     "bind_to_threads",
     "bind_unbound_blocks",
+    "cooperative_fetching",
     "copy_out",
     "cross_thread_reduction",
     "decompose_reduction",

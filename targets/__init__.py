@@ -14,6 +14,7 @@ from schedlang.targets.target import Target, as_target, build_callable, export_l
 from schedlang.targets.toolchain import toolchain_key
 
 if TYPE_CHECKING:
+    from schedlang.targets.cuda.target import CUDATarget
     from schedlang.targets.rpc.launch import start_server, start_tracker
     from schedlang.targets.rpc.measurer import RPC
 
@@ -21,6 +22,7 @@ __all__ = [
     "RPC",
     "BuildError",
     "CPUTarget",
+    "CUDATarget",
     "CompiledFunction",
     "CompiledProgram",
     "LibraryError",
@@ -37,7 +39,12 @@ __all__ = [
     "toolchain_key",
 ]
 
-_LAZY = {"RPC": "rpc.measurer", "start_server": "rpc.launch", "start_tracker": "rpc.launch"}
+_LAZY = {
+    "CUDATarget": "cuda.target",
+    "RPC": "rpc.measurer",
+    "start_server": "rpc.launch",
+    "start_tracker": "rpc.launch",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,10 +13,20 @@ from schedlang.tvm.codegen import CodeGenerator
 
 KINDS = {
     "cpu": "schedlang.targets.cpu.target:CPUTarget",
+    "cuda": "schedlang.targets.cuda.target:CUDATarget",
 }
 """Where the class of each kind is, as ``"module:Class"``; it is imported when it is needed."""
 # What others call a kind, TVM for one, in lower case.
-_OTHER_NAMES = {"llvm": "cpu", "cpu": "cpu", "host": "cpu", "native": "cpu"}
+_OTHER_NAMES = {
+    "llvm": "cpu",
+    "cpu": "cpu",
+    "host": "cpu",
+    "native": "cpu",
+    "gpu": "cuda",
+    "nvidia": "cuda",
+    "cuda": "cuda",
+}
+_OPTIONS = {"cpu": "cores=4, mcpu=...", "cuda": 'arch="sm_90"'}
 
 
 def load(kind: str) -> Any:
@@ -61,7 +71,7 @@ def unknown_target(name: str) -> TargetError:
     word, _, options = name.strip().partition(" ")
     if word.lower() in _OTHER_NAMES:
         kind = _OTHER_NAMES[word.lower()]
-        given = f", with options as arguments: Target({kind!r}, cores=4, mcpu=...)"
+        given = f", with options as arguments: Target({kind!r}, {_OPTIONS[kind]})"
         hint = f"did you mean {kind!r}{given if options else ''}? Known"
         return TargetError(f"unknown target {name!r}; {hint}: {', '.join(names)}")
     # Users write avx512-vnni, AVX512VNNI, arm/sve: compare without separators and case.

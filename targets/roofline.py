@@ -21,5 +21,4 @@ def shortest_time(workload: Workload, target: Target) -> float:
     the bound 0.
     """
     bits = min(8 * np.dtype(arg.dtype).itemsize for arg in workload.args)
-    elements = max(32 / bits, 1.0)
-    return workload.flops / (_SAFETY * elements * target.peak_flops)
+    return workload.flops / (_SAFETY * target.peak_flops_of(bits))

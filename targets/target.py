@@ -99,6 +99,13 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         """Upper bound on its operations on 32-bit elements a second; see ``targets.roofline``."""
         return math.inf
 
+    def peak_flops_of(self, bits: int) -> float:
+        """Return an upper bound on its operations a second on elements of ``bits`` bits.
+
+        By default narrower elements than 32 bits are that many times as fast as they are narrow.
+        """
+        return max(32 / bits, 1.0) * self.peak_flops
+
     @_required
     def default_space(self) -> Space:
         """Return the space that ``tune`` searches where none is given."""
@@ -194,7 +201,7 @@ def as_target(value: Any) -> Target:
     if isinstance(value, str):
         return Target.from_name(value)
     readers = {cls.tvm_kind: cls for cls in reversed(kinds.classes()) if cls.tvm_kind is not None}
-    known, names = ", ".join(readers), ", ".join(kinds.all_names())
+    known, names = ", ".join(sorted(readers)), ", ".join(kinds.all_names())
     if not codegen.is_tvm_target(value):
         raise TargetError(
             f"{value!r} ({type(value).__name__}) is not a target; give a Target, a TVM target of "

@@ -1,0 +1,120 @@
+"""An NVIDIA GPU as a target: its space, its builds and its measurer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from schedlang.measurement import Measurer
+from schedlang.spaces.space import Space
+from schedlang.targets.cuda import availability, description
+from schedlang.targets.cuda.device import driver_version, read_device
+from schedlang.targets.cuda.machine import CUDAMachine
+from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
+from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
+from schedlang.targets.measure.expected.tolerance import GivenTolerance
+from schedlang.targets.measure.verify_policy import Verify
+from schedlang.tvm import codegen
+from schedlang.tvm.codegen import cuda
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm.target import Target as TVMTarget
+
+
+class CUDATarget(CUDAMachine):
+    """An NVIDIA GPU, described by ``CUDAMachine``: its space, and how it builds and measures.
+
+    ``Target("cuda")`` makes one of the GPU that is here; ``Target("cuda", arch="sm_90")`` and
+    ``Target("h100")`` need none.
+    """
+
+    __slots__ = ()
+
+    tvm_kind = "cuda"
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of the architectures and models."""
+        return NAMES
+
+    @classmethod
+    def from_tvm_target(cls, target: TVMTarget) -> CUDATarget:
+        """Convert one of TVM's targets of kind cuda to a model or an architecture."""
+        found = cuda.target_attributes(target)
+        if found["model"] in MODELS:
+            return cls(f"nvidia/{found['model']}", found["arch"])
+        return cls(DEVICE, found["arch"], l2_bytes=found["l2_bytes"])
+
+    def default_space(self) -> Space:
+        """Return ``cuda_space`` for this GPU."""
+        space: Space = import_module("schedlang.targets.cuda.space").cuda_space(self)
+        return space
+
+    def spec(self) -> dict[str, Any]:
+        """Describe its code generation as JSON values, for ``targets.kinds.code_generator``."""
+        return {
+            "kind": self.kind,
+            "tvm_target": codegen.target_json(self.tvm_target()),
+            "device": self.device or 0,
+        }
+
+    @classmethod
+    def code_generator(cls, spec: Mapping[str, Any]) -> cuda.CUDAGenerator:
+        """Make the code generator that the ``spec()`` of a target of this kind describes."""
+        return cuda.CUDAGenerator.from_json(spec["tvm_target"], spec["device"])
+
+    def deployment(self) -> dict[str, Any]:
+        """Return what a library for the target records: the architecture of its code too."""
+        return {**super().deployment(), "arch": self.arch}
+
+    @classmethod
+    def check_deployment(cls, recorded: Mapping[str, Any]) -> None:
+        """Raise TargetError unless a GPU of this machine runs code for the architecture."""
+        availability.check_requirements(recorded)
+
+    def check_present(self) -> None:
+        """Raise TargetError unless a GPU of this machine is the target; say what is missing."""
+        availability.find_device(self)
+
+    def measurer(
+        self,
+        workload: Workload,
+        *,
+        verify: Verify = True,
+        seed: int = 0,
+        inputs: Inputs | None = None,
+        tolerance: GivenTolerance | None = None,
+        reference: ComputeReference | None = None,
+    ) -> Measurer:
+        """Start the worker processes that build here and run on the GPU; the caller closes them."""
+        self.check_present()
+        local = import_module("schedlang.targets.cuda.local")
+        made: Measurer = local.LocalCUDA(
+            workload,
+            self,
+            verify=verify,
+            seed=seed,
+            inputs=inputs,
+            tolerance=tolerance,
+            reference=reference,
+        )
+        return made
+
+    def provenance(self) -> dict[str, str]:
+        """Return the versions of the software, ``gpu`` and ``cuda_driver``."""
+        name = self.model or "unknown"
+        return {
+            **super().provenance(),
+            "gpu": name if self.device is None else read_device(self.device).name,
+            "cuda_driver": driver_version(),
+        }
+
+    def describe(self) -> str:
+        """Return a table of all that is known about it, and how each is known."""
+        return description.describe(self)
+
+    def __repr__(self) -> str:
+        """Write it as users do: ``Target(name=...)``."""
+        return super().__repr__().removeprefix("CUDA")

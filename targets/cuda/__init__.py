@@ -7,7 +7,13 @@ from schedlang.targets.cuda.target import CUDATarget
 
 __all__ = ["CUDATarget"]
 
-_LAZY = {"Emulation": "emulator", "emulate": "emulator"}
+_LAZY = {
+    "Emulation": "emulator",
+    "Report": "report",
+    "check": "report",
+    "emulate": "emulator",
+    "occupancy": "occupancy",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
 from schedlang.targets.cuda import availability, description
 from schedlang.targets.cuda.device import driver_version, read_device
+from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
@@ -53,11 +54,15 @@ class CUDATarget(CUDAMachine):
         return space
 
     def spec(self) -> dict[str, Any]:
-        """Describe its code generation as JSON values, for ``targets.kinds.code_generator``."""
+        """Describe its code generation as JSON values, for ``targets.kinds.code_generator``.
+
+        ``limits`` is for ``schedlang.targets.cuda.limits``.
+        """
         return {
             "kind": self.kind,
             "tvm_target": codegen.target_json(self.tvm_target()),
             "device": self.device or 0,
+            "limits": Limits.of(self).to_json(),
         }
 
     @classmethod

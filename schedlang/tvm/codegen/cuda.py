@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm.ir import IRModule
+from tvm.runtime import Executable
 from tvm.s_tir.transform import DefaultGPUSchedule
 from tvm.target import Target as TVMTarget
+from tvm.tirx import compilation_pipeline
+from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
+from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
 from schedlang.tvm.codegen.generator import CodeGenerator
 
 if TYPE_CHECKING:
-    from tvm.runtime import Device, Executable
+    from tvm.runtime import Device
+
+_FIRST_WITH_ASYNC_COPIES = 80
+_LOST_FRAGMENT = "tvm_access_ptr element type must match the source buffer"
 
 
 def cuda_target(
@@ -52,6 +62,37 @@ def target_attributes(target: TVMTarget) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class LoweredProgram:
+    """A program before code generation.
+
+    Attributes
+    ----------
+    host: the functions of the CPU, which launch kernels.
+    device: the kernels, by TVM's target.
+    """
+
+    host: IRModule
+    device: Mapping[TVMTarget, IRModule]
+    _config: Mapping[str, Any]
+
+    @cached_property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels, in the order of their names."""
+        found = [kernel for mod in self.device.values() for kernel in kernels_of(mod)]
+        return tuple(sorted(found, key=lambda kernel: kernel.name))
+
+    def build(self) -> Executable:
+        """Generate the code. Where TVM finds a GPU's driver, it compiles that of kernels too."""
+        with tvm.transform.PassContext(opt_level=3, config=dict(self._config)):
+            return Executable(tir_to_runtime(self.host, self.device, TVMTarget("llvm")))
+
+    def source(self) -> str:
+        """Return the CUDA C++ of the kernels; empty where there is none."""
+        imports = self.build().mod.imports
+        return "\n".join(str(one.inspect_source("cuda")) for one in imports if one.kind == "cuda")
+
+
+@dataclass(frozen=True)
 class CUDAGenerator(CodeGenerator):
     """Compile programs for a GPU; ``index`` is the number of the one that runs them."""
 
@@ -69,9 +110,35 @@ class CUDAGenerator(CodeGenerator):
 
     def compile(self, mod: IRModule, *, check_arguments: bool = False) -> Executable:
         """Compile ``mod``; a block without threads gets TVM's default ones, see ``bound``."""
-        config = {} if check_arguments else {"tirx.disable_assert": True}
+        return self.lower(mod, check_arguments=check_arguments).build()
+
+    def lower(self, mod: IRModule, *, check_arguments: bool = False) -> LoweredProgram:
+        """Lower ``mod`` up to code generation.
+
+        Copies of pipelines that are marked as asynchronous become cp.async, from sm_80 on. TVM does
+        not find the storage of some tensor-core fragments again once it has merged storage: such a
+        program is lowered without merging.
+        """
+        config: dict[str, Any] = {} if check_arguments else {"tirx.disable_assert": True}
+        if _capability(self.target) >= _FIRST_WITH_ASYNC_COPIES:
+            config["tirx.use_async_copy"] = True
+        unlowered = bound(mod, self.target)
+        try:
+            return self._lower(unlowered, config)
+        except Exception as error:
+            if _LOST_FRAGMENT not in str(error):
+                raise
+        return self._lower(unlowered, {**config, "tirx.disable_storage_rewrite": True})
+
+    def _lower(self, mod: IRModule, config: dict[str, Any]) -> LoweredProgram:
+        passes, finish_host, finish_device = compilation_pipeline.get_tir_pipeline("default")
         with tvm.transform.PassContext(opt_level=3, config=config):
-            return tvm.compile(bound(mod, self.target), target=self.target)
+            target = self.target.with_host(TVMTarget("llvm"))
+            host, device = split_host_device_mods(
+                passes(tvm.tirx.transform.BindTarget(target)(mod))
+            )
+            finished = {one: finish_device()(part) for one, part in device.items()}
+            return LoweredProgram(finish_host()(host), finished, config)
 
 
 def bound(mod: IRModule, target: TVMTarget) -> IRModule:
@@ -81,3 +148,9 @@ def bound(mod: IRModule, target: TVMTarget) -> IRModule:
     """
     with target:
         return DefaultGPUSchedule()(mod)
+
+
+def _capability(target: TVMTarget) -> int:
+    """Return ``80`` for ``"sm_80"``."""
+    found = re.match(r"sm_(\d+)", str(target.attrs["arch"]))
+    return int(found[1]) if found else 0

@@ -19,7 +19,10 @@ from schedlang.modules.gpu.cross_thread_reduction import (
     cross_thread_reduction,
     reduce_across_threads,
 )
+from schedlang.modules.gpu.finish_threads import finish_for_threads, finish_threads
 from schedlang.modules.gpu.shared_stage import cooperative_fetching
+from schedlang.modules.gpu.thread_tile import sample_thread_tile
+from schedlang.modules.gpu.thread_tiling import thread_tiling
 from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
 from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.modules.shared.add_rfactor import add_rfactor
@@ -56,7 +59,9 @@ __all__ = [
     "dot_tile",
     "finish_blocks",
     "finish_by_work",
+    "finish_for_threads",
     "finish_like_metaschedule",
+    "finish_threads",
     "initialize_before",
     "inline_constants",
     "layout_rewrite",
@@ -73,7 +78,9 @@ __all__ = [
     "replace_math_calls",
     "rewrite_layouts",
     "sample_register_tile",
+    "sample_thread_tile",
     "tensorize_with",
+    "thread_tiling",
     "unroll_tile",
     "vector_math",
     "vectorize_inner",

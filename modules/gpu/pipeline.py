@@ -54,3 +54,8 @@ def overlap_copies(
     fused = sch.fuse(*loops)
     pipeline(sch, fused, [*([0] * copies), depth - 2], async_stages=[0])
     return fused
+
+
+def is_asynchronous(sch: Schedule, loop: LoopRV) -> bool:
+    """Return whether the loop is a pipeline with asynchronous copies."""
+    return ASYNC_STAGES in sch.get(loop).annotations

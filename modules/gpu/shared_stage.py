@@ -58,7 +58,8 @@ def fetch_width(sch: Schedule, stage: BlockRV, name: str, *, prior: bool = True)
     widths = vector_widths(block_reads(sch, stage)[0].dtype)
     if len(widths) == 1:
         return widths[0]
-    weights = [float(width) if width != 3 else 0.5 for width in widths] if prior else None
+    # TVM's code generation gives up on many vectors of 3.
+    weights = [0.01 if width == 3 else float(width) for width in widths] if prior else None
     return sch.sample_categorical(widths, weights, name=name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.analysis import (
+    BlockFacts,
     LoopKind,
     block_facts,
     has_data_reuse,
@@ -43,14 +44,8 @@ def multi_level_tiling(
     0: a uniform prior) makes the prior prefer innermost factors of the last spatial loop that fill
     whole vectors.
     """
-    facts = block_facts(sch, block)
-    require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
-    require(has_trivial_binding(sch, block), "it is scheduled already")
-    require(has_data_reuse(sch, block), "tiling it reuses no data")
-    regular = is_regular(sch, block)
-    require(regular or adds_up(sch, block), "the order of its iterations matters")
-    require(loops_start_at_zero(sch, block), STARTS_LATER)
-    may_cache = regular and is_only_writer(sch, block)
+    facts = require_tileable(sch, block)
+    may_cache = may_collect(sch, block)
     structures = [structure] if isinstance(structure, str) else list(structure)
     for pattern in structures:
         if not pattern or set(pattern) - {"S", "R"}:
@@ -65,6 +60,30 @@ def multi_level_tiling(
         levels = _tile(sch, block, facts.name, pattern, max_innermost_factor, vector_lanes)
         if may_cache:
             _reuse_writes(sch, block, facts.name, pattern, levels, write_levels)
+
+
+def require_tileable(sch: Schedule, block: BlockRV) -> BlockFacts:
+    """Raise NotApplicable unless tiling the block's loops may pay; return its facts.
+
+    It is an unscheduled reduction with one output, in which a read leaves out a spatial variable
+    (MetaSchedule's NeedsMultiLevelTiling), and its iterations may run in any order.
+    """
+    facts = block_facts(sch, block)
+    require(bool(facts.reduction_extents) and facts.writes == 1, "it is no single-output reduction")
+    require(has_trivial_binding(sch, block), "it is scheduled already")
+    require(has_data_reuse(sch, block), "tiling it reuses no data")
+    regular = is_regular(sch, block) or adds_up(sch, block)
+    require(regular, "the order of its iterations matters")
+    require(loops_start_at_zero(sch, block), STARTS_LATER)
+    return facts
+
+
+def may_collect(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether the block may write to a cache that is copied when it is complete.
+
+    It sets the initial value itself, and nothing else writes the result.
+    """
+    return is_regular(sch, block) and is_only_writer(sch, block)
 
 
 def _tile(

@@ -25,6 +25,7 @@ from schedlang.analysis.program import (
     loop_is_plain,
     loop_kind,
     loop_kinds,
+    read_footprints,
     read_pattern,
     require,
     stores_contiguously,
@@ -32,9 +33,11 @@ from schedlang.analysis.program import (
     written_rank,
 )
 from schedlang.tvm.analysis import BlockFacts, LoopKind
+from schedlang.tvm.analysis.footprint import Footprint
 
 __all__ = [
     "BlockFacts",
+    "Footprint",
     "LoopKind",
     "access_strides",
     "block_exists",
@@ -60,6 +63,7 @@ __all__ = [
     "loop_is_plain",
     "loop_kind",
     "loop_kinds",
+    "read_footprints",
     "read_pattern",
     "require",
     "stores_contiguously",

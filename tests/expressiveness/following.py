@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,35 +37,52 @@ class DeadEnd(Exception):
 class Follower(sl.Schedule):
     """A schedule that takes given decisions and does nothing that is not expected."""
 
-    def expect(self, instructions: Counter[str], decisions: Mapping[Key, Any]) -> None:
-        """Set the expected number of primitives by name, and the decisions to draw."""
+    def expect(
+        self,
+        instructions: Counter[str] | None,
+        decisions: Mapping[Key, Any],
+        key_of: Callable[[str | None], Key | None] | None = None,
+    ) -> None:
+        """Set the expected number of primitives by name, and the decisions to draw.
+
+        ``None`` counts no primitives. ``key_of`` gives the key of a draw by its site, and None for
+        one that the other side does not have.
+        """
         self._expected = instructions
         self._wanted = decisions
+        self._key_of = key_of
         self._keys: dict[str, Key] = {}
 
     @property
     def undone(self) -> list[str]:
         """Expected draws and instructions that are not in the trace."""
-        met = {self._keys[site] for site in self.trace.decisions}
+        met = set(self._keys.values()) & {self._keys.get(site) for site in self.trace.decisions}
         missing = [f"no draw {key}" for key in self._wanted if key not in met]
+        if self._expected is None:
+            return missing
         done = Counter(i.kind.name for i in self.trace.instructions)
         return missing + [f"too few {name}" for name, n in self._expected.items() if done[name] < n]
 
     def run(self, kind: InstructionKind, *args: Any) -> Any:
-        if isinstance(kind, Primitive) and not kind.pure:
+        if self._expected is not None and isinstance(kind, Primitive) and not kind.pure:
             done = sum(i.kind.name == kind.name for i in self.trace.instructions)
             if kind.name != "annotate" and done >= self._expected[kind.name]:
                 raise DeadEnd(f"one {kind.name} too many")
         return super().run(kind, *args)
 
     def draw(self, kind: Sampling, args: Sequence[Any], site: str | None, decision: Any) -> Any:
-        handle = args[0] if args and isinstance(args[0], (sl.BlockRV, sl.LoopRV)) else None
-        key = key_of_draw(kind.name, None if handle is None else self.get(handle))
+        key = self._key(kind, args) if self._key_of is None else self._key_of(site)
+        if key is None:
+            return super().draw(kind, args, site, decision)
         if key not in self._wanted:
             raise DeadEnd(f"{site} draws {key}, which is not drawn there")
         drawn = super().draw(kind, args, site, self._wanted[key])
         self._keys[self.trace.instructions[-1].site] = key
         return drawn
+
+    def _key(self, kind: Sampling, args: Sequence[Any]) -> Key:
+        handle = args[0] if args and isinstance(args[0], (sl.BlockRV, sl.LoopRV)) else None
+        return key_of_draw(kind.name, None if handle is None else self.get(handle))
 
 
 @dataclass(frozen=True)
@@ -87,13 +104,15 @@ def follow(
     space: sl.Space,
     workload: sl.Workload,
     wanted: IRModule,
-    instructions: Counter[str],
+    instructions: Counter[str] | None,
     decisions: Mapping[Key, Any],
     begin: tuple[int, ...] = (),
+    key_of: Callable[[str | None], Key | None] | None = None,
 ) -> Followed | str:
     """Reproduce ``wanted`` with ``space``; return the trace, or why the last path failed.
 
-    ``begin`` is a path of choices to try first.
+    ``begin`` is a path of choices to try first; ``instructions`` and ``key_of`` are those of
+    ``Follower.expect``.
     """
     pending: list[tuple[int, ...]] = [()]
     if begin:
@@ -105,7 +124,7 @@ def follow(
         prefix = pending.pop()
         path = Path(prefix, random.Random(0))
         sch = Follower(workload, decider=path)
-        sch.expect(instructions, decisions)
+        sch.expect(instructions, decisions, key_of)
         try:
             space.apply(sch)
             if not sch.undone and same_program(sch.mod, wanted):

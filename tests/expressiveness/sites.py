@@ -21,11 +21,18 @@ def key_of_draw(kind: str, statement: Any) -> Key:
     if statement is None:
         return kind, "", ""
     if isinstance(statement, For):
-        return kind, _first_block(statement), str(statement.loop_var.name)
+        return kind, str(first_block(statement).name_hint), str(statement.loop_var.name)
     return kind, str(statement.name_hint), ""
 
 
-def _first_block(loop: For) -> str:
-    names: list[str] = []
-    structural_walk(loop.body, (SBlock, lambda block: names.append(str(block.name_hint))))
-    return names[0]
+def first_block(loop: For) -> Any:
+    """The first block below a loop."""
+    blocks: list[Any] = []
+    structural_walk(loop.body, (SBlock, blocks.append))
+    return blocks[0]
+
+
+def key_of_site(rest: str) -> tuple[str, str]:
+    """Block and loop variable of a site ``tile:block:loop``, given without ``tile:``."""
+    block, _, loop = rest.rpartition(":")
+    return block, loop

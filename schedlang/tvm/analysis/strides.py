@@ -42,26 +42,26 @@ def _stride(indices: Sequence[Any], shape: Sequence[int | None], variable: Any) 
     """Return the stride of one variable; None if a size that is needed is unknown."""
     size = 1
     for index, extent in zip(reversed(indices), reversed(shape), strict=True):
-        coefficient = _coefficient(index, variable)
-        if coefficient:
-            return coefficient * size
+        step = coefficient(index, variable)
+        if step:
+            return step * size
         if extent is None:
             return None
         size *= extent
     return 0
 
 
-def _coefficient(expr: Any, variable: Any) -> int | None:
+def coefficient(expr: Any, variable: Any) -> int | None:
     """Return the smallest constant factor of a variable in a sum; None if it is in no term."""
     if isinstance(expr, tirx.Var):
         return 1 if expr.same_as(variable) else None
     if isinstance(expr, tirx.Add):
-        found = [_coefficient(term, variable) for term in (expr.a, expr.b)]
-        known = [coefficient for coefficient in found if coefficient is not None]
+        found = [coefficient(term, variable) for term in (expr.a, expr.b)]
+        known = [step for step in found if step is not None]
         return min(known, default=None)
     if isinstance(expr, tirx.Mul):
         for factor, other in ((expr.a, expr.b), (expr.b, expr.a)):
             if isinstance(factor, tirx.IntImm):
-                coefficient = _coefficient(other, variable)
-                return None if coefficient is None else coefficient * int(factor.value)
+                step = coefficient(other, variable)
+                return None if step is None else step * int(factor.value)
     return None

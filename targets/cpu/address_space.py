@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import signal
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,8 @@ from schedlang.targets.measure.verify import Array
 
 PAGE = mmap.PAGESIZE
 _NO_ACCESS = 0  # PROT_NONE
+# More than the size of a struct sigaction.
+_SIGACTION_BYTES = 512
 _FAILED = ctypes.c_void_p(-1).value  # MAP_FAILED
 
 
@@ -56,6 +61,34 @@ def reserve(size: int, around: int) -> Array | None:
     return found
 
 
+def make_writable(memory: Array, writable: bool) -> None:
+    """Permit or forbid to write to memory that ``reserve`` returned, all of it.
+
+    Raises OSError where the system refuses it.
+    """
+    access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    if _library().mprotect(memory.ctypes.data, memory.nbytes, access):
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot protect memory: {os.strerror(number)}")
+
+
+@contextmanager
+def exit_on_fault() -> Iterator[None]:
+    """End this process where it faults, for the ``with`` block.
+
+    Its exit status is ``worker.exit.WRITE_FAULT``.
+    """
+    library = _library()
+    before = ctypes.create_string_buffer(_SIGACTION_BYTES)
+    library.sigaction(signal.SIGSEGV, None, before)
+    # Called with the number of the signal, in whatever thread it is.
+    library.signal(signal.SIGSEGV, ctypes.cast(library._exit, ctypes.c_void_p))
+    try:
+        yield
+    finally:
+        library.sigaction(signal.SIGSEGV, before, None)
+
+
 def _library() -> Any:
     """Return the C library, which knows the types of the calls."""
     library = ctypes.CDLL(None, use_errno=True)
@@ -64,4 +97,6 @@ def _library() -> Any:
     library.mmap.restype = address
     library.mprotect.argtypes = (address, length, number)
     library.munmap.argtypes = (address, length)
+    library.signal.argtypes = (number, address)
+    library.signal.restype = address
     return library

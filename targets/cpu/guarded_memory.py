@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
-from schedlang.targets.cpu.address_space import PAGE, reserve
+from schedlang.targets.cpu.address_space import PAGE, exit_on_fault, make_writable, reserve
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm.codegen import runtime
 
@@ -29,7 +31,7 @@ class GuardedMemory:
 
     def __init__(self, shape: Sequence[int], dtype: str) -> None:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        memory, start = _place(size)
+        memory, start, self._pages = _place(size)
         self.tensor = runtime.tensor_in(memory[start : start + size], shape, dtype)
         self._guards = {"before": memory[:start], "after": memory[start + size :]}
         self._mend()
@@ -42,6 +44,23 @@ class GuardedMemory:
         """Return a copy of the tensor's values."""
         found: Array = self.tensor.numpy()
         return found
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """End this process where it writes to the tensor or near it, for the ``with`` block.
+
+        Its exit status is ``worker.exit.WRITE_FAULT``. Does nothing on other systems than Linux,
+        and where no address space was reserved.
+        """
+        if self._pages is None or sys.platform != "linux":
+            yield
+            return
+        with exit_on_fault():
+            make_writable(self._pages, False)
+            try:
+                yield
+            finally:
+                make_writable(self._pages, True)
 
     def overrun(self) -> str | None:
         """Say on which side a program wrote outside the tensor, and mend it."""
@@ -56,11 +75,14 @@ class GuardedMemory:
             guard[:] = _GUARD
 
 
-def _place(size: int) -> tuple[Array, int]:
-    """Return memory for ``size`` bytes and what is around them, and where they start in it."""
+def _place(size: int) -> tuple[Array, int, Array | None]:
+    """Return memory for ``size`` bytes and what is around them, and where they start in it.
+
+    Also returns the memory as pages that can be protected, where it is that.
+    """
     total = -(-(_GUARD_BYTES + size) // PAGE) * PAGE
     memory = reserve(total, max(_RESERVE_BYTES, -(-size // PAGE) * PAGE))
     if memory is not None:
-        return memory, (total - size) // runtime.ALIGNMENT * runtime.ALIGNMENT
+        return memory, (total - size) // runtime.ALIGNMENT * runtime.ALIGNMENT, memory
     plain = runtime.empty_tensor((size + 2 * _GUARD_BYTES,), "uint8")
-    return np.from_dlpack(plain), _GUARD_BYTES
+    return np.from_dlpack(plain), _GUARD_BYTES, None

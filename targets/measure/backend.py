@@ -29,6 +29,13 @@ class Memory(Protocol):
         """Return a copy of its values."""
         ...
 
+    def read_only(self) -> AbstractContextManager[None]:
+        """End this process where a program writes to the tensor, for the ``with`` block.
+
+        Its exit status is ``worker.exit.WRITE_FAULT``. Does nothing where the backend cannot do it.
+        """
+        ...
+
     def overrun(self) -> str | None:
         """Return where a program has written outside the tensor since the previous call.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schedlang.targets.measure.draws import MANY_STEPS, SPREADS
+from schedlang.targets.measure.draws import MANY_STEPS, SPREADS, spreads_of
 from schedlang.targets.measure.expected.changes import Changes
 from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.measure.expected.selected import numerics_of
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tvm.ir import IRModule
 
 _WIDE_BYTES = 256 << 20
+# Number of draws of the user's own inputs, whose character is always the same.
+_GIVEN_DRAWS = 3
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Binding:
     ) -> Binding:
         """Bind a worker to ``workload``; ValueError where the problem does not fit it."""
         limit = shortest_time(workload, target)
-        values = problem.values(workload.args, seed, draws)
+        values = problem.values(workload.args, seed, min(draws, _GIVEN_DRAWS))
         tolerances = problem.tolerances(workload.args)
         draws = draws if values is None else len(values)
         return cls(
@@ -144,6 +146,7 @@ class Binding:
             room,
             self.values,
             lambda values, number: self._changes.apply(values, number),
+            spreads_of(self.unscheduled),
         )
 
     @cached_property

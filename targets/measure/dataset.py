@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 
 import numpy as np
 
@@ -34,9 +36,11 @@ class Dataset:
     tensors: the arguments of a call.
     first_tensors: the arguments of a first call.
     drawn: whether the inputs are random, and not the user's.
+    spreads: characters of the draws that suit the program.
     draw: the draw that is in place.
     in_place: whether the program reads tensors that it overwrites.
     output_types, written_roles: element types and roles of the written tensors.
+    otherwise: outputs hold ``other_poison`` before a call, and not ``poison``.
     """
 
     def __init__(self, backend: Backend, source: InputSource, draw: Draw | None = None) -> None:
@@ -44,6 +48,7 @@ class Dataset:
         self.args = args = tuple(source.args)
         self._written = [i for i, arg in enumerate(args) if arg.role != "input"]
         self.drawn = source.given is None
+        self.spreads = source.spreads
         self._memory = [backend.allocate(arg.shape, arg.dtype) for arg in args]
         self._first = [
             memory if arg.role == "input" else backend.allocate(arg.shape, arg.dtype)
@@ -59,6 +64,7 @@ class Dataset:
             for i in self._written
             if args[i].role == "output"
         }
+        self.otherwise = False
         self._values: dict[Draw, list[Array | None]] = {}
         self.select(draw or plain_draw(args))
 
@@ -101,9 +107,30 @@ class Dataset:
         self._restore(self._first)
 
     def _restore(self, memory: list[Memory]) -> None:
-        for i in self._written:
-            value = self.values[i]
-            memory[i].fill(self._poison[i] if value is None else value)
+        for i, value in zip(self._written, self.contents(), strict=True):
+            memory[i].fill(value)
+
+    def contents(self) -> list[Array]:
+        """Return what the written tensors hold before a call."""
+        poison = self._other_poison if self.otherwise else self._poison
+        values = self.values
+        return [poison[i] if i in poison else _present(values[i]) for i in self._written]
+
+    @cached_property
+    def _other_poison(self) -> dict[int, Array]:
+        return {
+            i: inputs.other_poison(value.shape, self.args[i].dtype)
+            for i, value in self._poison.items()
+        }
+
+    @contextmanager
+    def read_only_inputs(self) -> Iterator[None]:
+        """End this process where a program writes to an input, for the ``with`` block."""
+        with ExitStack() as stack:
+            for memory, arg in zip(self._memory, self.args, strict=True):
+                if arg.role == "input":
+                    stack.enter_context(memory.read_only())
+            yield
 
     def poison_otherwise(self) -> list[Array]:
         """Restore, with another poison in outputs; return that poison for each written tensor."""
@@ -153,6 +180,11 @@ class Dataset:
             if value is not None:
                 digest = zlib.crc32(value.tobytes(), digest)
         return digest if draw in self._values else None
+
+
+def _present(value: Array | None) -> Array:
+    assert value is not None, "what is read and written has a value"
+    return value
 
 
 def same_bits(one: Array, other: Array) -> bool:

@@ -5,16 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from schedlang.targets.measure.characters.truth import KINDS
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import is_floating
+from schedlang.tvm.analysis.extremes import extremes_of
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.workloads.workload import Workload
 
-PLAIN, WIDE, SPECIAL = "plain", "wide", "special"
-SPREADS = (PLAIN, WIDE, SPECIAL)
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+
+PLAIN, WIDE, SPECIAL, EDGES = "plain", "wide", "special", "edges"
+FAR_BELOW, FAR_ABOVE = "far below zero", "far above zero"
+BELOW, ABOVE = "below zero", "above zero"
+SPREADS = (PLAIN, WIDE, SPECIAL, EDGES)
 """Characters of the draws, in order: the first has the inputs that programs are timed on."""
+# What is tried in the place of a draw on which results are no finite numbers.
+_TAMER = {
+    WIDE: (WIDE,),
+    SPECIAL: (SPECIAL, WIDE),
+    EDGES: (EDGES,),
+    FAR_BELOW: (FAR_BELOW, BELOW),
+    FAR_ABOVE: (FAR_ABOVE, ABOVE),
+}
 
 # Where the unscheduled program takes more steps, or its tensors more bytes, there are fewer draws.
 MANY_STEPS, _MOST_STEPS = 2e8, 2e9
@@ -30,8 +45,8 @@ class Draw:
     Attributes
     ----------
     number: its place among the draws; each has random numbers of its own.
-    spreads: for each argument, how its values are spread: ``"plain"``, ``"wide"`` or ``"special"``,
-        see ``inputs.InputSource``.
+    spreads: for each argument, how its values are spread: ``"plain"``, ``"wide"`` and so on, see
+        ``inputs.InputSource``.
     positive: positions of the floating-point arguments whose values must be positive.
     change: how these inputs are changed to reach other branches, see ``expected.changes.Changes``;
         None for those as they were drawn.
@@ -58,17 +73,38 @@ def plain_draw(args: Sequence[TensorSpec], number: int = 0) -> Draw:
     return Draw(number, (PLAIN,) * len(args))
 
 
+def spreads_of(mod: IRModule) -> tuple[str, ...]:
+    """Return the characters of the draws that suit an unscheduled program, in order.
+
+    Where it selects the greatest of many elements, all of them are negative on one draw; where it
+    selects the least, positive. Where it asks whether conditions hold, there are as many draws as
+    there are kinds of truth values.
+    """
+    extremes = extremes_of(mod)
+    spreads = list(SPREADS)
+    if extremes.greatest:
+        spreads.append(FAR_BELOW)
+    if extremes.least:
+        spreads.append(FAR_ABOVE)
+    if extremes.truth:
+        spreads += [WIDE] * (1 + KINDS - len(spreads))
+    return tuple(spreads)
+
+
 def draw_count(workload: Workload) -> int:
     """Return the number of draws that a workload's results are compared on.
 
-    It is 3; 2 or 1 where the unscheduled program takes long (as ``LargePolicy`` has it, or a tenth
-    of that), or where the tensors take much memory, as each draw is kept.
+    It is that of ``spreads_of``; 2 or 1 where the unscheduled program takes long (as
+    ``LargePolicy`` has it, or a tenth of that), or where the tensors take much memory, as each draw
+    is kept.
     """
     size = sum(math.prod(arg.shape) for arg in workload.args) * 4
     steps = count_steps(workload.mod)
     if steps > _MOST_STEPS or size > _MOST_BYTES:
         return 1
-    return 2 if steps > MANY_STEPS or size > _MANY_BYTES else len(SPREADS)
+    if steps > MANY_STEPS or size > _MANY_BYTES:
+        return 2
+    return len(spreads_of(workload.mod))
 
 
 def choose_draws(
@@ -77,16 +113,18 @@ def choose_draws(
     attempt: Callable[[Draw], _T | None],
     finite: Callable[[_T], bool],
     *,
+    spreads: Sequence[str] = SPREADS,
     vary: bool = True,
 ) -> list[_T]:
     """Choose draws on which the results are numbers, and return what ``attempt`` found on them.
 
     ``attempt`` returns None where results are NaN on a draw; ``finite`` says whether one has no
     infinity. The first draw is plain. Where that gives NaN, one floating-point argument after the
-    other is made positive, then all. The later draws are wide and special; where one gives NaN, or
-    an infinity that the first does not give, one argument after the other is made plain, then all
-    get a tamer spread. Empty where no first draw gives numbers; a later one that is not found is
-    left out. Without ``vary`` the inputs are given: their draws differ in their number only.
+    other is made positive, then all. The later draws have the other ``spreads``; where one gives
+    NaN, or an infinity that the first does not give, one argument after the other is made plain,
+    then all get a tamer spread. Empty where no first draw gives numbers; a later one that is not
+    found is left out. Without ``vary`` the inputs are given: their draws differ in their number
+    only.
     """
     if not vary:
         draws = (plain_draw(args, number) for number in range(count))
@@ -101,8 +139,8 @@ def choose_draws(
         if (found := attempt(draw)) is not None:
             chosen, plain = [found], draw
             break
-    for number in range(1, count) if chosen else ():
-        for draw in _tamer(replace(plain, number=number), SPREADS[number % 3], places):
+    for number, spread in enumerate(spreads[1:count], start=1) if chosen else ():
+        for draw in _tamer(replace(plain, number=number), spread, places):
             found = attempt(draw)
             if found is not None and (finite(found) or not finite(chosen[0])):
                 chosen.append(found)
@@ -121,12 +159,13 @@ def _with_positive(plain: Draw, places: Sequence[int]) -> Iterator[Draw]:
 def _tamer(plain: Draw, spread: str, places: Sequence[int]) -> Iterator[Draw]:
     """Yield draws of a spread, then of tamer ones; integers keep it until the last."""
     everywhere = (spread,) * len(plain.spreads)
-    for tried in SPREADS[SPREADS.index(spread) : 0 : -1]:
+    for tried in _TAMER[spread]:
         spreads = tuple(tried if place in places else kept for place, kept in enumerate(everywhere))
         yield replace(plain, spreads=spreads)
         for place in places if len(places) > 1 else ():
             one = tuple(PLAIN if i == place else kept for i, kept in enumerate(spreads))
             yield replace(plain, spreads=one)
-    tame = tuple(PLAIN if i in places else kept for i, kept in enumerate(everywhere))
-    yield replace(plain, spreads=tame)
-    yield plain
+    if spread in (WIDE, SPECIAL):
+        tame = tuple(PLAIN if i in places else kept for i, kept in enumerate(everywhere))
+        yield replace(plain, spreads=tame)
+        yield plain

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -11,17 +13,37 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.targets.measure import spread
-from schedlang.targets.measure.draws import PLAIN, SPECIAL, WIDE, Draw, plain_draw
+from schedlang.targets.measure.characters.edges import MOST, levels
+from schedlang.targets.measure.characters.sides import alternating, one_sided
+from schedlang.targets.measure.characters.truth import truth_values
+from schedlang.targets.measure.draws import (
+    ABOVE,
+    BELOW,
+    EDGES,
+    FAR_ABOVE,
+    FAR_BELOW,
+    PLAIN,
+    SPECIAL,
+    SPREADS,
+    WIDE,
+    Draw,
+    plain_draw,
+)
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
 from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange
-from schedlang.tvm.analysis.value_room import ValueRoom
+from schedlang.tvm.analysis.value_room import SMALL_BITS, ValueRoom
 
 _POISON = 0xA5
 _OTHER_POISON = 0x5A
 _LARGEST_INDEX = 128
 _LEAST_POSITIVE = 0.1
-_SMALL_BITS = 16
+_NARROW_BITS = 16
+_MOST_AT_EDGES = (1 << SMALL_BITS) - 1
+# The least magnitude of numbers on one side of zero, and of those far from it: their exponentials
+# are 0, which takes somewhat larger numbers than infinity does.
+_NEAREST, _FAR = 0.25, 1.25
+_FAR_INTEGER = 1 << 60
 _NO_USES = IntegerUses({}, frozenset(), frozenset())
 
 Ranges = Mapping[int, ValueRange]
@@ -40,18 +62,30 @@ class InputSource:
     room: how large arguments may be.
     given: for each draw, the user's values of the arguments that are read; then nothing is drawn.
     change: changes inputs in the way of this number.
+    spreads: characters of the draws that suit the program.
 
     A **plain** floating-point argument is uniform in [-1, 1). A **wide** one is signed, up to 10,
     and has all magnitudes down to 0.001. A **special** one mixes plain numbers with 0, -0, 1, -1
     and a few whose exponential is too large for their type (100; 16 for float16, 800 for float64).
     A positive one is at least 0.1, and otherwise like that.
 
+    An **edges** argument is 0 but for small numbers where an index is the first or the last of its
+    axis, so that these alone decide about sums and extremes. All numbers are on one side of zero in
+    one that is **far below zero** or **far above zero**, and large: without the program's own
+    maximum, their exponentials are 0 or infinite. They are at most 1 in one that is **below zero**
+    or **above zero**. That is the largest argument; the others change their sign with the first of
+    several indices.
+
     A plain integer of 8 or 16 bits fills the range of its type, except for the lowest value of
     signed ones, which has no negation. One of 32 bits and more may be an index: it stays below
     every extent above one, and below 128. ``uses.ranges`` replaces that range; ascending ones are
     sorted. Wide and special draws of such an argument hold both ends of its range. They go beyond
     where it is free: as far as ``room.bits`` says, with any sign and all magnitudes; special
-    ones are mostly 0, 1, -1, powers of two, their neighbours and the extremes.
+    ones are mostly 0, 1, -1, powers of two, their neighbours and the extremes. Where the others
+    have to be small for that, one argument of special draws is as large as ``room.alone`` says, and
+    another one of edges draws.
+
+    Truth values are random in plain draws, see ``truth_values`` for the others.
     """
 
     args: Sequence[TensorSpec]
@@ -60,6 +94,7 @@ class InputSource:
     room: ValueRoom = field(default_factory=ValueRoom)
     given: Sequence[Sequence[Array]] | None = None
     change: Callable[[list[Array | None], int], list[Array | None]] | None = None
+    spreads: Sequence[str] = SPREADS
 
     def values(self, draw: Draw) -> list[Array | None]:
         """Return a value for each argument; None for an argument that is only written."""
@@ -80,16 +115,17 @@ class InputSource:
     def _draw(self, place: int, draw: Draw, rng: np.random.Generator, index_bound: int) -> Array:
         arg, kind = self.args[place], draw.spreads[place]
         if arg.dtype == "bool":
-            return rng.integers(0, 2, arg.shape).astype(np.bool_)
+            return truth_values(arg.shape, draw.number, rng)
         if is_floating(arg.dtype):
-            return self._numbers(arg, self._permitted(kind), rng, positive=place in draw.positive)
+            numbers = self._numbers(
+                place, self._permitted(kind), rng, positive=place in draw.positive
+            )
+            return numbers.astype(np.dtype(arg.dtype))
         limits = np.iinfo(np.dtype(arg.dtype))
         wanted = self.uses.ranges.get(place)
         free = kind != PLAIN and place in self.uses.free
-        if free and (limits.bits <= _SMALL_BITS or self.room.bits):
-            low, high = self._widest(limits)
-            low, high = _narrowed(low, high, wanted, limits)
-            return spread.integers(arg, low, high, rng, special=kind == SPECIAL and self.room.ties)
+        if free and (limits.bits <= _NARROW_BITS or self.room.bits):
+            return self._integers(place, kind, limits, wanted, rng)
         low, high = _narrowed(*_default_range(limits, index_bound), wanted, limits)
         values = np.asarray(rng.integers(low, high, arg.shape, endpoint=True))
         if kind != PLAIN and wanted is not None:
@@ -101,24 +137,72 @@ class InputSource:
     def _permitted(self, kind: str) -> str:
         if kind == SPECIAL and not (self.room.special and self.room.ties):
             kind = WIDE
+        if kind in (FAR_BELOW, FAR_ABOVE) and not (self.room.wide and self.room.special):
+            kind = BELOW if kind == FAR_BELOW else ABOVE
         return PLAIN if kind == WIDE and not self.room.wide else kind
 
-    def _numbers(
-        self, arg: TensorSpec, kind: str, rng: np.random.Generator, *, positive: bool
-    ) -> Array:
+    def _numbers(self, place: int, kind: str, rng: np.random.Generator, *, positive: bool) -> Array:
+        arg = self.args[place]
         if kind == PLAIN:
-            low = _LEAST_POSITIVE if positive else -1.0
-            return np.asarray(rng.uniform(low, 1.0, arg.shape)).astype(np.dtype(arg.dtype))
-        values = spread.wide(arg.shape, rng) if kind == WIDE else spread.special(arg, rng)
-        if positive:
-            values = np.maximum(np.abs(values), _LEAST_POSITIVE)
-        return values.astype(np.dtype(arg.dtype))
+            return np.asarray(rng.uniform(_LEAST_POSITIVE if positive else -1.0, 1.0, arg.shape))
+        if kind == EDGES:
+            if positive:
+                return np.asarray(0.5 + np.abs(levels(arg.shape)))
+            return spread.edges(arg, rng, ties=self.room.ties)
+        if kind == WIDE:
+            values = spread.wide(arg.shape, rng)
+        elif kind == SPECIAL:
+            values = spread.special(arg, rng)
+        else:
+            far = kind in (FAR_BELOW, FAR_ABOVE) and place == self._largest
+            nearest = _FAR * spread.large_number(arg.dtype) if far else _NEAREST
+            values = one_sided(arg.shape, nearest, rng, below=kind in (FAR_BELOW, BELOW))
+            values = values if place == self._largest else alternating(values)
+        return np.maximum(np.abs(values), _LEAST_POSITIVE) if positive else values
 
-    def _widest(self, limits: np.iinfo[Any]) -> tuple[int, int]:
+    @cached_property
+    def _largest(self) -> int:
+        """The place of the largest argument that is read and has numbers."""
+        sizes = {
+            place: math.prod(arg.shape)
+            for place, arg in enumerate(self.args)
+            if arg.role != "output" and arg.dtype != "bool"
+        }
+        return max(sizes, key=lambda place: sizes[place], default=0)
+
+    def _leading(self, kind: str) -> int | None:
+        """Return the place of the integers that are as large as possible while others are small."""
+        order = {SPECIAL: 0, EDGES: 1}.get(kind, len(self.room.alone))
+        return next(iter(sorted(self.room.alone)[order:]), None)
+
+    def _integers(
+        self,
+        place: int,
+        kind: str,
+        limits: np.iinfo[Any],
+        wanted: ValueRange | None,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Return integers of an argument that may have any value that the program has room for."""
+        arg, room = self.args[place], self.room
         most = int(limits.max)
-        if limits.bits > _SMALL_BITS:
-            most = min(most, (1 << self.room.bits) - 1)
-        return (0 if limits.min == 0 else -most), most
+        if limits.bits > _NARROW_BITS:
+            leading = self._leading(kind)
+            kind = WIDE if place == leading else kind
+            most = min(most, (1 << room.bits_of(place, leading)) - 1)
+        low, high = _narrowed(0 if limits.min == 0 else -most, most, wanted, limits)
+        if kind == EDGES:
+            middle = MOST if limits.min == 0 else 0
+            reach = most if limits.bits <= _NARROW_BITS else min(most, _MOST_AT_EDGES)
+            values = (levels(arg.shape).astype(np.int64) + middle) * (reach // (MOST + middle))
+            return np.clip(values, low, high).astype(limits.dtype)
+        if kind in (FAR_BELOW, FAR_ABOVE):
+            below = kind == FAR_BELOW and limits.min < 0
+            nearest = min(most // 3, _FAR_INTEGER)
+            values = np.rint(one_sided(arg.shape, nearest, rng, below=below))
+            values = values if place == self._largest or limits.min == 0 else alternating(values)
+            return np.clip(values, low, high).astype(limits.dtype)
+        return spread.integers(arg, low, high, rng, special=kind == SPECIAL and room.ties)
 
 
 def random_inputs(
@@ -143,7 +227,7 @@ def _narrowed(
 
 
 def _default_range(limits: np.iinfo[Any], index_bound: int) -> tuple[int, int]:
-    if limits.bits > _SMALL_BITS:
+    if limits.bits > _NARROW_BITS:
         return 0, index_bound - 1
     return (0 if limits.min == 0 else -int(limits.max)), int(limits.max)
 
@@ -151,11 +235,11 @@ def _default_range(limits: np.iinfo[Any], index_bound: int) -> tuple[int, int]:
 def perturbed(value: Array, relative: float, rng: np.random.Generator) -> Array:
     """Return floating-point numbers that are off by up to ``relative`` of each.
 
-    0, 1 and -1 stay: programs may ask for them.
+    0, 1, -1 and halves stay: programs may ask for them.
     """
     exact = value.astype(np.float64)
     errors = relative * exact * rng.uniform(-1.0, 1.0, value.shape)
-    errors = np.where(np.isin(exact, (0.0, 1.0, -1.0)), 0.0, errors)
+    errors = np.where(np.isin(exact, spread.EXACT), 0.0, errors)
     return np.asarray((exact + errors).astype(value.dtype))
 
 
@@ -169,7 +253,7 @@ def poison(shape: tuple[int, ...], dtype: str) -> Array:
 def other_poison(shape: tuple[int, ...], dtype: str) -> Array:
     """Return a second content, which differs from ``poison`` in every element."""
     if is_floating(dtype):
-        return np.full(shape, 0.5, np.dtype(dtype))
+        return np.resize(np.array([0.5, -0.5], np.dtype(dtype)), shape)
     return _pattern(shape, dtype, _OTHER_POISON)
 
 

@@ -27,8 +27,8 @@ def worker_bytes(workload: Workload) -> int:
     sizes = {arg: argument_bytes(arg.shape, arg.dtype) for arg in workload.args}
     elements = {arg: math.prod(arg.shape) for arg in workload.args}
     # Each tensor has its memory and, for each draw, a copy of its initial values or of the right
-    # results; what is written has memory for a first call, and a copy of its poison.
-    kept = (1 + draw_count(workload)) * sum(sizes.values()) + 2 * sum(
+    # results; what is written has memory for a first call, and copies of two kinds of poison.
+    kept = (1 + draw_count(workload)) * sum(sizes.values()) + 3 * sum(
         size for arg, size in sizes.items() if arg.role != "input"
     )
     kept += sum(intermediate_sizes(workload.func))

@@ -100,7 +100,14 @@ def learn_reference(
             seconds = took
         return found if found is not None and steady(found) else None
 
-    found = choose_draws(data.args, draws, attempt, lambda results: results.finite, vary=data.drawn)
+    found = choose_draws(
+        data.args,
+        draws,
+        attempt,
+        lambda results: results.finite,
+        spreads=data.spreads,
+        vary=data.drawn,
+    )
     if not found:
         where = "random inputs, in [-1, 1) and in [0.1, 1)" if data.drawn else "the given inputs"
         raise Fault(Status.WRONG_RESULT, f"the unscheduled program gives NaN on {where}")

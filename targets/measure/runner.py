@@ -159,6 +159,7 @@ class CandidateRunner:
         place = next((place for place, draw in enumerate(draws) if draw != self._last), 0)
         if self._data.draw != draws[place] or not self._clean:
             self._data.select(draws[place])
+        self._data.otherwise = False
         self._data.restore_first()
         with faults(Status.RUN_ERROR), self._backend.running():
             self._backend.poison_workspaces()
@@ -208,6 +209,8 @@ class CandidateRunner:
         if reference is None:
             raise RuntimeError("there is no reference to verify with")
         for place, right in enumerate(reference.results):
+            # Programs that compute only over what an output held the first time are found out.
+            self._data.otherwise = place != first
             if self._data.draw != right.draw:
                 self._data.select(right.draw)
             reason = self._compare(program, right, calls, called=place == first)
@@ -233,7 +236,8 @@ class CandidateRunner:
         with faults(Status.RUN_ERROR), self._backend.running():
             if not called:
                 self._backend.poison_workspaces()
-                self._call(program)
+                with data.read_only_inputs():
+                    self._call(program)
             got = data.first_outputs() if called else data.outputs()
             for _ in calls():
                 data.restore()
@@ -256,6 +260,7 @@ class CandidateRunner:
             binding.numerics,
             binding.tolerances,
             self._data.values,
+            self._data.contents(),
         )
 
     def _seek_second_opinion(self, reference: Reference, right: Results, reason: str) -> None:

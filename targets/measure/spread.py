@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.targets.measure.characters.edges import levels
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
 
@@ -16,8 +17,20 @@ _UNIFORM = 4.0
 # Numbers whose exponential is infinite in their type, while that of half of them is not.
 _LARGE = {"float16": 16.0, "float64": 800.0}
 _USUALLY_LARGE = 100.0
-# Parts of special numbers: 0, -0, 1, -1, large and large negative ones.
-_SPECIAL = (0.08, 0.04, 0.08, 0.04, 0.05, 0.05)
+# Numbers in the middle between two integers, which roundings treat differently.
+_HALVES = (0.5, -0.5, 1.5, -1.5, 2.5, -2.5)
+# Parts of special numbers: 0, -0, 1, -1, large and large negative ones, and each of the halves.
+_SPECIAL = (0.08, 0.04, 0.08, 0.04, 0.05, 0.05, *[0.015] * len(_HALVES))
+EXACT = (0.0, 1.0, -1.0, *_HALVES)
+"""Special numbers that programs may ask for."""
+# Magnitudes at the edges of a tensor, as powers of two, which go by the first of several indices.
+_SMALL = {
+    "float32": (-8, -12, -16),
+    "float64": (-8, -12, -16),
+    "float16": (-4,),
+    "bfloat16": (-6,),
+}
+_SMALL_FLOAT8 = (-2,)
 # Larger tensors repeat as many numbers, a prime, so that no row repeats another.
 _PERIOD = 1_048_583
 
@@ -34,11 +47,9 @@ def wide(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 
 def special(arg: TensorSpec, rng: np.random.Generator) -> Array:
-    """Return numbers in [-1, 1) with zeros of both signs, ones and large numbers among them."""
-    large = _LARGE.get(arg.dtype, _USUALLY_LARGE)
-    if arg.dtype.startswith("float8"):
-        large = _UNIFORM
-    values = np.array([0.0, -0.0, 1.0, -1.0, large, -large])
+    """Return numbers in [-1, 1) with zeros of both signs, ones, halves and large ones."""
+    large = large_number(arg.dtype)
+    values = np.array([0.0, -0.0, 1.0, -1.0, large, -large, *_HALVES])
     ends = np.cumsum(_SPECIAL)
 
     def draw(size: int) -> Array:
@@ -49,6 +60,32 @@ def special(arg: TensorSpec, rng: np.random.Generator) -> Array:
     return _filled(arg.shape, draw)
 
 
+def large_number(dtype: str) -> float:
+    """Return a number whose exponential is infinite in a type, while that of its half is not."""
+    return _UNIFORM if dtype.startswith("float8") else _LARGE.get(dtype, _USUALLY_LARGE)
+
+
+def edges(arg: TensorSpec, rng: np.random.Generator, *, ties: bool) -> Array:
+    """Return small numbers at the edges of a tensor, see ``levels``, and zeros elsewhere.
+
+    They have few bits, so that sums of them are exact. Without ``ties`` the others are negative,
+    and no two numbers are equal on purpose.
+    """
+    level = levels(arg.shape)
+    if not ties:
+        below = -rng.uniform(0.0625, 0.25, arg.shape)
+        return np.where(level == 0, below, level * rng.uniform(0.375, 0.5, arg.shape))
+    powers = _SMALL.get(arg.dtype, _SMALL_FLOAT8)
+    units = 2.0 ** np.array(powers, np.float64)
+    if len(arg.shape) > 1:
+        units = units[np.arange(arg.shape[0]) % len(units)]
+        units = units.reshape((-1,) + (1,) * (len(arg.shape) - 1))
+    else:
+        units = units[0]
+    factors = _filled(arg.shape, lambda size: rng.choice([1.0, 1.25, 1.5], size))
+    return np.asarray(level * factors * units)
+
+
 def integers(
     arg: TensorSpec, low: int, high: int, rng: np.random.Generator, *, special: bool
 ) -> Array:
@@ -56,7 +93,9 @@ def integers(
 
     Special ones are mostly 0, 1, -1, powers of two, numbers next to them, and the ends.
     """
-    high = min(high, int(np.iinfo(np.int64).max))
+    if high == np.iinfo(np.uint64).max:
+        below = integers(arg, low, int(np.iinfo(np.int64).max), rng, special=special)
+        return np.where(rng.random(arg.shape) < 0.5, below, np.iinfo(np.uint64).max - below)
     bits = min(max(abs(low), abs(high)).bit_length(), 62)
 
     def draw(size: int) -> Array:

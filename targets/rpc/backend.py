@@ -40,6 +40,10 @@ class RPCMemory:
         found: Array = self.tensor.numpy()
         return found
 
+    def read_only(self) -> AbstractContextManager[None]:
+        """Do nothing: programs may write to the tensor."""
+        return nullcontext()
+
     def overrun(self) -> None:
         """Return ``None``: writes outside the tensor are not detected."""
 

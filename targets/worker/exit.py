@@ -15,6 +15,8 @@ _WORDS = {
     "SIGBUS": "it read or wrote outside its memory",
     "SIGILL": "it ran an instruction that this machine does not have, or a trap",
 }
+WRITE_FAULT = int(signal.SIGSEGV)
+"""Exit status of a worker whose program faults in a call with inputs that cannot be written to."""
 _OUT_OF_MEMORY = ("bad_alloc", "out of memory", "Out of memory", "MemoryError")
 
 
@@ -44,6 +46,8 @@ def explain_exit(code: int | None, stderr: str) -> dict[str, Any]:
     elif code == -signal.SIGKILL:
         status = Status.OUT_OF_MEMORY
         message += ": the system kills so when memory runs out"
+    elif code == WRITE_FAULT:
+        message += ": it wrote to one of its inputs, in a call where they can only be read"
     elif name in _WORDS:
         message += f": {_WORDS[name]}"
     return {"ok": False, "status": str(status), "message": message, "signal": name}

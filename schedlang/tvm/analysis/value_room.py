@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
@@ -20,7 +20,9 @@ from schedlang.tvm.program import MAIN, block_realizes
 _REDUCTION_AXIS = 2
 _CHECKED_BITS = 32
 # Magnitudes to try for integers, as powers of two; the largest without an overflow is taken.
-_TRIED = (62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
+_TRIED = (64, 62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
+# Magnitudes of the others while one argument is as large as it may be.
+SMALL_BITS = 4
 # What is not known of a number: a loop variable, or a number that was rounded to an integer.
 _UNKNOWN = 1 << 16
 _DIVISIONS = (tirx.Div, tirx.FloorDiv)
@@ -38,6 +40,9 @@ class ValueRoom:
     bits: integers of 32 bits and more may have magnitudes below ``2 ** bits`` without an overflow,
         which LLVM takes to be impossible: two right programs may then differ. 0 where even small
         ones may overflow, or decide how long a loop runs.
+    each: the same for these arguments, by position, which have more room than that.
+    alone: the same for one argument, by position, while the others are below ``2 ** SMALL_BITS``;
+        only where that is more than the others leave.
     wide, special: floating-point numbers may be larger than 1, and much larger: none is rounded to
         an integer of a type that may not hold it.
     ties: equal numbers are harmless. Where a reduction finds the place of a number, any of equal
@@ -48,6 +53,17 @@ class ValueRoom:
     wide: bool = True
     special: bool = True
     ties: bool = True
+    each: Mapping[int, int] = field(default_factory=dict)
+    alone: Mapping[int, int] = field(default_factory=dict)
+
+    def bits_of(self, place: int, leading: int | None = None) -> int:
+        """Return the bits of an integer argument.
+
+        With a ``leading`` one, this one is as large as it may be alone, and the others are small.
+        """
+        if leading is None:
+            return self.each.get(place, self.bits)
+        return self.alone[place] if place == leading else min(self.bits, SMALL_BITS)
 
 
 def value_room(mod: IRModule) -> ValueRoom:
@@ -55,7 +71,9 @@ def value_room(mod: IRModule) -> ValueRoom:
     func = mod[MAIN]
     casts = list(_open_casts(func.body))
     narrow = any(_bits(cast) < _CHECKED_BITS for cast in casts)
-    return ValueRoom(_integer_bits(func), not narrow, not casts, not _finds_places(func))
+    bits = _integer_bits(func)
+    each, alone = _single_bits(func, bits) if bits else ({}, {})
+    return ValueRoom(bits, not narrow, not casts, not _finds_places(func), each, alone)
 
 
 def _open_casts(body: Any) -> Iterator[Any]:
@@ -92,23 +110,56 @@ def _integer_bits(func: Any) -> int:
     structural_walk(func.body, (tirx.While, loops.append))
     if loops:
         return 0
-    for bits in _TRIED:
-        try:
-            _Magnitudes(func, bits).check(func.body, 1)
-        except OverflowError:
+    places = _integer_places(func)
+    return next((bits for bits in _TRIED if _fits(func, dict.fromkeys(places, bits))), 0)
+
+
+def _integer_places(func: Any) -> list[int]:
+    return [
+        place
+        for place, var in enumerate(func.params)
+        if isinstance(var.ty, BufferType) and is_integer(var)
+    ]
+
+
+def _fits(func: Any, bits: Mapping[int, int]) -> bool:
+    """Whether nothing overflows where arguments have magnitudes below two to these powers."""
+    try:
+        _Magnitudes(func, bits).check(func.body, 1)
+    except OverflowError:
+        return False
+    return True
+
+
+def _single_bits(func: Any, bits: int) -> tuple[dict[int, int], dict[int, int]]:
+    """Return ``each`` and ``alone`` of a program that leaves all arguments ``bits`` bits."""
+    places = _integer_places(func)
+    common = dict.fromkeys(places, bits)
+    small = dict.fromkeys(places, min(bits, SMALL_BITS))
+    each: dict[int, int] = {}
+    alone: dict[int, int] = {}
+    for place in places:
+        if _bits(func.params[place]) < _CHECKED_BITS:
             continue
-        return bits
-    return 0
+        for found, others in ((each, common | each), (alone, small)):
+            room = (common | each)[place]
+            larger = (more for more in _TRIED if more > room)
+            most = next((more for more in larger if _fits(func, {**others, place: more})), None)
+            if most is not None:
+                found[place] = most
+    return each, alone
 
 
 class _Magnitudes:
-    """Bounds the numbers that a program computes from integers below ``2 ** bits``."""
+    """Bounds the numbers that a program computes from integers below ``2 ** bits``.
 
-    def __init__(self, func: Any, bits: int) -> None:
+    ``bits`` are of each integer argument, by position.
+    """
+
+    def __init__(self, func: Any, bits: Mapping[int, int]) -> None:
         self._stored: dict[Any, int] = {
-            var: min((1 << bits) - 1, _largest(var))
-            for var in func.params
-            if isinstance(var.ty, BufferType) and is_integer(var)
+            func.params[place]: min((1 << most) - 1, _largest(func.params[place]))
+            for place, most in bits.items()
         }
         self._regions: dict[Any, Any] = {}
 

@@ -178,7 +178,12 @@ class Problem:
             return Results(draw, expected, (None,) * len(expected))
 
         found = choose_draws(
-            source.args, draws, attempt, lambda results: results.finite, vary=not given
+            source.args,
+            draws,
+            attempt,
+            lambda results: results.finite,
+            spreads=source.spreads,
+            vary=not given,
         )
         if not found:
             raise ValueError(

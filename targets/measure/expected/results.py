@@ -52,14 +52,19 @@ class Results:
         numerics: Numerics | Sequence[Numerics],
         tolerances: Tolerances = (),
         inputs: Sequence[Array | None] | None = None,
+        before: Sequence[Array] | None = None,
     ) -> str | None:
         """Say in one line why the outputs of a program are not right; None if they are.
 
         ``inputs`` are those of the draw, for each argument; without them, indices must be equal.
+        ``before`` is what the outputs held before the call; NaN by default.
         """
         got, want = [], []
-        for value, expected, untouched in zip(outputs, self.expected, self.untouched, strict=True):
-            if untouched is not None and not is_nan(value)[untouched].all():
+        held = before or (None,) * len(self.expected)
+        for value, expected, untouched, old in zip(
+            outputs, self.expected, self.untouched, held, strict=True
+        ):
+            if untouched is not None and not _is_kept(value, old)[untouched].all():
                 return "it writes elements that the unscheduled program leaves as they were"
             got.append(without(value, untouched))
             want.append(without(expected, untouched))
@@ -85,6 +90,12 @@ class Results:
 def without(value: Array, untouched: Array | None) -> Array:
     """Return a tensor with zeros where the program leaves it as it was."""
     return value if untouched is None else np.where(untouched, np.zeros((), value.dtype), value)
+
+
+def _is_kept(value: Array, old: Array | None) -> Array:
+    """Return a mask of the elements that are what they were, or NaN."""
+    kept = is_nan(value) if old is None else (value == old) | (is_nan(value) & is_nan(old))
+    return np.asarray(kept)
 
 
 def is_nan(value: Array) -> Array:

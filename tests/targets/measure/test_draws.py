@@ -215,7 +215,7 @@ def test_a_draw_on_which_rounding_decides_is_left_out() -> None:
     object.__setattr__(data._source, "values", cancelling)
     data._values.clear()
     found = bench._runner.learn(bench._unscheduled_program(), bench._wide_program())
-    assert [one.draw.number for one in found.results] == [0, 2]
+    assert [one.draw.number for one in found.results] == [0, 2, 3]
 
 
 def test_both_ends_of_a_range_occur_in_small_tensors() -> None:
@@ -254,14 +254,14 @@ for i, k in T.grid(16, 64):
 @pytest.mark.parametrize(
     ("body", "bits"),
     [
-        (ROW.format("X[vi]"), 62),
+        (ROW.format("X[vi]"), 64),
         (ROW.format("X[vi] + X[vi]"), 30),
         (ROW.format("X[vi] * X[vi]"), 15),
-        (ROW.format("T.max(X[vi], T.int32(0))"), 62),
-        (ROW.format("T.shift_left(X[vi], T.int32(4))"), 62),
+        (ROW.format("T.max(X[vi], T.int32(0))"), 64),
+        (ROW.format("T.shift_left(X[vi], T.int32(4))"), 64),
         (ROW.format("T.shift_left(X[vi], T.int32(4)) + T.int32(1)"), 24),
         (ROW.format("T.shift_right(T.int32(4), X[vi])"), 0),
-        (ROW.format("T.bitwise_xor(X[vi], T.shift_right(X[vi], T.int32(3)))"), 62),
+        (ROW.format("T.bitwise_xor(X[vi], T.shift_right(X[vi], T.int32(3)))"), 64),
         (ROW.format("T.abs(X[vi]) // T.int32(3) - X[vi] % T.int32(5)"), 30),
         (ROW.format("X[vi] * T.int32(1000000007)"), 0),
         (SUM.format("X[vk]"), 24),
@@ -297,7 +297,7 @@ def test_what_an_index_or_a_length_depends_on_is_not_free() -> None:
 
 
 def test_fewer_draws_of_large_workloads() -> None:
-    assert draw_count(matmul(64, 64, 64)) == 3
+    assert draw_count(matmul(64, 64, 64)) == 4
     assert draw_count(matmul(900, 900, 900)) == 2
     assert draw_count(matmul(4096, 4096, 4096)) == 1
     assert plain_draw(matmul(8, 8, 8).args).spreads == (PLAIN,) * 3

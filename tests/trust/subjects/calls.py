@@ -12,6 +12,20 @@ for i, j in T.grid(48, 48):
         for k in range(48):
             C[i, j] = C[i, j] + A[i, k] * B[k, j]
 """
+_NO_SMALLER = """
+for i, j in T.grid(48, 48):
+    total = T.sblock_alloc_buffer((1,), "float32")
+    total[0] = T.float32(0)
+    for k in range(48):
+        total[0] = total[0] + A[i, k] * B[k, j]
+    C[i, j] = T.Select(C[i, j] > total[0], C[i, j], total[0])
+"""
+_SWAPPED = """
+for j in range(48):
+    kept[j] = A[0, j]
+    A[0, j] = A[47, j]
+    A[47, j] = kept[j]
+"""
 _RACE = """
 for i, j in T.grid(48, 48):
     C[i, j] = T.float32(0)
@@ -85,6 +99,13 @@ CALLS = Subject(
         wrong("nothing", "stale outputs", body("T.evaluate(0)")),
         wrong("zeros", "stale outputs", body(_ZEROS)),
         wrong("computes only over NaN", "stale outputs", body(_ONLY_OVER_NAN), finals=True),
+        wrong(
+            "computes only over NaN and positive numbers",
+            "stale outputs",
+            body(_ONLY_OVER_NAN.replace("T.isnan(C[i, j])", "not (C[i, j] <= T.float32(0))")),
+            finals=True,
+        ),
+        wrong("no smaller than what the output held", "stale outputs", body(_NO_SMALLER)),
         wrong("computes in the first call only", "stale outputs", _only_once, finals=True),
         wrong(
             "wrong in one call of 8",
@@ -129,6 +150,17 @@ CALLS = Subject(
             "an input as scratch memory",
             "inputs",
             append("for i, j in T.grid(48, 48):\n    A[i, j] = C[i, j]"),
+            caught=OUTSIDE,
+        ),
+        wrong(
+            "rows of an input exchanged and restored",
+            "inputs",
+            prepend(f'kept = T.sblock_alloc_buffer((48,), "float32")\n{_SWAPPED.strip()}'),
+            append(
+                "for i, j in T.grid(48, 48):\n    if i == 0:\n        kept[j] = C[0, j]\n"
+                "        C[0, j] = C[47, j]\n        C[47, j] = kept[j]"
+            ),
+            append(_SWAPPED),
             caught=OUTSIDE,
         ),
         wrong(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.trust.attack import Subject, edit, right, tensors, wrong
 
 _X, _Y = "x[vi]", "y[vi]"
+_HALF = "T.float32(0.5)"
+_AWAY = f"T.Select({_X} < T.float32(0), T.ceil({_X} - {_HALF}), T.floor({_X} + {_HALF}))"
 _BODY = """
 for i in T.serial(400):
     with T.sblock("all"):
@@ -58,7 +60,12 @@ FLOATS = Subject(
         wrong("floor towards zero", "signs", edit("T.floor", "T.trunc")),
         wrong("floor is the nearest", "rare values", edit("T.floor", "T.nearbyint")),
         wrong("nearest is the floor", "rare values", edit("T.nearbyint", "T.floor")),
-        wrong("halves rounded away from zero", "rare values", edit("T.nearbyint", "T.round")),
+        wrong("halves rounded away from zero", "rare values", edit("T.nearbyint(x[vi])", _AWAY)),
+        wrong(
+            "halves rounded up",
+            "rare values",
+            edit("T.nearbyint(x[vi])", "T.floor(x[vi] + T.float32(0.5))"),
+        ),
         wrong(
             "a side of a Select dropped",
             "rare values",
@@ -92,6 +99,7 @@ FLOATS = Subject(
                 f"        else:\n            chosen[vi] = {_Y}",
             ),
         ),
+        right("nearest by another name", edit("T.nearbyint", "T.round")),
         right(
             "magnitude as a Select",
             edit(f"T.abs({_Y})", f"T.Select({_Y} < T.float32(0), T.float32(0) - {_Y}, {_Y})"),

@@ -1,0 +1,214 @@
+"""Inputs of which few elements decide, all are on one side of zero, or all are equally true."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from schedlang.targets.cpu.guarded_memory import GuardedMemory
+from schedlang.targets.measure.characters.edges import levels
+from schedlang.targets.measure.characters.truth import KINDS, truth_values
+from schedlang.targets.measure.draws import (
+    BELOW,
+    EDGES,
+    FAR_ABOVE,
+    FAR_BELOW,
+    SPECIAL,
+    SPREADS,
+    WIDE,
+    Draw,
+    choose_draws,
+    spreads_of,
+)
+from schedlang.targets.measure.inputs import InputSource
+from schedlang.targets.measure.verify import Array
+from schedlang.targets.worker.exit import WRITE_FAULT
+from schedlang.tvm.analysis.extremes import Extremes, extremes_of
+from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
+from schedlang.tvm.analysis.value_room import ValueRoom, value_room
+from schedlang.workloads import matmul
+from schedlang.workloads.workload import Argument
+from tests.targets.programs import from_body
+
+SIGNATURE = 'X: T.Buffer((6, 50), "float32"), B: T.Buffer((6, 50), "bool"), Y: T.Buffer((6,), "{}")'
+REDUCTION = """
+for i, k in T.grid(6, 50):
+    with T.sblock("Y"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            Y[vi] = {}
+        Y[vi] = {}
+"""
+
+
+def extremes(start: str, update: str, dtype: str = "float32") -> Extremes:
+    return extremes_of(from_body(REDUCTION.format(start, update), SIGNATURE.format(dtype)))
+
+
+def test_the_reductions_that_select() -> None:
+    zero = "T.float32(0)"
+    assert extremes(zero, "T.max(Y[vi], X[vi, vk])") == Extremes(greatest=True)
+    assert extremes(zero, "T.min(X[vi, vk], Y[vi])") == Extremes(least=True)
+    assert extremes(zero, "Y[vi] + T.max(X[vi, vk], T.float32(0))") == Extremes()
+    either = "T.Select(Y[vi] > X[vi, vk], Y[vi], X[vi, vk])"
+    assert extremes(zero, either) == Extremes(greatest=True, least=True)
+    padded = "Y[vi] + T.if_then_else(vk < 49, X[vi, vk], T.float32(0))"
+    assert extremes(zero, padded) == Extremes()
+    assert extremes("T.bool(True)", "Y[vi] and B[vi, vk]", "bool").truth
+
+
+def test_draws_suit_the_program() -> None:
+    assert spreads_of(matmul(8, 8, 8).mod) == SPREADS
+    text = REDUCTION.format("T.float32(0)", "T.max(Y[vi], X[vi, vk])")
+    assert spreads_of(from_body(text, SIGNATURE.format("float32"))) == (*SPREADS, FAR_BELOW)
+    text = REDUCTION.format("T.bool(True)", "Y[vi] and B[vi, vk]")
+    found = spreads_of(from_body(text, SIGNATURE.format("bool")))
+    assert {FAR_BELOW, FAR_ABOVE} <= set(found) and len(found) == 1 + KINDS
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (40,), (5, 7), (1, 9), (3, 4, 5), (0, 4)])
+def test_only_the_edges_have_a_level(shape: tuple[int, ...]) -> None:
+    found = levels(shape)
+    assert found.shape == shape
+    inside = tuple(slice(1, -1) if extent > 1 else slice(None) for extent in shape)
+    if any(extent > 1 for extent in shape) and found.size:
+        assert not found[inside].any()
+        mask = np.ones(shape, np.bool_)
+        mask[inside] = False
+        assert (found[mask] != 0).all()
+
+
+def test_the_first_or_the_last_of_a_row_is_its_extreme() -> None:
+    [x] = InputSource([Argument("x", (9, 30), "float32", "input")], 0).values(Draw(3, (EDGES,)))
+    assert x is not None
+    rows = x[1:-1]
+    assert set(rows.argmax(axis=1)) == set(rows.argmin(axis=1)) == {0, 29}
+    assert (x.astype(np.float64).sum(axis=1) == x.sum(axis=1)).all()
+    assert (np.abs(rows.sum(axis=1)) > 0).all()
+
+
+def test_at_the_edges_no_numbers_are_equal_where_places_are_asked_for() -> None:
+    args = [Argument("x", (20, 30), "float32", "input")]
+    [x] = InputSource(args, 0, room=ValueRoom(ties=False)).values(Draw(3, (EDGES,)))
+    assert x is not None and len(np.unique(x)) == x.size and np.abs(x).max() <= 1
+    assert set(x[1:-1].argmax(axis=1)) == {0, 29}
+
+
+def test_vectors_of_truth_values_have_all_kinds() -> None:
+    rng = np.random.default_rng(0)
+    found = [truth_values((5,), number, rng).tolist() for number in range(1, KINDS + 1)]
+    yes, no = [True], [False]
+    assert found == [yes * 5, no * 5, yes * 4 + no, no * 4 + yes, no + yes * 4, yes + no * 4]
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (9, 6), (7, 4, 8)])
+def test_each_axis_has_parts_of_truth_values_that_are_alike(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    draws = [truth_values(shape, number, rng) for number in range(1, 4)]
+    for axis in range(len(shape)):
+        parts = [part for draw in draws for part in np.moveaxis(draw, axis, 0)]
+        counts = {int(part.sum()) - (part.size if part.mean() > 0.5 else 0) for part in parts}
+        assert {0, 1, -1} <= counts
+
+
+def values_of(kind: str, dtype: str, shape: tuple[int, ...] = (12, 20), room: int = 40) -> Array:
+    args = [Argument("x", shape, dtype, "input"), Argument("y", (4, 4), dtype, "input")]
+    uses = IntegerUses({}, frozenset(), frozenset(), frozenset({0, 1}))
+    x, y = InputSource(args, 0, uses, ValueRoom(bits=room)).values(Draw(4, (kind, kind)))
+    assert x is not None and y is not None
+    if np.dtype(dtype).kind != "u":
+        assert (y[::2] < 0).all() != (y[1::2] < 0).all()
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_exponentials_of_numbers_far_below_zero_are_zero(dtype: str) -> None:
+    x = values_of(FAR_BELOW, dtype)
+    assert (np.exp(x) == 0).all() and np.isfinite(x).all()
+    assert set(x.argmax(axis=1)) == {0} and set(x.argmin(axis=1)) == {x.shape[1] - 1}
+    assert (values_of(FAR_ABOVE, dtype) > 0).all()
+    near = values_of(BELOW, dtype)
+    assert (near < 0).all() and (near >= -1).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_integers_far_below_zero_are_all_large(dtype: str) -> None:
+    x = values_of(FAR_BELOW, dtype)
+    most = min(int(np.iinfo(dtype).max), 2**40 - 1)
+    assert (x <= -(most // 3)).all() and (x >= -most).all()
+    assert values_of(FAR_BELOW, "uint8").min() >= 85
+
+
+PRODUCT = """
+for i, j, k in T.grid(5, 6, 7):
+    with T.sblock("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.int32(0)
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+for i in range(9):
+    with T.sblock("E"):
+        vi = T.axis.spatial(9, i)
+        E[vi] = D[vi] > T.uint32(3)
+"""
+
+
+def test_one_factor_is_as_large_as_it_may_be_while_the_other_is_small() -> None:
+    signature = (
+        'A: T.Buffer((5, 7), "int32"), B: T.Buffer((7, 6), "int32"), D: T.Buffer((9,), "uint32"), '
+        'C: T.Buffer((5, 6), "int32"), E: T.Buffer((9,), "bool")'
+    )
+    mod = from_body(PRODUCT, signature)
+    room = value_room(mod)
+    assert set(room.alone) >= {0, 1} and room.bits_of(2) >= 32
+    assert room.bits_of(0, leading=0) > 20 > room.bits_of(0) > room.bits_of(1, leading=0)
+    args = [
+        Argument("A", (5, 7), "int32", "input"),
+        Argument("B", (7, 6), "int32", "input"),
+        Argument("D", (9,), "uint32", "input"),
+    ]
+    source = InputSource(args, 0, integer_uses(mod), room)
+    largest = []
+    for number, kind in enumerate((WIDE, SPECIAL, EDGES, FAR_BELOW), start=1):
+        a, b, d = source.values(Draw(number, (kind,) * 3))
+        assert a is not None and b is not None and d is not None
+        sums = np.abs(a.astype(object)) @ np.abs(b.astype(object))
+        assert sums.max() < 2**31
+        largest.append((int(np.abs(a).max()), int(np.abs(b).max()), int(d.max())))
+    assert max(a for a, _, _ in largest) > 2**20 and max(b for _, b, _ in largest) > 2**20
+    assert max(d for _, _, d in largest) >= 2**31
+
+
+def test_a_draw_at_the_edges_is_left_out_where_it_gives_no_numbers() -> None:
+    args = [Argument("x", (64,), "float32", "input"), Argument("n", (64,), "int32", "input")]
+    tried: list[Draw] = []
+
+    def attempt(draw: Draw) -> Draw | None:
+        tried.append(draw)
+        return None if draw.spreads[0] in (EDGES, FAR_BELOW) else draw
+
+    spreads = (*SPREADS, FAR_BELOW)
+    chosen = choose_draws(args, 5, attempt, lambda draw: True, spreads=spreads)
+    assert [draw.number for draw in chosen] == [0, 1, 2, 4]
+    assert chosen[-1].spreads == (BELOW, FAR_BELOW)
+    assert len(tried) == 6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is protected on Linux only")
+def test_a_write_to_memory_that_can_only_be_read_ends_the_process() -> None:
+    memory = GuardedMemory((16,), "float32")
+    memory.fill(np.ones(16, "float32"))
+    child = os.fork()
+    if child == 0:
+        with memory.read_only():
+            found = memory.read()
+            np.from_dlpack(memory.tensor)[3] = found[2]
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == WRITE_FAULT
+    with memory.read_only():
+        assert memory.read().sum() == 16
+    memory.fill(np.zeros(16, "float32"))
+    assert memory.read().sum() == 0

@@ -5,4 +5,10 @@ A test of each is expected to fail, so that this list cannot outlive the hole.
 
 from __future__ import annotations
 
-OPEN: dict[str, str] = {}
+_MIDDLE = "an element in the middle of a long vector decides by chance only"
+
+OPEN: dict[str, str] = {
+    "maximum of a vector without one in the middle": _MIDDLE,
+    "any of a vector without one in the middle": _MIDDLE,
+    "one in the middle of a million terms dropped": "one term of a million is within the tolerance",
+}

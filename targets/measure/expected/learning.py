@@ -40,6 +40,8 @@ def learn(
     values = binding.inputs.values
     draws = [results.draw for results in reference.results]
     for draw in draws:
+        if coverage.taken.all():
+            break
         coverage.add(values(draw))
     if data.drawn:
         more = more_draws(

@@ -73,6 +73,14 @@ VECTOR = Subject(
             edit("T.max(top[0], x[vk])", "T.max(top[0], x[T.max(vk, 1)])"),
         ),
         _rare(
+            "maximum of a vector without one in the middle",
+            edit("T.max(top[0], x[vk])", "T.max(top[0], x[T.if_then_else(vk == 256, 255, vk)])"),
+        ),
+        _rare(
+            "any of a vector without one in the middle",
+            edit("some[0] or yes[vk]", "some[0] or (yes[vk] and vk != 128)"),
+        ),
+        _rare(
             "minimum of a vector without its last",
             edit("T.min(low[0], x[vk])", "T.min(low[0], x[T.min(vk, 498)])"),
         ),

@@ -29,6 +29,11 @@ LONG = Subject(
     _LONG,
     (
         wrong("last of a million terms dropped", "edges", edit("1048576", "1048575")),
+        wrong(
+            "one in the middle of a million terms dropped",
+            "edges",
+            edit("y[0] + x[vk]", "y[0] + T.if_then_else(vk == 300000, T.float32(0), x[vk])"),
+        ),
         wrong("last 64 of a million terms dropped", "edges", edit("1048576", "1048512")),
         wrong(
             "one of 1024 parts dropped",

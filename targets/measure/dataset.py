@@ -86,6 +86,12 @@ class Dataset:
             if value is not None and is_floating(arg.dtype):
                 memory.fill(inputs.perturbed(value, relative, rng))
 
+    def use_magnitudes(self) -> None:
+        """Put the magnitudes of the inputs in place, until ``select``."""
+        for memory, value in zip(self._memory, self.values, strict=True):
+            if value is not None:
+                memory.fill(np.abs(value))
+
     def keep(self, draws: Iterable[Draw]) -> None:
         """Keep the inputs of these draws, and of no others."""
         kept = self._values

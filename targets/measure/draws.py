@@ -11,6 +11,7 @@ from schedlang.targets.measure.characters.truth import KINDS
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import is_floating
 from schedlang.tvm.analysis.extremes import extremes_of
+from schedlang.tvm.analysis.widening import is_whole
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.workloads.workload import Workload
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tvm.ir import IRModule
 
 PLAIN, WIDE, SPECIAL, EDGES = "plain", "wide", "special", "edges"
+WHOLE = "whole"
 FAR_BELOW, FAR_ABOVE = "far below zero", "far above zero"
 BELOW, ABOVE = "below zero", "above zero"
 SPREADS = (PLAIN, WIDE, SPECIAL, EDGES)
@@ -27,6 +29,7 @@ _TAMER = {
     WIDE: (WIDE,),
     SPECIAL: (SPECIAL, WIDE),
     EDGES: (EDGES,),
+    WHOLE: (WHOLE,),
     FAR_BELOW: (FAR_BELOW, BELOW),
     FAR_ABOVE: (FAR_ABOVE, ABOVE),
 }
@@ -76,11 +79,14 @@ def plain_draw(args: Sequence[TensorSpec], number: int = 0) -> Draw:
 def spreads_of(mod: IRModule) -> tuple[str, ...]:
     """Return the characters of the draws that suit an unscheduled program, in order.
 
-    Where it selects the greatest of many elements, all of them are negative on one draw; where it
+    Of sums and products of whole numbers, all elements count, not only those at the edges: their
+    results are exact. Where it selects the greatest of many elements, all of them are negative on one draw; where it
     selects the least, positive. Where it asks whether conditions hold, there are as many draws as
     there are kinds of truth values.
     """
     extremes = extremes_of(mod)
+    if not (extremes.greatest or extremes.least) and is_whole(mod):
+        return tuple(WHOLE if spread == EDGES else spread for spread in SPREADS)
     spreads = list(SPREADS)
     if extremes.greatest:
         spreads.append(FAR_BELOW)

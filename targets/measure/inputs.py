@@ -25,6 +25,7 @@ from schedlang.targets.measure.draws import (
     PLAIN,
     SPECIAL,
     SPREADS,
+    WHOLE,
     WIDE,
     Draw,
     plain_draw,
@@ -74,7 +75,7 @@ class InputSource:
     one that is **far below zero** or **far above zero**, and large: without the program's own
     maximum, their exponentials are 0 or infinite. They are at most 1 in one that is **below zero**
     or **above zero**. That is the largest argument; the others change their sign with the first of
-    several indices.
+    several indices. A **whole** one has small integers other than 0.
 
     A plain integer of 8 or 16 bits fills the range of its type, except for the lowest value of
     signed ones, which has no negation. One of 32 bits and more may be an index: it stays below
@@ -149,7 +150,9 @@ class InputSource:
             if positive:
                 return np.asarray(0.5 + np.abs(levels(arg.shape)))
             return spread.edges(arg, rng, ties=self.room.ties)
-        if kind == WIDE:
+        if kind == WHOLE:
+            values = spread.whole(arg, rng)
+        elif kind == WIDE:
             values = spread.wide(arg.shape, rng)
         elif kind == SPECIAL:
             values = spread.special(arg, rng)

@@ -30,6 +30,7 @@ _SMALL = {
     "float16": (-4,),
     "bfloat16": (-6,),
 }
+_MOST_WHOLE = {"float32": 3, "float64": 3}
 _SMALL_FLOAT8 = (-2,)
 # Larger tensors repeat as many numbers, a prime, so that no row repeats another.
 _PERIOD = 1_048_583
@@ -84,6 +85,16 @@ def edges(arg: TensorSpec, rng: np.random.Generator, *, ties: bool) -> Array:
         units = units[0]
     factors = _filled(arg.shape, lambda size: rng.choice([1.0, 1.25, 1.5], size))
     return np.asarray(level * factors * units)
+
+
+def whole(arg: TensorSpec, rng: np.random.Generator) -> Array:
+    """Return small integers other than 0: 1 and -1 in narrow types, and others up to 3 of them."""
+    most = _MOST_WHOLE.get(arg.dtype, 1)
+
+    def draw(size: int) -> Array:
+        return np.asarray(rng.integers(1, most + 1, size) * rng.choice([-1.0, 1.0], size))
+
+    return _filled(arg.shape, draw)
 
 
 def integers(

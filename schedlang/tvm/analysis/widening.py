@@ -53,6 +53,19 @@ def is_polynomial(mod: IRModule) -> bool:
     return all(_is_plain(store.value) for store in stores)
 
 
+def is_whole(mod: IRModule) -> bool:
+    """Whether a program consists of sums, products, maxima and padding, with whole constants.
+
+    Its results are then integers where its arguments are, and no partial sum in any order is larger
+    than what it gives for their magnitudes.
+    """
+    other: list[Any] = []
+    structural_walk(mod[MAIN].body, [(tirx.Min, other.append), (tirx.FloatImm, other.append)])
+    return is_polynomial(mod) and all(
+        isinstance(node, tirx.FloatImm) and float(node.value).is_integer() for node in other
+    )
+
+
 def _sums_narrowly(mod: IRModule) -> bool:
     return any(
         any(int(axis.iter_type) == _REDUCTION_AXIS for axis in node.block.iter_vars)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.expected.coverage import coverage_of, more_draws
+from schedlang.targets.measure.expected.exact import is_exact
 from schedlang.targets.measure.expected.narrow import learn_wide
 from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.expected.wide import WideProgram
@@ -34,6 +35,11 @@ def learn(
     reference = learn_reference(call, data, binding.draws, steady)
     if steady.wide is not None and binding.sums_narrowly and data.drawn:
         reference = _with_wide(reference, data, binding, steady.wide)
+    results = tuple(
+        replace(one, exact=is_exact(call, data, one, binding.numerics)) for one in reference.results
+    )
+    reference = replace(reference, results=results)
+    data.select(results[0].draw)
     coverage = coverage_of(binding.unscheduled, binding.args)
     if coverage is None:
         return reference, ()

@@ -13,6 +13,7 @@ from schedlang.targets.measure.expected.narrow import WideResults
 from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.verify import Array, Numerics, compare
 
+_EQUAL = Tolerance(0.0)
 _ANY_NUMBER = Tolerance(0.0, math.inf)
 
 
@@ -28,6 +29,7 @@ class Results:
         all.
     checksum: of these and the dataset's inputs, as they were; None before ``Reference.kept_with``.
     wide: for each written tensor what it is without rounding, where that is known.
+    exact: no right program rounds: floating-point numbers are equal, too.
     """
 
     draw: Draw
@@ -35,6 +37,7 @@ class Results:
     untouched: tuple[Array | None, ...]
     checksum: int | None = None
     wide: tuple[WideResults | None, ...] = ()
+    exact: bool = False
 
     @property
     def finite(self) -> bool:
@@ -69,6 +72,8 @@ class Results:
             got.append(without(value, untouched))
             want.append(without(expected, untouched))
         given = tolerances or (None,) * len(got)
+        if self.exact:
+            given = tuple(one or _EQUAL for one in given)
         judges = [
             wide if one is None else None for wide, one in zip(self._wide, given, strict=True)
         ]

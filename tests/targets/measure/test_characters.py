@@ -16,8 +16,10 @@ from schedlang.targets.measure.draws import (
     EDGES,
     FAR_ABOVE,
     FAR_BELOW,
+    PLAIN,
     SPECIAL,
     SPREADS,
+    WHOLE,
     WIDE,
     Draw,
     choose_draws,
@@ -29,8 +31,9 @@ from schedlang.targets.worker.exit import WRITE_FAULT
 from schedlang.tvm.analysis.extremes import Extremes, extremes_of
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
-from schedlang.workloads import matmul
-from schedlang.workloads.workload import Argument
+from schedlang.workloads import from_prim_func, matmul, softmax
+from schedlang.workloads.workload import Argument, Workload
+from tests.targets.measure.test_runner import bench_of, outcome, reason
 from tests.targets.programs import from_body
 
 SIGNATURE = 'X: T.Buffer((6, 50), "float32"), B: T.Buffer((6, 50), "bool"), Y: T.Buffer((6,), "{}")'
@@ -61,7 +64,8 @@ def test_the_reductions_that_select() -> None:
 
 
 def test_draws_suit_the_program() -> None:
-    assert spreads_of(matmul(8, 8, 8).mod) == SPREADS
+    assert spreads_of(matmul(8, 8, 8).mod) == (PLAIN, WIDE, SPECIAL, WHOLE)
+    assert spreads_of(softmax(8, 8).mod) == (*SPREADS, FAR_BELOW)
     text = REDUCTION.format("T.float32(0)", "T.max(Y[vi], X[vi, vk])")
     assert spreads_of(from_body(text, SIGNATURE.format("float32"))) == (*SPREADS, FAR_BELOW)
     text = REDUCTION.format("T.bool(True)", "Y[vi] and B[vi, vk]")
@@ -180,6 +184,50 @@ def test_one_factor_is_as_large_as_it_may_be_while_the_other_is_small() -> None:
         largest.append((int(np.abs(a).max()), int(np.abs(b).max()), int(d.max())))
     assert max(a for a, _, _ in largest) > 2**20 and max(b for _, b, _ in largest) > 2**20
     assert max(d for _, _, d in largest) >= 2**31
+
+
+def total(length: int, dtype: str, term: str = "X[vk]") -> Workload:
+    body = f"""
+for k in range({length}):
+    with T.sblock("Y"):
+        vk = T.axis.reduce({length}, k)
+        with T.init():
+            Y[0] = T.{dtype}(0)
+        Y[0] = Y[0] + {term}
+"""
+    signature = f'X: T.Buffer(({length},), "{dtype}"), Y: T.Buffer((1,), "{dtype}")'
+    return from_prim_func(from_body(body, signature)["main"], name="total")
+
+
+@pytest.mark.parametrize(
+    ("workload", "exact"),
+    [
+        (total(2000, "float32"), True),
+        (total(2000, "float16"), True),
+        (total(3000, "float16"), False),
+        (total(250, "bfloat16"), True),
+        (total(300, "bfloat16"), False),
+        (total(300, "float32", "X[vk] * T.float32(0.5)"), None),
+        (total(300, "float32", "X[vk] * T.float32(2)"), True),
+        (total(300, "float32", "T.exp(X[vk])"), None),
+        (total(300, "float32", "T.min(X[vk], T.float32(6))"), None),
+        (total(300, "float32", "T.max(X[vk], T.float32(0))"), True),
+    ],
+)
+def test_sums_of_whole_numbers_are_exact_where_their_type_holds_them(
+    workload: Workload, exact: bool | None
+) -> None:
+    reference = bench_of(workload)._runner.reference
+    assert reference is not None
+    found = [one.exact for one in reference.results if WHOLE in one.draw.spreads]
+    assert found == ([] if exact is None else [exact])
+
+
+def test_one_of_very_many_terms_is_missed() -> None:
+    bench = bench_of(total(100_000, "float32"))
+    term = "T.if_then_else(vk == 31234, T.float32(0), X[vk])"
+    assert "1 of 1 elements differ" in reason(bench, total(100_000, "float32", term).mod)
+    assert outcome(bench, total(100_000, "float32", "X[99999 - vk]").mod).verified
 
 
 def test_a_draw_at_the_edges_is_left_out_where_it_gives_no_numbers() -> None:

@@ -80,9 +80,9 @@ def spreads_of(mod: IRModule) -> tuple[str, ...]:
     """Return the characters of the draws that suit an unscheduled program, in order.
 
     Of sums and products of whole numbers, all elements count, not only those at the edges: their
-    results are exact. Where it selects the greatest of many elements, all of them are negative on one draw; where it
-    selects the least, positive. Where it asks whether conditions hold, there are as many draws as
-    there are kinds of truth values.
+    results are exact. Where it selects the greatest of many elements, all of them are negative on
+    one draw; where it selects the least, positive. Where it asks whether conditions hold, there are
+    as many draws as there are kinds of truth values.
     """
     extremes = extremes_of(mod)
     if not (extremes.greatest or extremes.least) and is_whole(mod):

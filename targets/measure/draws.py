@@ -24,6 +24,8 @@ FAR_BELOW, FAR_ABOVE = "far below zero", "far above zero"
 BELOW, ABOVE = "below zero", "above zero"
 SPREADS = (PLAIN, WIDE, SPECIAL, EDGES)
 """Characters of the draws, in order: the first has the inputs that programs are timed on."""
+WHOLE_SPREADS = (PLAIN, WHOLE, WIDE)
+"""The same of sums and products, of which special values and edges show nothing more."""
 # What is tried in the place of a draw on which results are no finite numbers.
 _TAMER = {
     WIDE: (WIDE,),
@@ -86,7 +88,7 @@ def spreads_of(mod: IRModule) -> tuple[str, ...]:
     """
     extremes = extremes_of(mod)
     if not (extremes.greatest or extremes.least) and is_whole(mod):
-        return tuple(WHOLE if spread == EDGES else spread for spread in SPREADS)
+        return WHOLE_SPREADS
     spreads = list(SPREADS)
     if extremes.greatest:
         spreads.append(FAR_BELOW)

@@ -64,7 +64,7 @@ def test_the_reductions_that_select() -> None:
 
 
 def test_draws_suit_the_program() -> None:
-    assert spreads_of(matmul(8, 8, 8).mod) == (PLAIN, WIDE, SPECIAL, WHOLE)
+    assert spreads_of(matmul(8, 8, 8).mod) == (PLAIN, WHOLE, WIDE)
     assert spreads_of(softmax(8, 8).mod) == (*SPREADS, FAR_BELOW)
     text = REDUCTION.format("T.float32(0)", "T.max(Y[vi], X[vi, vk])")
     assert spreads_of(from_body(text, SIGNATURE.format("float32"))) == (*SPREADS, FAR_BELOW)

@@ -23,6 +23,7 @@ from schedlang.targets.measure.inputs import InputSource
 from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
 from schedlang.workloads import from_prim_func, matmul
+from schedlang.workloads import softmax as softmax_workload
 from schedlang.workloads.workload import Argument
 from tests.targets.measure.test_runner import bench_of, outcome, reason
 from tests.targets.programs import from_body
@@ -207,7 +208,7 @@ def test_a_draw_on_which_rounding_decides_is_left_out() -> None:
 
     def cancelling(draw: Draw) -> list[Any]:
         x, y, out = values(draw)
-        if draw.number == 1:
+        if draw.number == 2:
             assert x is not None
             y = -np.roll(x, 1)
         return [x, y, out]
@@ -215,7 +216,7 @@ def test_a_draw_on_which_rounding_decides_is_left_out() -> None:
     object.__setattr__(data._source, "values", cancelling)
     data._values.clear()
     found = bench._runner.learn(bench._unscheduled_program(), bench._wide_program())
-    assert [one.draw.number for one in found.results] == [0, 2, 3]
+    assert [one.draw.number for one in found.results] == [0, 1]
 
 
 def test_both_ends_of_a_range_occur_in_small_tensors() -> None:
@@ -297,7 +298,8 @@ def test_what_an_index_or_a_length_depends_on_is_not_free() -> None:
 
 
 def test_fewer_draws_of_large_workloads() -> None:
-    assert draw_count(matmul(64, 64, 64)) == 4
+    assert draw_count(matmul(64, 64, 64)) == 3
+    assert draw_count(softmax_workload(64, 64)) == 5
     assert draw_count(matmul(900, 900, 900)) == 2
     assert draw_count(matmul(4096, 4096, 4096)) == 1
     assert plain_draw(matmul(8, 8, 8).args).spreads == (PLAIN,) * 3

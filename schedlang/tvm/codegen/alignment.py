@@ -16,6 +16,8 @@ from tvm.tirx import AttrStmt, compilation_pipeline
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map
 
+from schedlang.tvm.codegen import broadcasts
+
 _DEFAULT = "default"
 _NAME = "schedlang"
 _LOWERED = "schedlang_lowered"
@@ -45,10 +47,11 @@ def _assume_no_alignment(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimF
 
 
 def _pipeline() -> tuple[Any, Any, Any]:
-    """Return TVM's own pipeline, then ``_assume_no_alignment``; and TVM's last passes."""
+    """Return TVM's own pipeline between two passes of ours, and TVM's last passes."""
     lower, finish_host, finish_device = compilation_pipeline.get_tir_pipeline(_DEFAULT)
     weaken = tvm.tirx.transform.prim_func_pass(_assume_no_alignment, opt_level=0)
-    return tvm.transform.Sequential([lower, weaken]), finish_host, finish_device
+    passes = [broadcasts.LEGALIZE, lower, weaken]
+    return tvm.transform.Sequential(passes), finish_host, finish_device
 
 
 def _rest_of_pipeline() -> tuple[Any, Any, Any]:

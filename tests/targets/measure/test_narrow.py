@@ -96,3 +96,33 @@ def test_a_bound_counts_all_elements_and_each() -> None:
     one[7] = 0.6
     text = bound.mismatch(one)
     assert text is not None and "0.6 at [7], where 0.5 is allowed" in text
+
+
+def total(dtype: str, terms: int, *, squares: bool = False) -> Workload:
+    """C = sum of A, or of A * A."""
+    a = te.placeholder((terms,), dtype, name="A")
+    k = te.reduce_axis((0, terms), name="k")
+    c = te.compute((), lambda: te.sum(a[k] * a[k] if squares else a[k], axis=k), name="C")
+    return from_prim_func(te.create_prim_func([a, c]))
+
+
+def in_parts(workload: Workload) -> IRModule:
+    """The same sum as 64 shorter ones."""
+    schedule = Schedule(workload.mod)
+    (loop,) = schedule.get_loops(schedule.get_sblock("C"))
+    schedule.rfactor(schedule.split(loop, [None, 64])[1], 0)
+    return schedule.mod
+
+
+def test_a_better_order_of_a_sum_that_gets_stuck_is_accepted() -> None:
+    """In float16, 2048 + 1/3 is 2048: the unscheduled program is wrong by a third."""
+    workload = total("float16", 9216, squares=True)
+    for mod in (in_parts(workload), workload.mod):
+        outcome(bench_of(workload), mod)
+
+
+def test_results_in_float64_that_rounding_decides_are_not_compared() -> None:
+    """There is no wider type that shows it: large numbers cancel in the sum of some draws."""
+    for terms in range(128, 1152, 64):
+        workload = total("float64", terms)
+        outcome(bench_of(workload), in_parts(workload))

@@ -94,13 +94,16 @@ def wrapped(value: Array, kind: np.dtype[Any]) -> Array:
     return value if value.dtype == np.float64 else value.astype(kind).astype(np.int64)
 
 
-def slack(size: Array, dtype: str, terms: int) -> Array | None:
+def slack(size: Array, dtype: str, terms: int, *, one_sign: bool = False) -> Array | None:
     """Return the largest errors of sums in ``dtype``; None for integers, which are exact.
 
     ``size`` is the sum of the terms' magnitudes. The rounding errors of n additions behave like a
-    random walk: their sum is about sqrt(n) times that of one.
+    random walk: their sum is about sqrt(n) times that of one. Not so if all terms are of
+    ``one_sign`` and so many that the sum is ``1 / epsilon`` times as large as one: then it gets
+    stuck, and the errors add up.
     """
     if not is_float(dtype):
         return None
     kind = ml_dtypes.finfo(np.dtype(dtype))
-    return float(kind.eps) * (4 + 2 * math.sqrt(terms)) * size + float(kind.tiny)
+    steps = terms if one_sign and terms * float(kind.eps) > 1 else 4 + 2 * math.sqrt(terms)
+    return float(kind.eps) * steps * size + float(kind.tiny)

@@ -115,11 +115,12 @@ def moments(rng: random.Random) -> Problem:
     def compute(x: Array) -> Results:
         known = wide(x)
         total, squares = known.sum(over), (known * known).sum(over)
-        size = abs(known).sum(over)
-        return [
-            (np.asarray(total).astype(np.dtype(kind)), slack(np.asarray(size), kind, terms)),
-            (np.asarray(squares).astype(np.dtype(kind)), slack(np.asarray(squares), kind, terms)),
-        ]
+        errors = (
+            slack(np.asarray(abs(known).sum(over)), kind, terms),
+            slack(np.asarray(squares), kind, terms, one_sign=True),
+        )
+        results = [np.asarray(value).astype(np.dtype(kind)) for value in (total, squares)]
+        return list(zip(results, errors, strict=True))
 
     text = f"sum and squares{' in one' * together} of {shape} over {over}; {types.read} in {kind}"
     return Problem(text, program(), lambda g: [draw(g, tuple(shape), types, 4 * terms)], compute)

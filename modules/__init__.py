@@ -20,9 +20,15 @@ from schedlang.modules.gpu.cross_thread_reduction import (
     reduce_across_threads,
 )
 from schedlang.modules.gpu.finish_threads import finish_for_threads, finish_threads
+from schedlang.modules.gpu.fragment_store import store_fragments
+from schedlang.modules.gpu.fragments import load_fragments, split_to_fragments, use_intrinsics
+from schedlang.modules.gpu.matrix_operands import to_matrix_product
 from schedlang.modules.gpu.shared_stage import cooperative_fetching
 from schedlang.modules.gpu.thread_tile import sample_thread_tile
 from schedlang.modules.gpu.thread_tiling import thread_tiling
+from schedlang.modules.gpu.use_tensor_core import UseTensorCore
+from schedlang.modules.gpu.warp_copies import copy_by_warps
+from schedlang.modules.gpu.warp_tiling import sample_factor
 from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
 from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.modules.shared.add_rfactor import add_rfactor
@@ -44,6 +50,7 @@ from schedlang.modules.shared.tensorize import tensorize_with
 
 __all__ = [
     "UseBF16Dot",
+    "UseTensorCore",
     "UseVNNI",
     "add_rfactor",
     "annotate_unroll",
@@ -52,6 +59,7 @@ __all__ = [
     "bind_to_threads",
     "bind_unbound_blocks",
     "cooperative_fetching",
+    "copy_by_warps",
     "copy_out",
     "cross_thread_reduction",
     "decompose_reduction",
@@ -65,6 +73,7 @@ __all__ = [
     "initialize_before",
     "inline_constants",
     "layout_rewrite",
+    "load_fragments",
     "multi_level_tiling",
     "pack_read",
     "pad_einsum",
@@ -77,11 +86,16 @@ __all__ = [
     "register_tile",
     "replace_math_calls",
     "rewrite_layouts",
+    "sample_factor",
     "sample_register_tile",
     "sample_thread_tile",
+    "split_to_fragments",
+    "store_fragments",
     "tensorize_with",
     "thread_tiling",
+    "to_matrix_product",
     "unroll_tile",
+    "use_intrinsics",
     "vector_math",
     "vectorize_inner",
     "vectorize_math",

@@ -6,10 +6,17 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import einsum as _tvm
 from schedlang.tvm.analysis.einsum import Einsum
+from schedlang.tvm.analysis.matrices.matrix_product import MatrixProduct
+from schedlang.tvm.analysis.matrices.matrix_product import matrix_product_of as _matrix_product_of
 
-__all__ = ["Einsum", "find_einsum"]
+__all__ = ["Einsum", "MatrixProduct", "find_einsum", "matrix_product"]
 
 
 def find_einsum(sch: Schedule, block: BlockRV) -> Einsum | None:
     """The sum of products that a block computes; None when it computes something else."""
     return _tvm.einsum_of(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def matrix_product(sch: Schedule, block: BlockRV) -> MatrixProduct | str:
+    """The matrix product that a block computes after a change of indices; else why it is none."""
+    return _matrix_product_of(sch.raw, sch.raw_value(sch.own(block)))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedlang.expressions import IndexMap
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import buffer_index
 from schedlang.tvm.analysis import layout as _tvm
+from schedlang.tvm.analysis.matrices.vector_run import vector_run as _vector_run
 
-__all__ = ["layout_free_buffers", "parameter_names", "reading_blocks", "suggested_layout"]
+__all__ = [
+    "layout_free_buffers",
+    "parameter_names",
+    "reading_blocks",
+    "suggested_layout",
+    "vector_run",
+]
 
 
 def layout_free_buffers(sch: Schedule) -> tuple[str, ...]:
@@ -33,3 +42,11 @@ def suggested_layout(sch: Schedule, block: BlockRV, buffer: str) -> IndexMap | N
     """
     raw = sch.raw_value(sch.own(block))
     return _tvm.suggested_layout(sch.raw, raw, buffer_index(sch.raw, raw, buffer, "read"))
+
+
+def vector_run(sch: Schedule, block: BlockRV, widths: Sequence[int]) -> int:
+    """The largest of ``widths`` at which the accesses of a copying block are aligned vectors.
+
+    Along the block's last variable; 1 if none is. Conditions must hold for whole vectors.
+    """
+    return _vector_run(sch.raw, sch.raw_value(sch.own(block)), widths)

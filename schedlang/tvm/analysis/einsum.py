@@ -39,14 +39,9 @@ def einsum_of(sch: TVMSchedule, block: Any) -> Einsum | None:
     extents = tuple(int(getattr(axis.dom.extent, "value", -1)) for axis in stmt.iter_vars)
     starts = [int(getattr(axis.dom.min, "value", -1)) for axis in stmt.iter_vars]
     store, init = stmt.body, stmt.init
-    if (
-        -1 in extents
-        or any(starts)
-        or not _is_zero(init)
-        or not isinstance(store, tirx.BufferStore)
-    ):
+    if -1 in extents or any(starts) or not is_zero(init) or not isinstance(store, tirx.BufferStore):
         return None
-    term = _added_term(store)
+    term = added_term(store)
     loads: list[Any] = []
     if term is None or not _is_product_of_loads(term, loads):
         return None
@@ -70,12 +65,13 @@ def einsum_of(sch: TVMSchedule, block: Any) -> Einsum | None:
     return Einsum(extents, reduced, frozenset(paddable), dims[-1])
 
 
-def _is_zero(init: Any) -> bool:
+def is_zero(init: Any) -> bool:
+    """Return whether a block's initial value is 0."""
     value = init.value if isinstance(init, tirx.BufferStore) else None
     return float(getattr(value, "value", 1)) == 0.0
 
 
-def _added_term(store: Any) -> Any | None:
+def added_term(store: Any) -> Any | None:
     """Return ``x`` of ``C[i] = C[i] + x``; None for another statement."""
     value = store.value
     if not isinstance(value, tirx.Add):

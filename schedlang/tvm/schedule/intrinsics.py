@@ -27,6 +27,8 @@ from schedlang.tvm.program import block_realizes, parse_script
 _PACKAGE = "tvm.s_tir.tensor_intrin"
 # Each file follows the files it imports; the large ones come last.
 _FILES = ("dot_product_common", "x86", "arm_cpu", "riscv_cpu", "hexagon", "rocm", "cuda")
+# The file that defines what has a prefix, to try first.
+_PREFIXES = {"wmma_": "cuda", "mma_": "cuda"}
 _lock = threading.Lock()
 # Description and implementation of each intrinsic defined by ``define_intrinsic``.
 _defined: dict[str, tuple[str, str]] = {}
@@ -72,7 +74,8 @@ def require_intrinsic(name: str) -> None:
         with _lock:
             if name in _defined and not _is_known(name):
                 _register(name)
-            for file in _FILES:
+            likely = [file for prefix, file in _PREFIXES.items() if name.startswith(prefix)]
+            for file in (*likely, *_FILES):
                 if _is_known(name):
                     return
                 _load(file)

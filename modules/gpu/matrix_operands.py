@@ -1,0 +1,62 @@
+"""Bring a sum of products into the form of a matrix product: im2col by a change of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schedlang.analysis.einsum import MatrixProduct, matrix_product
+from schedlang.expressions import IntExpr
+from schedlang.instructions.handles import BlockRV
+from schedlang.language.macros import instruction
+from schedlang.language.schedule import Schedule
+
+
+@instruction
+def to_matrix_product(sch: Schedule, block: BlockRV, transposed: bool) -> list[BlockRV]:
+    """Index a sum of products as a matrix product; return the blocks that copy A, B and C.
+
+    ::
+
+        C[n, h, w, co] += X[n, h + rh, w + rw, ci] * W[rh, rw, ci, co]
+        ->  A[nhw, rh rw ci] = X[..];  B[rh rw ci, co] = W[..];  P[m, n] += A[m, k] * B[k, n];
+            C[..] = P[..]
+
+    The variables of a block that are rows, columns or terms become one index each, and batches
+    stay in front (``schedlang.analysis.einsum.matrix_product``). With ``transposed``, B is stored
+    as ``B[n, k]``. The copies are there to be inlined. (MetaSchedule's TransformWithTensorIntrin.)
+    """
+    product = matrix_product(sch, block)
+    assert isinstance(product, MatrixProduct)
+    rows, columns, terms = product.rows, product.columns, product.terms
+    sides = {
+        ("write", 0): (rows, columns),
+        ("read", product.left): (rows, terms),
+        ("read", product.right): (columns, terms) if transposed else (terms, columns),
+    }
+    copies = {buffer: sch.reindex(block, buffer) for buffer in sides}
+    for buffer, groups in sides.items():
+        sch.transform_layout(
+            block, buffer, _fused(product, *groups), assume_injective_transform=True
+        )
+    for buffer, groups in sides.items():
+        sch.transform_block_layout(copies[buffer], _fused(product, *groups))
+    sch.transform_block_layout(block, _fused(product, rows, columns, terms))
+    store, left, right = copies.values()
+    return [left, right, store]
+
+
+def _fused(product: MatrixProduct, *groups: tuple[int, ...]) -> Callable[..., list[IntExpr | int]]:
+    """Return the map from the variables that index a buffer to batches and one index a group."""
+    used = sorted({*product.batches, *(at for group in groups for at in group)})
+
+    def index(*variables: IntExpr) -> list[IntExpr | int]:
+        by_position = dict(zip(used, variables, strict=True))
+        indices: list[IntExpr | int] = [by_position[at] for at in product.batches]
+        for first, *others in groups:
+            total = by_position[first]
+            for at in others:
+                total = total * product.extents[at] + by_position[at]
+            indices.append(total)
+        return indices
+
+    return index

@@ -1,0 +1,97 @@
+"""Matrix products with NVIDIA's tensor cores (MetaSchedule, 3.2, 6.3 and A.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.analysis import block_facts, has_trivial_binding, require
+from schedlang.analysis.einsum import MatrixProduct, matrix_product
+from schedlang.analysis.layouts import vector_run
+from schedlang.errors import NotApplicable
+from schedlang.instructions.handles import BlockRV
+from schedlang.language.schedule import Schedule
+from schedlang.modules.gpu.fragment_store import store_fragments
+from schedlang.modules.gpu.fragments import load_fragments, split_to_fragments, use_intrinsics
+from schedlang.modules.gpu.inline_around import inline_consumers, inline_producers
+from schedlang.modules.gpu.matrix_operands import to_matrix_product
+from schedlang.modules.gpu.pipeline import pipeline
+from schedlang.modules.gpu.shared_stage import vector_widths
+from schedlang.modules.gpu.tensor_core_ways import bytes_of, fragments_of
+from schedlang.modules.gpu.warp_copies import (
+    SMALLEST_ASYNCHRONOUS_COPY,
+    copy_by_warps,
+    stage_by_warps,
+)
+from schedlang.modules.gpu.warp_tiling import Limits, tile_for_warps
+from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
+from schedlang.spaces.module import module
+
+
+@module(name="use_tensor_core", before="multi_level_tiling")
+def UseTensorCore(  # noqa: N802 - MetaSchedule's name
+    sch: Schedule,
+    block: BlockRV,
+    *,
+    via: Sequence[str] = ("wmma", "mma"),
+    depths: Sequence[int] = (1, 2, 3, 4),
+    max_fragments: int = 16,
+    max_warps: int = 16,
+    shared_bytes: int = 96 * 1024,
+) -> None:
+    """Compute matrix products with tensor cores.
+
+    ::
+
+        for i, j, k: C[i, j] += A[i, k] * B[k, j]
+        ->  ij0 = blockIdx.y: ij1 = blockIdx.x: ij2 = threadIdx.y:
+                fill(F)
+                for k0: {A_s = A[..]; B_s = B[..];  in shared memory, by all threads
+                    for k1: {load A_f, B_f;  for i3, j3, k2, i4, j4: F = mma(A_f, B_f, F)}}
+                C_s = F; C = C_s
+    """
+    check_positive("UseTensorCore", max_fragments=max_fragments, max_warps=max_warps)
+    require(has_trivial_binding(sch, block), "it is scheduled already")
+    inline_producers(sch, block, copies_only=True)
+    product = matrix_product(sch, block)
+    if not isinstance(product, MatrixProduct):
+        raise NotApplicable(product)
+    types, name = product.dtypes, block_facts(sch, block).name
+    ways = fragments_of(via, types)
+    require(bool(ways), f"no tensor core computes {types[0]} x {types[1]} -> {types[2]}")
+    fragments = ways[sch.choose(f"tensor_core:{name}", list(ways))]
+    with not_applicable_if_refused():
+        left, right, store = to_matrix_product(sch, block, fragments.transposed)
+        inline_producers(sch, left)
+        inline_producers(sch, right)
+        inline_consumers(sch, store)
+        copies = zip((left, right, store), types, strict=True)
+        widths = [vector_run(sch, copy, vector_widths(dtype)) for copy, dtype in copies]
+        size = bytes_of(types[0])
+        whole = min(widths[:2]) * size >= SMALLEST_ASYNCHRONOUS_COPY
+        depth = sch.choose(f"depth:{name}", [d for d in depths if d == 1 or whole] or [1])
+        calls = split_to_fragments(sch, block, fragments.terms)
+        limits = Limits(max_fragments, max_warps, shared_bytes // (size * depth), shared_bytes)
+        tiles = tile_for_warps(sch, calls, name, fragments.terms, limits)
+        place = tiles.warps if fragments.lane_elements else tiles.grid
+        stored, element, out = store_fragments(
+            sch, calls, place, fragments.scopes[2], tiles.rows, tiles.columns
+        )
+        sch.reverse_compute_inline(store)
+        copy_by_warps(sch, out, calls, 5, widths[2], by_warp=place is tiles.warps)
+        loads, elements = [], []
+        for at, operand in enumerate((product.left, product.right)):
+            stage_by_warps(sch, calls, operand, tiles.stage, widths[at], size)
+            scope, shape = fragments.scopes[at], fragments.shapes[at]
+            load, copied = load_fragments(sch, calls, operand, tiles.step, scope, shape)
+            loads.append(load)
+            elements.append(copied)
+        use_intrinsics(
+            sch,
+            [*loads, calls, stored],
+            [*elements, element],
+            tiles.stage,
+            fragments.intrinsics,
+            fragments.lane_elements,
+        )
+        if depth > 1:
+            pipeline(sch, tiles.stage, [0, 0, depth - 1], async_stages=[0])

@@ -1,0 +1,1 @@
+"""Analyses of matrix products and of the copies of their operands."""

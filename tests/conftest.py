@@ -17,6 +17,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a GPU where there is none, and say why there is none."""
+    if item.get_closest_marker("gpu") is None:
+        return
+    from schedlang.targets.cuda.device import device_count, why_none
+
+    if device_count() == 0:
+        pytest.skip(f"needs an NVIDIA GPU: {why_none()}")
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     """Compares a text with the golden one in a file; ``--update-golden`` writes it there."""

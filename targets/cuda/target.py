@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.measurement import Measurer
@@ -13,6 +14,8 @@ from schedlang.targets.cuda.device import driver_version, read_device
 from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
+from schedlang.targets.cuda.running import deployed
+from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.verify_policy import Verify
@@ -21,6 +24,7 @@ from schedlang.tvm.codegen import cuda
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from tvm.ir import IRModule
     from tvm.target import Target as TVMTarget
 
 
@@ -78,6 +82,21 @@ class CUDATarget(CUDAMachine):
     def check_deployment(cls, recorded: Mapping[str, Any]) -> None:
         """Raise TargetError unless a GPU of this machine runs code for the architecture."""
         availability.check_requirements(recorded)
+        deployed.compile_with_nvcc(recorded["arch"])
+
+    def build(self, mod: IRModule) -> CompiledProgram:
+        """Compile ``mod`` with nvcc and load it, see ``Target.build``: tensors are on the GPU."""
+        deployed.compile_with_nvcc(self.arch)
+        return super().build(mod)
+
+    def export_library(self, mod: IRModule, path: str | Path) -> Path:
+        """Compile ``mod`` into a shared library, see ``Target.export_library``.
+
+        Where TVM finds a GPU it holds machine code; elsewhere the source, which nvcc compiles when
+        the library is loaded.
+        """
+        deployed.compile_with_nvcc(self.arch)
+        return super().export_library(mod, path)
 
     def check_present(self) -> None:
         """Raise TargetError unless a GPU of this machine is the target; say what is missing."""

@@ -6,8 +6,9 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.backend import CompilingBackend, Program
@@ -22,6 +23,8 @@ from schedlang.targets.worker.guard import keep_descendants
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.program import from_json
+
+_Found = TypeVar("_Found")
 
 _QUIET_SECONDS = 0.5
 
@@ -72,7 +75,7 @@ class InProcessWorker(Dispatcher):
         if not header["keep"]:
             del self._built[header["id"]]
         with no_new_processes():
-            timing = self._runner.run(program, *read_run_header(header))
+            timing = self.measured(lambda: self._runner.run(program, *read_run_header(header)))
         return {"samples": list(timing.samples), "verified": timing.verified}
 
     def on_sample(self, request: Message) -> dict[str, Any]:
@@ -81,8 +84,12 @@ class InProcessWorker(Dispatcher):
         policy = TimingPolicy(**header["policy"])
         program = self._built[header["id"]]
         with no_new_processes():
-            seconds = self._runner.sample(program, header["calls"], policy)
+            seconds = self.measured(lambda: self._runner.sample(program, header["calls"], policy))
         return {"seconds_per_call": seconds}
+
+    def measured(self, measure: Callable[[], _Found]) -> _Found:
+        """Return what ``measure`` returns; a subclass may watch the machine meanwhile."""
+        return measure()
 
     def on_learn(self, request: Message) -> dict[str, Any]:
         """Find the right results: with a schedule and a part of the program to check it with.
@@ -141,7 +148,7 @@ def limit_memory(limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def run_worker(worker: InProcessWorker) -> None:
+def run_worker(worker: Dispatcher) -> None:
     """Be a worker: answer requests until standard input ends.
 
     From now on ``fork`` makes no copy that lives; ``subprocess`` can be used.

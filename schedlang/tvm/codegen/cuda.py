@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm.ir import IRModule
 from tvm.runtime import Executable
+from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import DefaultGPUSchedule
 from tvm.target import Target as TVMTarget
-from tvm.tirx import compilation_pipeline
+from tvm.tirx import For, compilation_pipeline
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
+from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
 from schedlang.tvm.codegen.generator import CodeGenerator
+from schedlang.tvm.program import changed_block, with_root
 
 if TYPE_CHECKING:
     from tvm.runtime import Device
@@ -146,8 +149,18 @@ def bound(mod: IRModule, target: TVMTarget) -> IRModule:
 
     TVM compiles no other programs for GPUs. Blocks in threads stay as they are.
     """
+    functions = {name: _with_free_root(function) for name, function in mod.functions.items()}
     with target:
-        return DefaultGPUSchedule()(mod)
+        return DefaultGPUSchedule()(IRModule(functions, attrs=mod.attrs))
+
+
+def _with_free_root(function: Any) -> Any:
+    """Rename the root of a function with several nests: TVM's pass puts a block ``root`` around."""
+    if not isinstance(function, PrimFunc) or not isinstance(function.body, SBlockRealize):
+        return function
+    root = function.body.block
+    single = isinstance(root.body, For | SBlockRealize)
+    return function if single else with_root(function, changed_block(root, name="nests"))
 
 
 def _capability(target: TVMTarget) -> int:

@@ -1,0 +1,173 @@
+"""Memory and code of a device that programs are sent to, such as a GPU: views, workspaces, CUDA.
+
+A module of TVM's holds CUDA C++ until it is loaded where a GPU is; then TVM asks a function of this
+process to compile it. ``provide_cubins`` gives it what was compiled before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import tvm  # noqa: F401  (registers the type of tensors)
+import tvm_ffi
+from tvm.s_tir import SBlock
+from tvm_ffi import structural_walk
+
+from schedlang.tvm.program import MAIN
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.runtime import Device, Executable, Tensor
+
+_COMPILE = "tvm_callback_cuda_compile"
+_WITHOUT_RUNTIME = "TVM_COMPILE_FORCE_FALLBACK"
+_UNSIGNED, _BITS = 1, 8
+
+
+class _Type(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    """DLPack's DLTensor, and what follows it in a DLManagedTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class _Bytes:
+    """Bytes at an address, as a producer of DLPack that owns nothing."""
+
+    def __init__(self, address: int, size: int, device: Device) -> None:
+        self._shape = (ctypes.c_int64 * 1)(size)
+        self._tensor = _Tensor(
+            address,
+            int(device.dlpack_device_type()),
+            int(device.index),
+            1,
+            _Type(_UNSIGNED, _BITS, 1),
+            ctypes.cast(self._shape, ctypes.POINTER(ctypes.c_int64)),
+        )
+        self.keep = (self._shape, self._tensor)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._tensor.device_type, self._tensor.device_id
+
+    def __dlpack__(self, **_: Any) -> Any:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return new(ctypes.addressof(self._tensor), b"dltensor", None)
+
+
+class BorrowedTensor:
+    """A tensor in memory of a device that something else owns.
+
+    Attributes
+    ----------
+    tensor: valid as long as this object and the memory are.
+    """
+
+    def __init__(self, address: int, shape: Sequence[int], dtype: str, device: Device) -> None:
+        size = -(-_elements(shape) * _bits(dtype) // 8)
+        self._bytes = _Bytes(address, size, device)
+        # Not TVM's own, which wants an aligned address.
+        whole = tvm_ffi.from_dlpack(self._bytes)
+        self.tensor: Tensor = whole._create_view(tuple(shape), dtype)
+
+
+def address_of(tensor: Tensor) -> int:
+    """Return the address of a tensor's first byte, in the memory of its device."""
+    return int(tensor.data_ptr())
+
+
+@contextmanager
+def workspaces(device: Device, sizes: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Get the memory that a program on ``device`` gets for intermediate results of these sizes.
+
+    Gives the address and the size in bytes of each; TVM's pool has them back at the end.
+    """
+    library: Any = ctypes.CDLL(None)
+    get, put_back = library.TVMBackendAllocWorkspace, library.TVMBackendFreeWorkspace
+    get.restype = ctypes.c_void_p
+    get.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
+    put_back.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+    where = int(device.dlpack_device_type()), int(device.index)
+    taken: list[tuple[int, int]] = []
+    try:
+        for size in sizes:
+            address = get(*where, size, _UNSIGNED, _BITS)
+            if address is None:
+                break
+            taken.append((address, size))
+        yield taken
+    finally:
+        for address, _ in reversed(taken):
+            put_back(*where, address)
+
+
+def workspace_sizes(mod: IRModule) -> list[int]:
+    """Return the bytes of each intermediate result in global memory; extents are static."""
+    sizes: list[int] = []
+
+    def note(block: SBlock) -> None:
+        for buffer in block.alloc_buffers:
+            if buffer.scope() == "global":
+                bits = _bits(str(buffer.ty.dtype))
+                sizes.append(-(-_elements(buffer.ty.shape) * bits // 8))
+
+    structural_walk(mod[MAIN].body, (SBlock, note))
+    return sizes
+
+
+def generate_source_only() -> None:
+    """Have this process generate CUDA C++ and leave it: it is compiled elsewhere, or by the caller.
+
+    Where TVM finds a GPU's driver it would compile the code at once.
+    """
+    os.environ[_WITHOUT_RUNTIME] = "1"
+
+
+def cuda_sources(executable: Executable) -> list[str]:
+    """Return the CUDA C++ in a compiled program: one text, or none where no block is on a GPU."""
+    return [
+        str(module.inspect_source("cuda"))
+        for module in executable.mod.imports
+        if str(module.kind) == "cuda"
+    ]
+
+
+def provide_cubins(find: Callable[[str], bytes]) -> None:
+    """Have TVM load what ``find`` returns for a CUDA C++ source: a cubin, a fatbin or PTX."""
+    tvm_ffi.register_global_func(_COMPILE, lambda source: find(str(source)), override=True)
+
+
+def exists(device: Device) -> bool:
+    """Tell whether TVM finds the device and its driver."""
+    return bool(device.exist)
+
+
+def _elements(shape: Sequence[int]) -> int:
+    count = 1
+    for extent in shape:
+        count *= int(extent)
+    return count
+
+
+def _bits(dtype: str) -> int:
+    kind = tvm_ffi.dtype(dtype)
+    return int(kind.bits) * int(kind.lanes)

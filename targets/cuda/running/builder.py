@@ -1,0 +1,66 @@
+"""The program of ``LocalCUDA``'s build workers: no GPU is touched.
+
+Started as ``python -m schedlang.targets.cuda.running.builder``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from schedlang.measurement import Status
+from schedlang.targets.cuda import limits, nvcc
+from schedlang.targets.cuda.limits import Limits
+from schedlang.targets.cuda.running.built import Built, digest_of
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.fault import faults
+from schedlang.targets.worker.dispatcher import Dispatcher
+from schedlang.targets.worker.in_process import limit_memory, run_worker
+from schedlang.targets.worker.protocol import Message
+from schedlang.tvm import codegen
+from schedlang.tvm.codegen import device as devices
+from schedlang.tvm.codegen.cuda import CUDAGenerator
+from schedlang.tvm.program import from_json
+
+
+class CUDABuilder(Dispatcher):
+    """Builds libraries, and machine code for the GPU."""
+
+    def set_up(self, header: dict[str, Any]) -> None:
+        """Limit its memory; remember what code to generate, and where files go."""
+        if header["memory_bytes"] is not None:
+            limit_memory(header["memory_bytes"])
+        devices.generate_source_only()
+        self._generator = CUDAGenerator.from_json(header["code"]["tvm_target"])
+        self._arch = str(header["arch"])
+        self._limits = Limits.from_json(header["code"]["limits"])
+        self._scratch = Path(header["scratch"])
+
+    def on_bind(self, request: Message) -> dict[str, Any]:
+        """Any workload will do."""
+        return {}
+
+    def bind(self, binding: Binding) -> dict[str, Any]:
+        """Any workload will do."""
+        return {}
+
+    def on_build(self, request: Message) -> dict[str, Any]:
+        """Build a program, and reject what is beyond the limits of the GPU."""
+        mod = from_json(request.blobs[0].decode())
+        name = self._scratch / f"program{request.header['id']}"
+        library, cubin, digest = name.with_suffix(".so"), None, ""
+        with faults(Status.BUILD_ERROR):
+            lowered = self._generator.lower(mod)
+            limits.require(lowered.kernels, self._limits)
+            executable = lowered.build()
+            for source in devices.cuda_sources(executable):
+                compiled = nvcc.compile_cubin(source, self._arch)
+                limits.require(lowered.kernels, self._limits, compiled.resources)
+                cubin, digest = name.with_suffix(".cubin"), digest_of(source)
+                cubin.write_bytes(compiled.code)
+            codegen.write_library(executable, library)
+        return Built(library, cubin, digest, tuple(devices.workspace_sizes(mod))).header()
+
+
+if __name__ == "__main__":
+    run_worker(CUDABuilder())

@@ -1,0 +1,84 @@
+"""What a build worker leaves for the worker that runs on the GPU."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlang.targets.measure.work import Requests, Work
+from schedlang.targets.worker.request import Reply, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The files of a program that was built.
+
+    Attributes
+    ----------
+    library: the code for the CPU that launches the kernels; it holds their source too.
+    cubin: their machine code; empty where there are none.
+    digest: of the source, by which the library finds its machine code.
+    workspaces: sizes in bytes of intermediate results in the GPU's memory.
+    """
+
+    library: Path
+    cubin: Path | None
+    digest: str
+    workspaces: tuple[int, ...]
+
+    def header(self) -> dict[str, Any]:
+        """Write it as JSON values."""
+        return {
+            "library": str(self.library),
+            "cubin": "" if self.cubin is None else str(self.cubin),
+            "digest": self.digest,
+            "workspaces": list(self.workspaces),
+        }
+
+    @classmethod
+    def read(cls, header: Mapping[str, Any]) -> Built:
+        """Read the result of ``header()``; the mapping may hold more."""
+        cubin = Path(header["cubin"]) if header["cubin"] else None
+        sizes = tuple(header["workspaces"])
+        return cls(Path(header["library"]), cubin, header["digest"], sizes)
+
+    def remove(self) -> None:
+        """Delete the files; a library that is loaded stays so."""
+        for path in (self.library, self.cubin):
+            if path is not None:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def digest_of(source: str) -> str:
+    """Return the digest of a CUDA C++ source."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequests(Requests):
+    """Makes requests to a worker that loads what others have built.
+
+    Attributes
+    ----------
+    built: by the serial of the work.
+    """
+
+    built_programs: dict[int, Built] = field(default_factory=dict)
+
+    def build(self, work: Work, *, discard: bool) -> Request | Reply:
+        """Load it, and forget all others first if told to ``discard`` them."""
+        header = self.built_programs[work.serial].header()
+        request = {"request": "build", "id": work.serial, "discard": discard, **header}
+        return Request(request, timeout=self.build_timeout)
+
+    def built(self, work: Work, reply: Reply, late: str | None = None) -> Reply:
+        """Apply the reply to loading: the time of the build is known already."""
+        seconds = work.build_seconds
+        found = Requests.built(self, work, reply, late)
+        work.build_seconds = seconds
+        return found

@@ -1,0 +1,111 @@
+"""The program of ``LocalCUDA``'s worker on the GPU: runs what the build workers have built.
+
+Started as ``python -m schedlang.targets.cuda.running.worker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from schedlang.errors import TargetError
+from schedlang.measurement import Status
+from schedlang.targets.cuda.backend import CUDABackend, CUDAProgram
+from schedlang.targets.cuda.running.built import Built, digest_of
+from schedlang.targets.cuda.running.contention import Contention
+from schedlang.targets.cuda.running.known_results import read_results, write_results
+from schedlang.targets.cuda.running.neighbours import Neighbours
+from schedlang.targets.cuda.running.runtime import CUDARuntime
+from schedlang.targets.kinds import code_generator
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.fault import faults
+from schedlang.targets.worker.in_process import InProcessWorker, run_worker
+from schedlang.targets.worker.protocol import Message
+from schedlang.tvm.codegen import device as devices
+from schedlang.tvm.program import from_json
+
+_Found = TypeVar("_Found")
+
+
+class CUDAWorker(InProcessWorker):
+    """A worker on one GPU. Programs that nobody scheduled run on its CPU.
+
+    Attributes
+    ----------
+    cubins: machine code of the kernels that are being loaded, by the digest of their source.
+    """
+
+    _backend: CUDABackend
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cubins: dict[str, bytes] = {}
+        self._results: Path | None = None
+
+    def set_up(self, header: dict[str, Any]) -> None:
+        """Start the CUDA runtime on the GPU."""
+        device = code_generator(header["code"]).device
+        if not devices.exists(device):
+            raise TargetError(f"TVM finds no GPU {device.index}: is libcudart.so.13 installed?")
+        devices.provide_cubins(lambda source: self.cubins[digest_of(source)])
+        gpu = CUDARuntime(int(device.index))
+        self._backend = CUDABackend(device, gpu, header["l2_bytes"])
+        self._contention = Contention(self._backend, Neighbours(gpu.bus_id()))
+
+    def on_bind(self, request: Message) -> dict[str, Any]:
+        """Work for another workload; ``results`` names the file for the right results."""
+        self._results = Path(request.header["results"])
+        return super().on_bind(request)
+
+    def bind(self, binding: Binding) -> dict[str, Any]:
+        """Make the workload's data; an earlier worker may have found the right results."""
+        assert self._results is not None
+        learns = binding.verifies and binding.reference is None
+        found = read_results(self._results, binding.args) if learns else None
+        if found is not None:
+            known, unreached = found
+            reply = super().bind(replace(binding, reference=known))
+            return {**reply, "reference_seconds": known.seconds, "unreached": unreached}
+        reply = super().bind(binding)
+        if learns and self._runner.reference is not None:
+            write_results(self._results, self._runner.reference, self._runner.unreached)
+        return reply
+
+    def on_build(self, request: Message) -> dict[str, Any]:
+        """Load a program that was built elsewhere."""
+        if request.header["discard"]:
+            self._built.clear()
+        self._built[request.header["id"]] = self._load(request)
+        return {}
+
+    def on_learn(self, request: Message) -> dict[str, Any]:
+        """Find the right results: with a program on the GPU, and a part of it on the CPU.
+
+        Without both, the unscheduled program gives them, on the CPU.
+        """
+        if not request.blobs:
+            return super().on_learn(request)
+        with faults(Status.BUILD_ERROR):
+            part = self._backend.compile(from_json(request.blobs[0].decode()))
+        header, blobs = self._runner.learn_from(self._load(request), part).pack()
+        return {"reference": header, "blobs": blobs}
+
+    def measured(self, measure: Callable[[], _Found]) -> _Found:
+        """Measure again while something else disturbs the GPU."""
+        return self._contention.undisturbed(measure)
+
+    def _load(self, request: Message) -> CUDAProgram:
+        built = Built.read(request.header)
+        if built.cubin is not None:
+            self.cubins[built.digest] = built.cubin.read_bytes()
+        try:
+            with faults(Status.BUILD_ERROR):
+                return self._backend.load(built.library, built.workspaces)
+        finally:
+            self.cubins.pop(built.digest, None)
+
+
+if __name__ == "__main__":
+    run_worker(CUDAWorker())

@@ -27,7 +27,7 @@ from schedlang.modules.gpu.shared_stage import cooperative_fetching
 from schedlang.modules.gpu.thread_tile import sample_thread_tile
 from schedlang.modules.gpu.thread_tiling import thread_tiling
 from schedlang.modules.gpu.use_tensor_core import UseTensorCore
-from schedlang.modules.gpu.warp_copies import copy_by_warps
+from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_width
 from schedlang.modules.gpu.warp_tiling import sample_factor
 from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
 from schedlang.modules.hardware.use_vnni import UseVNNI
@@ -89,6 +89,7 @@ __all__ = [
     "sample_factor",
     "sample_register_tile",
     "sample_thread_tile",
+    "sample_width",
     "split_to_fragments",
     "store_fragments",
     "tensorize_with",

@@ -32,7 +32,7 @@ class Fragments:
     terms: int
     transposed: bool
     scopes: tuple[str, str, str]
-    intrinsics: tuple[str, str, str, str, str]
+    intrinsics: list[str]
     lane_elements: int = 0
 
     @property
@@ -110,7 +110,7 @@ def use_intrinsics(
     blocks: list[BlockRV],
     elements: list[BlockRV],
     loop: LoopRV,
-    names: Sequence[str],
+    names: list[str],
     lane_elements: int,
 ) -> None:
     """Compute fragments with tensor intrinsics.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from schedlang.analysis import block_facts, has_trivial_binding, require
 from schedlang.analysis.einsum import MatrixProduct, matrix_product
-from schedlang.analysis.layouts import vector_run
 from schedlang.errors import NotApplicable
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
@@ -15,13 +14,8 @@ from schedlang.modules.gpu.fragments import load_fragments, split_to_fragments, 
 from schedlang.modules.gpu.inline_around import inline_consumers, inline_producers
 from schedlang.modules.gpu.matrix_operands import to_matrix_product
 from schedlang.modules.gpu.pipeline import pipeline
-from schedlang.modules.gpu.shared_stage import vector_widths
 from schedlang.modules.gpu.tensor_core_ways import bytes_of, fragments_of
-from schedlang.modules.gpu.warp_copies import (
-    SMALLEST_ASYNCHRONOUS_COPY,
-    copy_by_warps,
-    stage_by_warps,
-)
+from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_copies, stage_by_warps
 from schedlang.modules.gpu.warp_tiling import Limits, tile_for_warps
 from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
 from schedlang.spaces.module import module
@@ -64,11 +58,8 @@ def UseTensorCore(  # noqa: N802 - MetaSchedule's name
         inline_producers(sch, left)
         inline_producers(sch, right)
         inline_consumers(sch, store)
-        copies = zip((left, right, store), types, strict=True)
-        widths = [vector_run(sch, copy, vector_widths(dtype)) for copy, dtype in copies]
         size = bytes_of(types[0])
-        whole = min(widths[:2]) * size >= SMALLEST_ASYNCHRONOUS_COPY
-        depth = sch.choose(f"depth:{name}", [d for d in depths if d == 1 or whole] or [1])
+        depth, widths = sample_copies(sch, name, [left, right, store], types, size, depths)
         calls = split_to_fragments(sch, block, fragments.terms)
         limits = Limits(max_fragments, max_warps, shared_bytes // (size * depth), shared_bytes)
         tiles = tile_for_warps(sch, calls, name, fragments.terms, limits)

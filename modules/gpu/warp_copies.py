@@ -2,23 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from schedlang.analysis.layouts import vector_run
+from schedlang.distributions import Categorical
+from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.language.macros import instruction
+from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.gpu.fragments import WARP
-from schedlang.modules.gpu.shared_stage import stage_in_shared
+from schedlang.modules.gpu.shared_stage import stage_in_shared, vector_widths
 from schedlang.modules.gpu.tile_binds import threads_around
 
 SHARED = "shared.dyn"
 # Rows of a tile start this many bytes after a multiple of 32 elements: the 8 rows that ldmatrix
 # reads at a time lie in different banks.
 _ROW_OFFSET_BYTES = 16
-SMALLEST_ASYNCHRONOUS_COPY = 4
-"""Bytes: cp.async copies 4, 8 or 16."""
+# Bytes: cp.async copies 4, 8 or 16.
+_SMALLEST_ASYNCHRONOUS = 4
+
+
+@sampling_instruction
+def sample_width(sch: Schedule, widest: int, least: int) -> Categorical:
+    """Draw how many elements a lane copies at a time: a divisor of ``widest``, ``least`` or more.
+
+    ``8, 2  ->  8``. The weight of a width is its square: wide copies are fewer and coalesced.
+    """
+    widths = [width for width in range(least, widest + 1) if widest % width == 0]
+    return Categorical(widths, [float(width**2) for width in widths])
+
+
+def sample_copies(
+    sch: Schedule,
+    name: str,
+    copies: Sequence[BlockRV],
+    dtypes: Sequence[str],
+    element_bytes: int,
+    depths: Sequence[int],
+) -> tuple[int, list[IntExpr]]:
+    """Choose the depth of the pipeline of copies; draw how many elements each copies at a time.
+
+    ``copies`` are the blocks that copy A, B and the result, with elements of ``dtypes``; those of A
+    and B have ``element_bytes`` bytes. Where elements of A or B are not contiguous, or rows are not
+    aligned, copies cannot be asynchronous, and the depth is 1.
+    """
+    typed = zip(copies, dtypes, strict=True)
+    widest = [vector_run(sch, copy, vector_widths(dtype)) for copy, dtype in typed]
+    together = _SMALLEST_ASYNCHRONOUS // element_bytes
+    usable = [depth for depth in depths if depth == 1 or min(widest[:2]) >= together]
+    depth = sch.choose(f"depth:{name}", usable or [1])
+    least = together if depth > 1 else 1
+    bounds = zip("ABC", widest, (least, least, 1), strict=True)
+    return depth, [sample_width(sch, w, few, name=f"vector:{name}:{x}") for x, w, few in bounds]
 
 
 def stage_by_warps(
-    sch: Schedule, calls: BlockRV, operand: int, loop: LoopRV, width: int, element_bytes: int
+    sch: Schedule,
+    calls: BlockRV,
+    operand: int,
+    loop: LoopRV,
+    width: int | IntExpr,
+    element_bytes: int,
 ) -> BlockRV:
     """Copy what ``calls`` reads below ``loop`` to dynamic shared memory; return the copying block.
 
@@ -39,7 +83,13 @@ def stage_by_warps(
 
 @instruction
 def copy_by_warps(
-    sch: Schedule, block: BlockRV, calls: BlockRV, depth: int, width: int, *, by_warp: bool
+    sch: Schedule,
+    block: BlockRV,
+    calls: BlockRV,
+    depth: int,
+    width: int | IntExpr,
+    *,
+    by_warp: bool,
 ) -> None:
     """Share a copy among the warps that compute ``calls``, ``width`` elements a lane at a time.
 

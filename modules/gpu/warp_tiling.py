@@ -16,7 +16,7 @@ from schedlang.modules.gpu.tile_binds import bind_tiles
 _MAX_UNROLLED = 4
 # Elements that the alignment of a row adds to it at most, and rows that it adds to a tile.
 _ROW_PADDING = 24
-_GRID_Y = 65535
+_ANY = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ def tile_for_warps(
     depths = (stage - _ROW_PADDING * (high + wide)) // (high + wide + _ROW_PADDING + ROWS) // terms
     k, k2, inner = draw(k, minimum(_MAX_UNROLLED, depths), "terms_inner")
     k, k1, _ = draw(k, depths // inner, "terms", 1)
-    i, i1, _ = draw(i, constant_extent(sch, i) or 1, "row_blocks")
-    j, j1, _ = draw(j, constant_extent(sch, j) or 1, "column_blocks")
+    i, i1, _ = draw(i, _ANY, "row_blocks")
+    j, j1, _ = draw(j, _ANY, "column_blocks")
     sch.reorder(*batches, i, j, i1, j1, i2, j2, k, k1, i3, j3, k2, i4, j4)
     levels = bind_tiles(
         sch, [[*batches, i, j], [i1, j1], [i2, j2]], ["blockIdx.y", "blockIdx.x", "threadIdx.y"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import shutil
 from collections.abc import Sequence
 
@@ -10,7 +12,9 @@ import pytest
 import schedlang as sl
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.modules import UseTensorCore
+from schedlang.modules.gpu import use_tensor_core
 from schedlang.targets.cuda import check
+from schedlang.tvm.codegen.cuda import CUDAGenerator
 from tests.modules.gpu.tensor_core_programs import fused_dense
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
@@ -31,11 +35,6 @@ def sample(
 
 def test_the_module_is_short() -> None:
     """The paper's claim (6.3): a domain expert writes it in 82 lines."""
-    import ast
-    import inspect
-
-    from schedlang.modules.gpu import use_tensor_core
-
     source = inspect.getsource(use_tensor_core)
     docstrings = [
         node.body[0]
@@ -75,6 +74,32 @@ def test_products_of_other_forms(workload: sl.Workload, via: str) -> None:
     [way] = [taken for site, taken in sch.trace.choices.items() if site.startswith("tensor_core")]
     assert way.removesuffix("_trans") == via
     assert sch.trace.replay().mod.script() == sch.mod.script()
+
+
+@pytest.mark.parametrize("via", ["wmma", "mma"])
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype", "instruction"),
+    [
+        ("float16", "float16", "m16n8k16.row.col.f16.f16.f16.f16"),
+        ("float16", "float32", "m16n8k16.row.col.f32.f16.f16.f32"),
+        ("bfloat16", "float32", "m16n8k16.row.col.f32.bf16.bf16.f32"),
+        ("int8", "int32", "m16n8k32.row.col.s32.s8.s8.s32"),
+    ],
+)
+def test_types(dtype: str, out_dtype: str, instruction: str, via: str) -> None:
+    workload = sl.workloads.matmul(32, 32, 64, dtype=dtype, out_dtype=out_dtype)
+    for seed in range(2):
+        sch = sample(workload, via, seed=seed)
+        source = CUDAGenerator(SM80.tvm_target()).lower(sch.mod).source()
+        assert (instruction if via == "mma" else "wmma::mma_sync(") in source
+
+
+def test_where_vectors_do_not_lie_together() -> None:
+    """Rows of 29 elements are not aligned: no vectors, and no asynchronous copies."""
+    sch = sample(sl.workloads.matmul(33, 47, 29, dtype="float16"), "mma")
+    assert sch.trace.choices["depth:C"] == 1
+    drawn = [sch.trace.decisions[f"vector:C:{side}"] for side in "ABC"]
+    assert drawn == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

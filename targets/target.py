@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from schedlang.errors import TargetError
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
 from schedlang.targets import build, kinds, toolchain
@@ -184,6 +185,14 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         """
         generator = self.code_generator(self.spec())
         return library.write(mod, generator, Path(path), self.deployment())
+
+    def culprit(self, trace: Trace, reason: str) -> str:
+        """Return what in a trace made a program that was rejected for ``reason`` before it ran.
+
+        It names module, instruction and block: ``"tile: bind at block C"``; empty, as by default,
+        if that is not known.
+        """
+        return ""
 
     def provenance(self) -> dict[str, str]:
         """Return what a latency is measured with, by name: records hold it. All values are text."""

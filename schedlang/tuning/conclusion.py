@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from schedlang.language.schedule import Trace
+from schedlang.measurement import Status
 from schedlang.measurement.finals import Finals, choose, undisputed
 from schedlang.measurement.measurer import REFERENCE_ID
+from schedlang.measurement.rejection import reason_of
 from schedlang.targets import Target
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.result import Best, TuneResult
-from schedlang.tuning.resume import Journal
+from schedlang.tuning.resume import Journal, RunState
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.run import TuningRun
 from schedlang.workloads.workload import Workload
 
 _MOST_CULPRITS = 5
+# Finding what made a program takes a replay of its trace.
+_MOST_LOOKED_AT = 32
 
 
 def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
@@ -28,9 +33,10 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
         best = Best(winner.record, winner.schedule.trace, target, run.finals, runner_up)
     rejections = state.strategy.rejections
     rejected = Counter(rejection.reason for rejection in rejections)
-    rejected.update(str(record.status) for record in state.records if not record.ok)
+    rejected.update(reason_of(one.status, one.message) for one in state.records if not one.ok)
     rejected.update(run.failed_finals)
     culprits = Counter(rejection.where for rejection in rejections if rejection.where)
+    culprits.update(_culprits(state, target))
     return TuneResult(
         state.workload,
         state.records,
@@ -46,6 +52,16 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
         run.unscheduled.record,
         unreached=tuple(run.unreached),
     )
+
+
+def _culprits(state: RunState, target: Target) -> Iterator[str]:
+    """Give what made the programs that were rejected before they ran, of some of them."""
+    refused = [one for one in state.records if one.status is Status.REJECTED and one.trace_json]
+    for record in refused[:: max(1, len(refused) // _MOST_LOOKED_AT)]:
+        trace = Trace.from_json(record.trace_json, state.workload)
+        where = target.culprit(trace, reason_of(record.status, record.message))
+        if where:
+            yield where
 
 
 def ending_of(run: TuningRun, result: TuneResult) -> Ending:
@@ -69,6 +85,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         complete=result.reference_complete,
         held=finals is None or finals.held,
         unreached=list(result.unreached),
+        trials=run.state.trials,
     )
 
 

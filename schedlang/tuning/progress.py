@@ -47,16 +47,16 @@ class ProgressBar:
         for record in earlier:
             self._count(record)
         if self._counts:
-            self._show(self._counts.total())
+            self._show(self._counts.total() - self._counts[Status.REJECTED])
 
     def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
         """Count one measurement.
 
         ``rejected`` is the number of traces that did not become candidates, ``report`` the search's
-        own.
+        own. Candidates that the measurer rejected before they ran are counted with them.
         """
         self._count(measurement)
-        self._show(1, rejected, report)
+        self._show(int(measurement.status is not Status.REJECTED), rejected, report)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -77,7 +77,9 @@ class ProgressBar:
 
     def _show(self, advance: int, rejected: int = 0, report: str = "") -> None:
         state = "no result yet" if self._best is None else describe_latency(self._best, self._flops)
-        failures = [f"{n} {s}" for s, n in sorted(self._counts.items()) if s is not Status.OK]
+        shown_apart = (Status.OK, Status.REJECTED)
+        failures = [f"{n} {s}" for s, n in sorted(self._counts.items()) if s not in shown_apart]
+        rejected += self._counts[Status.REJECTED]
         if rejected:
             failures.append(f"{rejected} rejected")
         shown = ", ".join(filter(None, [state, *failures, report]))

@@ -86,7 +86,7 @@ class TuneResult:
     workload: the tuned workload.
     records: every measurement of this run, in order.
     rejected: number of traces that did not become candidates and of candidates that failed, by
-        reason.
+        reason: that of the rejection, or the status.
     culprits: the sites and instructions that caused most rejections, with their numbers.
     reference_latency: median latency of the unscheduled program, in seconds: that of the finals,
         if it took part. NaN where the budget was over before it was known.
@@ -163,7 +163,8 @@ class TuneResult:
 
     def describe_rejections(self) -> str:
         """Return counts by reason, the main culprit and the last message, as text."""
-        measured = f"{len(self.records)} measured"
+        ran = sum(record.status is not Status.REJECTED for record in self.records)
+        measured = f"{ran} measured"
         if self.earlier:
             measured += f" ({self.earlier} of them before)"
         if not self.rejected:

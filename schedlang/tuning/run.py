@@ -25,6 +25,8 @@ from schedlang.tuning.unscheduled import Unscheduled
 FINALS_SECONDS = 5.0
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
+# A search whose candidates are all rejected before they run ends after so many.
+_MOST_REJECTED = 1024
 
 
 class TuningRun:
@@ -76,22 +78,27 @@ class TuningRun:
     # -- searching -------------------------------------------------------------------------------
 
     def search(self, trials: int | None, batch: int, bar: ProgressBar) -> str:
-        """Ask, measure and tell until trials or time are used up; return why it ended."""
+        """Ask, measure and tell until trials or time are used up; return why it ended.
+
+        A candidate that is rejected before it runs is no trial.
+        """
         state = self.state
         if self.budget.limited:
             # It is part of the result: better to know how long it takes than to be late.
             with self._stopping_in_time():
                 self.unscheduled.measure()
-        while trials is None or len(state.records) < trials:
+        while trials is None or state.trials < trials:
             left = self._deadline - time.monotonic()
             if left <= 0:
                 self.out_of_time = True
                 early = math.isnan(self.unscheduled.latency)
                 when = " before a worker was ready" if early else ""
                 return f"{self.budget.seconds:g} s are over{when}"
+            if state.rejected_last >= _MOST_REJECTED:
+                return f"the last {state.rejected_last} candidates were all rejected"
             proposals = self._take_unfinished(trials)
             if not proposals:
-                wanted = batch if trials is None else min(batch, trials - len(state.records))
+                wanted = batch if trials is None else min(batch, trials - state.trials)
                 if self.budget.limited:
                     wanted = min(wanted, self._fit(left))
                 proposals = self._ask(wanted)
@@ -117,7 +124,7 @@ class TuningRun:
     def _take_unfinished(self, trials: int | None) -> list[Proposal]:
         """Return the rest of an earlier call's last batch, without what would be too many."""
         proposals, self.state.unfinished = self.state.unfinished, []
-        room = math.inf if trials is None else trials - len(self.state.records)
+        room = math.inf if trials is None else trials - self.state.trials
         if len(proposals) <= room:
             return proposals
         known = self.state.find_measured(proposals)

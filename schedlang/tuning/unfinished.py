@@ -81,9 +81,10 @@ class Unfinished:
 
     def _interrupted(self) -> None:
         found = self._result_so_far("interrupted (Ctrl-C)")
-        done = f"{len(found.records)} trials"
+        trials = self._run.state.trials
+        done = f"{trials} trials"
         if self._trials is not None:
-            done = f"{len(found.records)} of {self._trials} trials"
+            done = f"{trials} of {self._trials} trials"
         how = _STORED if self._stored else _NOT_STORED
         finished = f"interrupted (Ctrl-C) after {done}; {how}"
         self.result = replace(found, finished=finished, interrupted=True)

@@ -12,7 +12,7 @@ _LAZY = {
     "Report": "report",
     "check": "report",
     "emulate": "emulator",
-    "occupancy": "occupancy",
+    "occupancy": "residency",
 }
 
 

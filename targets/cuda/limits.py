@@ -120,7 +120,10 @@ def _threads(kernel: Kernel, limits: Limits) -> Iterator[Violation]:
                 f"has at most {most}",
                 f"threadIdx.{axis}",
             )
-    if kernel.threads > limits.max_threads_per_block:
+    fits = all(
+        extent is None or extent <= most for extent, most in zip(kernel.block, _BLOCK, strict=True)
+    )
+    if fits and kernel.threads > limits.max_threads_per_block:
         shape = " x ".join(str(extent) for extent in kernel.block if extent not in (None, 1))
         yield Violation(
             Reason.THREADS,

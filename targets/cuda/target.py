@@ -7,9 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
-from schedlang.targets.cuda import availability, description
+from schedlang.targets.cuda import availability, blame, description, nvcc
 from schedlang.targets.cuda.device import driver_version, read_device
 from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.machine import CUDAMachine
@@ -126,13 +127,18 @@ class CUDATarget(CUDAMachine):
         )
         return made
 
+    def culprit(self, trace: Trace, reason: str) -> str:
+        """Return what in a trace made a program that exceeds a limit of the GPU."""
+        return blame.culprit(trace, reason)
+
     def provenance(self) -> dict[str, str]:
-        """Return the versions of the software, ``gpu`` and ``cuda_driver``."""
+        """Return the versions of the software, ``gpu``, ``cuda_driver`` and ``nvcc``."""
         name = self.model or "unknown"
         return {
             **super().provenance(),
             "gpu": name if self.device is None else read_device(self.device).name,
             "cuda_driver": driver_version(),
+            "nvcc": nvcc.version(),
         }
 
     def describe(self) -> str:

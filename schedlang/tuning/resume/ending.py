@@ -32,6 +32,7 @@ class Ending:
     complete: whether ``reference`` is its latency, and not a lower bound.
     held: whether the finals were held; False where only one program could win.
     unreached: as ``TuneResult.unreached``.
+    trials: number of records of candidates that were not rejected; ``None`` if all were measured.
     """
 
     finished: str
@@ -51,6 +52,7 @@ class Ending:
     complete: bool = True
     held: bool = True
     unreached: Sequence[str] = ()
+    trials: int | None = None
 
     def to_json(self) -> str:
         """Return it as one line of text."""
@@ -61,7 +63,8 @@ class Ending:
         """Whether a call with these budgets has nothing left to do."""
         if finals and self.winner is not None and not self.finals and self.limit is None:
             return False
-        if self.exhausted or (trials is not None and len(self.records) >= trials):
+        done = len(self.records) if self.trials is None else self.trials
+        if self.exhausted or (trials is not None and done >= trials):
             return True
         return seconds is not None and max(self.seconds, self.limit or 0.0) >= seconds
 
@@ -101,6 +104,7 @@ def _check_types(ending: Ending) -> None:
         "complete": (bool,),
         "held": (bool,),
         "unreached": (list, tuple),
+        "trials": whole,
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from schedlang.database import Record
 from schedlang.language.schedule import Schedule
+from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import as_measurement
@@ -39,6 +41,19 @@ class RunState:
     records: list[Record] = field(default_factory=list)
     earlier: int = 0
     unfinished: list[Proposal] = field(default_factory=list)
+
+    @property
+    def trials(self) -> int:
+        """Number of candidates that were measured: all but the rejected ones, which never ran."""
+        return sum(record.status is not Status.REJECTED for record in self.records)
+
+    @property
+    def rejected_last(self) -> int:
+        """Number of candidates in a row, up to now, that were rejected."""
+        latest = reversed(self.records)
+        return sum(
+            1 for _ in itertools.takewhile(lambda one: one.status is Status.REJECTED, latest)
+        )
 
     @property
     def run_id(self) -> int | None:

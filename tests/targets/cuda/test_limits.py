@@ -14,7 +14,7 @@ from schedlang.measurement.rejection import reason_of
 from schedlang.targets.cuda import limits, report
 from schedlang.targets.cuda.limits import Limits, Reason
 from schedlang.targets.cuda.nvcc import Resources
-from schedlang.targets.cuda.occupancy import occupancy
+from schedlang.targets.cuda.residency import occupancy
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.fault import Fault
 from schedlang.tvm.codegen.cuda_kernels import Kernel

@@ -16,6 +16,7 @@ from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
 from schedlang.targets.cuda.running import deployed
+from schedlang.targets.cuda.space import cuda_space
 from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
@@ -55,8 +56,7 @@ class CUDATarget(CUDAMachine):
 
     def default_space(self) -> Space:
         """Return ``cuda_space`` for this GPU."""
-        space: Space = import_module("schedlang.targets.cuda.space").cuda_space(self)
-        return space
+        return cuda_space(self)
 
     def spec(self) -> dict[str, Any]:
         """Describe its code generation as JSON values, for ``targets.kinds.code_generator``.

@@ -17,7 +17,6 @@ from schedlang.targets.kinds import code_generator
 from schedlang.targets.roofline import shortest_time
 from schedlang.testing.target import TargetContract
 from schedlang.workloads.operators.matrix import matmul
-from schedlang.workloads.workload import Workload
 
 # What cuDeviceGetAttribute says of an H100 SXM; None stands for what it does not say.
 _H100 = {
@@ -45,10 +44,6 @@ class TestCUDA(TargetContract):
     @pytest.fixture(params=["cuda/sm_90", "nvidia/a100"])
     def target(self, request: pytest.FixtureRequest) -> sl.Target:
         return sl.Target(request.param)
-
-    def test_its_space_has_programs(self, target: sl.Target, workload: Workload) -> None:
-        pytest.importorskip("schedlang.targets.cuda.space")
-        super().test_its_space_has_programs(target, workload)
 
 
 @pytest.fixture

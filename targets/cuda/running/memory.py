@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,10 @@ class DeviceMemory:
         """Return a copy of the tensor's values."""
         found: Array = self.tensor.numpy()
         return found
+
+    def read_only(self) -> AbstractContextManager[None]:
+        """Do nothing: a GPU's memory has no protection; changed inputs are seen afterwards."""
+        return nullcontext()
 
     def overrun(self) -> str | None:
         """Say on which side a program wrote outside the tensor, and mend it."""

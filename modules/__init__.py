@@ -23,7 +23,7 @@ from schedlang.modules.gpu.finish_threads import finish_for_threads, finish_thre
 from schedlang.modules.gpu.fragment_store import store_fragments
 from schedlang.modules.gpu.fragments import load_fragments, split_to_fragments, use_intrinsics
 from schedlang.modules.gpu.matrix_operands import to_matrix_product
-from schedlang.modules.gpu.shared_stage import cooperative_fetching
+from schedlang.modules.gpu.shared_stage import cooperative_fetching, sample_fetch_width
 from schedlang.modules.gpu.thread_tile import sample_thread_tile
 from schedlang.modules.gpu.thread_tiling import thread_tiling
 from schedlang.modules.gpu.use_tensor_core import UseTensorCore
@@ -87,6 +87,7 @@ __all__ = [
     "replace_math_calls",
     "rewrite_layouts",
     "sample_factor",
+    "sample_fetch_width",
     "sample_register_tile",
     "sample_thread_tile",
     "sample_width",

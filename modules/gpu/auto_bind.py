@@ -93,6 +93,7 @@ def auto_bind(
     max_threadblocks: int = 256,
     thread_extents: Sequence[int] = (32, 64, 128, 256, 512, 1024),
     max_threads_per_block: int = 1024,
+    sms: int = 0,
 ) -> None:
     """Bind an unbound block to GPU threads; the number of threads is drawn.
 
@@ -101,7 +102,8 @@ def auto_bind(
         for i: for j: B   ->   ij0 = blockIdx.x: ij1 = threadIdx.x: B
 
     The number is drawn from the ``thread_extents`` that do not exceed the loop's iterations
-    (MetaSchedule's AutoBind).
+    (MetaSchedule's AutoBind). With ``sms``, the number of multiprocessors, the prior prefers at
+    least one block for each of them.
     """
     _check(max_threadblocks, thread_extents, max_threads_per_block)
     require(is_below_root(sch, block), "it is part of another block")
@@ -118,9 +120,9 @@ def auto_bind(
         if len(allowed) == 1:
             threads = allowed[0]
         elif allowed:
-            threads = sch.sample_categorical(
-                allowed, name=f"threads:{block_facts(sch, block).name}"
-            )
+            weights = [min(1.0, extent / (t * sms)) for t in allowed] if sms else None
+            site = f"threads:{block_facts(sch, block).name}"
+            threads = sch.sample_categorical(allowed, weights, name=site)
     bind_to_threads(sch, block, threads, max_threadblocks, max_threads_per_block)
 
 

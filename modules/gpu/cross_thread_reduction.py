@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from schedlang.analysis import (
@@ -19,10 +20,12 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.checks import check_prob
 from schedlang.modules.shared.serial_reduction import fuse_reduction_loops, require_serial_reduction
 from schedlang.spaces.module import block_names, module
 
 _THREADS = "threadIdx.x"
+_WARP = 32
 
 
 @instruction
@@ -83,6 +86,8 @@ def cross_thread_reduction(
     *,
     thread_extents: Sequence[int] = (4, 8, 16, 32, 64, 128, 256, 512),
     max_threads_per_block: int = 1024,
+    prob: float = 0.5,
+    prior: bool = False,
 ) -> None:
     """Share each reduction among the threads of a GPU block, or not: a choice per reduction.
 
@@ -90,36 +95,46 @@ def cross_thread_reduction(
 
         for i: for k: C[i] += A[i, k]   ->   for i: for k0: k1 = threadIdx.x: C[i] += A[i, k0 k1]
 
-    The number of threads is drawn from ``thread_extents``. The conditions are MetaSchedule's
+    The number of threads is drawn from ``thread_extents``; ``prob`` is the probability of sharing.
+    With ``prior``, whole warps that all have work are preferred. The conditions are MetaSchedule's
     (CrossThreadReduction): the reduction is serial; one that tiling would help qualifies only if
     its spatial loops give at most ``max_threads_per_block`` iterations. Consumers are visited
     before their producers, so that all reductions of a row can use the same threads. ``auto_bind``
     binds the outer loops later.
     """
     _check(thread_extents, max_threads_per_block)
+    check_prob("cross_thread_reduction", prob)
     for name in reversed(block_names(sch)):
         mark = sch.mark()
         try:
-            _reduce(sch, sch.get_block(name), name, thread_extents, max_threads_per_block)
+            block = sch.get_block(name)
+            require_serial_reduction(sch, block, max_threads_per_block)
+            if sch.choose(f"cross_thread:{name}", (True, False), _probabilities(prob)):
+                allowed = [extent for extent in thread_extents if extent <= max_threads_per_block]
+                reduce_across_threads(sch, block, _draw_threads(sch, block, name, allowed, prior))
         except NotApplicable:
             sch.rollback(mark)
 
 
-def _reduce(
-    sch: Schedule,
-    block: BlockRV,
-    name: str,
-    thread_extents: Sequence[int],
-    max_threads_per_block: int,
-) -> None:
-    require_serial_reduction(sch, block, max_threads_per_block)
-    if not sch.choose(f"cross_thread:{name}", (True, False)):
-        return
-    threads: int | IntExpr = 0
-    if not _consumer_has_threads(sch, block):
-        allowed = [extent for extent in thread_extents if extent <= max_threads_per_block]
-        threads = sch.sample_categorical(allowed, name=f"threads:{name}")
-    reduce_across_threads(sch, block, threads)
+def _probabilities(prob: float) -> tuple[float, float] | None:
+    return None if prob == 0.5 else (prob, 1 - prob)
+
+
+def _draw_threads(
+    sch: Schedule, block: BlockRV, name: str, allowed: list[int], prior: bool
+) -> int | IntExpr:
+    """Draw the number of threads; 0 where those of the consumer are taken."""
+    if _consumer_has_threads(sch, block):
+        return 0
+    length = math.prod(block_facts(sch, block).reduction_extents)
+    weights = [_share_at_work(threads, length) for threads in allowed] if prior else None
+    return sch.sample_categorical(allowed, weights, name=f"threads:{name}")
+
+
+def _share_at_work(threads: int, length: int) -> float:
+    """Return which part of the lanes of all warps has one of ``length`` elements to reduce."""
+    lanes = _WARP * -(-threads // _WARP)
+    return length / (-(-length // threads) * lanes)
 
 
 def _consumer_has_threads(sch: Schedule, block: BlockRV) -> bool:

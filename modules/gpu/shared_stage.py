@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from schedlang.analysis import buffer_shape, constant_extent
+from schedlang.analysis import buffer_shape, constant_extent, row_length
 from schedlang.analysis.intrinsics import block_reads
+from schedlang.distributions import Categorical
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
-from schedlang.language.macros import instruction
+from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.gpu.tile_binds import THREAD_AXES, threads_around
 
 VECTOR_BYTES = 16
 """The widest load of one thread."""
+_UNALIGNED = 0.01
+_LONG_ROW = 64
 
 
 def stage_in_shared(
@@ -50,17 +53,33 @@ def _bits(dtype: str) -> int:
     return max(8, int(digits)) if digits else 8
 
 
-def fetch_width(sch: Schedule, stage: BlockRV, name: str, *, prior: bool = True) -> int | IntExpr:
-    """Draw the number of elements that each thread loads at a time; wider is more probable.
+@sampling_instruction
+def sample_fetch_width(sch: Schedule, stage: BlockRV, uniform: bool = False) -> Categorical:
+    """Draw how many elements of a staged operand each thread loads at a time.
 
-    ``name`` is the site. ``prior=False`` makes all widths equally likely.
+    ``A: float32, rows of 6  ->  v0 = 2``
+
+    Wide loads are more probable, and those that cross the rows of the tile or of the operand hardly
+    at all: they are not aligned. ``uniform`` makes all widths equally likely.
     """
+    widths = vector_widths(block_reads(sch, stage)[0].dtype)
+    if uniform:
+        return Categorical(tuple(widths))
+    whole = buffer_shape(sch, stage, "read", 0)[-1]
+    row = row_length(sch, stage, sch.get_loops(stage)[-1], _LONG_ROW)
+    # TVM's code generation gives up on many vectors of 3.
+    good = [whole % width == 0 and row % width == 0 and width != 3 for width in widths]
+    weights = zip(widths, good, strict=True)
+    return Categorical(tuple(widths), tuple(w if fits else _UNALIGNED for w, fits in weights))
+
+
+def fetch_width(sch: Schedule, stage: BlockRV, name: str, *, prior: bool = True) -> int | IntExpr:
+    """Draw by ``sample_fetch_width`` where there is a choice; ``name`` is the site."""
     widths = vector_widths(block_reads(sch, stage)[0].dtype)
     if len(widths) == 1:
         return widths[0]
-    # TVM's code generation gives up on many vectors of 3.
-    weights = [0.01 if width == 3 else float(width) for width in widths] if prior else None
-    return sch.sample_categorical(widths, weights, name=name)
+    drawn: IntExpr = sample_fetch_width(sch, stage, not prior, name=name)
+    return drawn
 
 
 @instruction

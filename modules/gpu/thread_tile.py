@@ -46,12 +46,13 @@ def sample_thread_tile(
     pipelined), in rows that fill memory sectors. Nothing has probability 0.
     """
     view = TileView.of(sch, block, drawn)
+    copies = max(1, int(depth) - 1)
     if view.kinds[variable] == "S":
         levels = SPATIAL_LEVELS
-        weights = spatial_weights(view, variable, sms, max_threads_per_block, shared_bytes)
+        weights = spatial_weights(view, variable, copies, sms, max_threads_per_block, shared_bytes)
     else:
         levels = REDUCTION_LEVELS
-        weights = reduction_weights(view, variable, int(depth), shared_bytes)
+        weights = reduction_weights(view, variable, copies, shared_bytes)
     extent = view.extents[variable]
     tables = {
         level: {factor: weight(factor) for factor in divisors(extent)}

@@ -98,9 +98,12 @@ class TileView:
         """Return whether a variable's tiles of this length may all read regions of one size."""
         return length % self.strides[variable] == 0 or length == self.extents[variable]
 
-    def shared_bytes(self, tile: Sequence[int]) -> int:
-        """Return the shared memory of one copy of all operands."""
-        return sum(operand.bytes(tile) for operand in self.operands)
+    def room(self, tile: Sequence[int], copies: int, shared_bytes: int) -> float:
+        """Return how well ``copies`` of all operands fit into shared memory: 1 for half of it."""
+        taken = copies * sum(operand.bytes(tile) for operand in self.operands)
+        if taken > shared_bytes:
+            return _HOPELESS * (shared_bytes / taken) ** 4
+        return 0.5 if 2 * taken > shared_bytes else 1.0
 
     def row_fill(self, variable: int, tile: Sequence[int]) -> float:
         """Return how well rows along ``variable`` fill memory sectors: 0.2 to 1."""
@@ -113,28 +116,29 @@ class TileView:
 
 
 def spatial_weights(
-    view: TileView, variable: int, sms: int, max_threads: int, shared_bytes: int
+    view: TileView, variable: int, copies: int, sms: int, max_threads: int, shared_bytes: int
 ) -> Weights:
-    """Return the weights of a spatial tile's factors."""
+    """Return the weights of a spatial tile's factors, with ``copies`` of each operand."""
     blocks, threads = view.product("S", BLOCK), view.product("S", THREAD)
     results = view.product("S", VIRTUAL, OUTER, INNER)
     virtual = view.product("S", VIRTUAL)
     to_come = view.to_come(variable)
     completions = _products(tuple(to_come), max_threads)
-    room = max(1, math.prod(to_come) // max(1, _FEW_THREADS // threads))
+    more = max(1, math.prod(to_come) // max(1, _FEW_THREADS // threads))
     slope = 0.3 + 0.25 * math.log2(results)
     contiguous = variable == view.stored
 
     def block(factor: int) -> float:
         tile = view.staged(variable, factor)
-        fits = 1.0 if view.shared_bytes(tile) <= shared_bytes else _HOPELESS
-        fits *= 1.0 if view.is_regular(variable, tile[variable]) else _HOPELESS
-        return fits * min(1.0, blocks * factor * room / sms) * view.row_fill(variable, tile)
+        fits = view.room(tile, copies, shared_bytes)
+        if not view.is_regular(variable, tile[variable]):
+            fits *= _HOPELESS
+        return fits * min(1.0, blocks * factor * more / sms) * view.row_fill(variable, tile)
 
     def thread(factor: int) -> float:
         scores = (
-            count * _thread_score(threads * factor * more, max_threads)
-            for more, count in completions.items()
+            count * _thread_score(threads * factor * others, max_threads)
+            for others, count in completions.items()
         )
         score = sum(scores) / sum(completions.values())
         return score * (max(0.1, min(1.0, factor / 8)) if contiguous else 1.0)
@@ -152,24 +156,22 @@ def spatial_weights(
     return {BLOCK: block, VIRTUAL: virtual_thread, THREAD: thread, OUTER: outer, INNER: inside}
 
 
-def reduction_weights(view: TileView, variable: int, depth: int, shared_bytes: int) -> Weights:
-    """Return the weights of a reduction tile's factors."""
-    copies = max(1, depth - 1)
+def reduction_weights(view: TileView, variable: int, copies: int, shared_bytes: int) -> Weights:
+    """Return the weights of a reduction tile's factors, with ``copies`` of each operand."""
     rounds = view.product("R", CHUNKS)
     length = view.product("R", 1, 2)
-    room = math.prod(view.to_come(variable))
+    more = math.prod(view.to_come(variable))
     extent = view.extents[variable]
 
     def chunks(factor: int) -> float:
         tile = view.staged(variable, factor)
-        taken = copies * view.shared_bytes(tile)
         chunk = length * extent // factor
-        weight = _HOPELESS if taken > shared_bytes else 0.5 if 2 * taken > shared_bytes else 1.0
+        weight = view.room(tile, copies, shared_bytes)
         if not view.is_regular(variable, tile[variable]):
             weight *= _HOPELESS
-        if rounds * factor * room < copies:  # the pipeline would be longer than the loop
+        if rounds * factor * more < copies:  # the pipeline would be longer than the loop
             weight *= _HOPELESS
-        weight *= min(1.0, chunk * room / _SHORT_CHUNK) * min(1.0, _LONG_CHUNK / chunk)
+        weight *= min(1.0, chunk * more / _SHORT_CHUNK) * min(1.0, _LONG_CHUNK / chunk)
         return weight * view.row_fill(variable, tile)
 
     return {CHUNKS: chunks}

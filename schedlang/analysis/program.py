@@ -139,6 +139,15 @@ def access_strides(sch: Schedule, block: BlockRV, loops: list[LoopRV]) -> list[l
     return _tvm_strides.access_strides(sch.raw, sch.raw_value(sch.own(block)), values)
 
 
+def row_length(sch: Schedule, block: BlockRV, loop: LoopRV, most: int) -> int:
+    """Return how many iterations of a loop, from the first, write one row of the result.
+
+    ``for x in 12: A_s[i + x // 4, x % 4] = ..  ->  4``. No more than ``most`` are counted.
+    """
+    raw = sch.raw_value(sch.own(block))
+    return _tvm_strides.row_length(sch.raw, raw, sch.raw_value(sch.own(loop)), most)
+
+
 def read_pattern(sch: Schedule, block: BlockRV) -> tuple[bool, bool]:
     """Return whether each written index is read once (injective), and in order (ordered).
 

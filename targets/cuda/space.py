@@ -14,6 +14,8 @@ from schedlang.targets.cuda.machine import CUDAMachine
 # Compute capability from which on memory is copied to shared memory asynchronously (cp.async).
 _ASYNCHRONOUS = (8, 0)
 _DEPTHS = (3, 4, 5)
+# Probability of sharing a reduction among threads, which nearly always pays.
+_USUAL = 0.9
 
 
 def cuda_space(target: CUDAMachine, *, element_bits: int = 32, priors: bool = True) -> Space:
@@ -37,8 +39,10 @@ def cuda_space(target: CUDAMachine, *, element_bits: int = 32, priors: bool = Tr
             ).renamed("multi_level_tiling"),
             inline_constants,
             auto_inline(into_producer=True, inline_branches=True, inline_expensive=True),
-            cross_thread_reduction(max_threads_per_block=threads),
-            auto_bind(max_threads_per_block=threads),
+            cross_thread_reduction(
+                max_threads_per_block=threads, prob=_USUAL if priors else 0.5, prior=priors
+            ),
+            auto_bind(max_threads_per_block=threads, sms=target.sms if priors else 0),
             finish_threads(max_threads_per_block=threads),
         ],
         name="cuda",

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir.schedule import _ffi_api
+from tvm.sym import Analyzer
 from tvm.tirx.function import IndexMap as TVMIndexMap
 
 from schedlang.tvm.schedule import TVMSchedule, get_statement
@@ -36,6 +37,24 @@ def access_strides(sch: TVMSchedule, block: Any, loops: Sequence[Any]) -> list[l
             return None
         rows.append([stride for stride in row if stride is not None])
     return rows
+
+
+def row_length(sch: TVMSchedule, block: Any, loop: Any, most: int) -> int:
+    """Return how many iterations of a loop write neighbouring elements of one row, up to ``most``.
+
+    They are the first ones, in which each writes the element behind that of the one before.
+    """
+    realize, variable = _block_realize(sch, block), get_statement(sch, loop).loop_var
+    variables = [iter_var.var for iter_var in realize.block.iter_vars]
+    last = realize.block.writes[0].region[-1].min
+    (index,) = TVMIndexMap(variables, [last], None).map_indices(list(realize.iter_values))
+    at = TVMIndexMap([variable], [index], None)
+    analyzer = Analyzer()
+    places = [at.map_indices([tirx.const(k, variable.ty.dtype)])[0] for k in range(most + 1)]
+    for k in range(most):
+        if not analyzer.can_prove_equal(places[k + 1] - places[k], 1):
+            return k + 1
+    return most
 
 
 def _stride(indices: Sequence[Any], shape: Sequence[int | None], variable: Any) -> int | None:

@@ -21,12 +21,14 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
 from schedlang.tvm.codegen.generator import CodeGenerator
+from schedlang.tvm.codegen.strided_copies import StridedCopies
 from schedlang.tvm.program import changed_block, with_root
 
 if TYPE_CHECKING:
     from tvm.runtime import Device
 
 _FIRST_WITH_ASYNC_COPIES = 80
+_ASYNC_COPY = "tirx.use_async_copy"
 _LOST_FRAGMENT = "tvm_access_ptr element type must match the source buffer"
 
 
@@ -118,13 +120,14 @@ class CUDAGenerator(CodeGenerator):
     def lower(self, mod: IRModule, *, check_arguments: bool = False) -> LoweredProgram:
         """Lower ``mod`` up to code generation.
 
-        Copies of pipelines that are marked as asynchronous become cp.async, from sm_80 on. TVM does
-        not find the storage of some tensor-core fragments again once it has merged storage: such a
-        program is lowered without merging.
+        Copies of pipelines that are marked as asynchronous become cp.async, from sm_80 on, but in
+        programs that copy vectors with a stride, see ``strided_copies``. TVM does not find the
+        storage of some tensor-core fragments again once it has merged storage: such a program is
+        lowered without merging.
         """
         config: dict[str, Any] = {} if check_arguments else {"tirx.disable_assert": True}
         if _capability(self.target) >= _FIRST_WITH_ASYNC_COPIES:
-            config["tirx.use_async_copy"] = True
+            config[_ASYNC_COPY] = True
         unlowered = bound(mod, self.target)
         try:
             return self._lower(unlowered, config)
@@ -134,8 +137,19 @@ class CUDAGenerator(CodeGenerator):
         return self._lower(unlowered, {**config, "tirx.disable_storage_rewrite": True})
 
     def _lower(self, mod: IRModule, config: dict[str, Any]) -> LoweredProgram:
+        """Lower a bound program; without asynchronous copies where TVM makes wrong ones."""
+        strided = StridedCopies()
+        lowered = self._pass(mod, config, strided)
+        if strided.found:
+            return self._pass(mod, {**config, _ASYNC_COPY: False}, strided)
+        return lowered
+
+    def _pass(
+        self, mod: IRModule, config: dict[str, Any], watching: StridedCopies
+    ) -> LoweredProgram:
         passes, finish_host, finish_device = compilation_pipeline.get_tir_pipeline("default")
-        with tvm.transform.PassContext(opt_level=3, config=config):
+        context = tvm.transform.PassContext(opt_level=3, config=config, instruments=[watching])
+        with context:
             target = self.target.with_host(TVMTarget("llvm"))
             host, device = split_host_device_mods(
                 passes(tvm.tirx.transform.BindTarget(target)(mod))

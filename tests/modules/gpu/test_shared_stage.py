@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tvm.target import Target
+from tvm import te
 
 import schedlang as sl
 from schedlang.modules.gpu.pipeline import overlap_copies, pipeline
@@ -14,7 +14,7 @@ from schedlang.modules.gpu.shared_stage import (
     vector_widths,
 )
 from schedlang.modules.gpu.tile_binds import bind_tiles
-from schedlang.tvm.codegen import compile_program
+from schedlang.tvm.codegen.cuda import CUDAGenerator
 from tests.language.primitives.programs import matmul
 from tests.modules.module_runs import Golden, assert_golden
 
@@ -46,9 +46,7 @@ def fetched(
 
 
 def cuda_source(sch: sl.Schedule) -> str:
-    target = Target({"kind": "cuda", "arch": "sm_80"}, host="llvm")
-    executable = compile_program(sch.mod, target, check_arguments=False)
-    return str(executable.mod.imports[0].inspect_source())
+    return CUDAGenerator(sl.Target("cuda", arch="sm_80").tvm_target()).lower(sch.mod).source()
 
 
 def test_operands_in_a_pipeline(golden: Golden) -> None:
@@ -122,3 +120,51 @@ def test_a_program_with_asynchronous_stages_copies_asynchronously() -> None:
     assert "cp.async.cg.shared.global" in cuda_source(sch)
     assert "cp.async" not in plain
     assert "cp.async" not in cuda_source(pipelined)
+
+
+def test_vectors_with_a_stride_are_not_copied_asynchronously() -> None:
+    """TVM would copy the neighbours of the first element instead of the column."""
+    transposed = te_transposed_product()
+    sch = sl.Schedule(transposed, seed=0)
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    k0, k1 = sch.split(k, [4, 4])
+    sch.reorder(k0, i, j, k1)
+    sch.bind(sch.add_unit_loop(k0), "blockIdx.x")
+    stage = stage_in_shared(sch, block, 0, k0)
+    row, _ = sch.split(sch.get_loops(stage)[-1], [16, 4])
+    sch.compute_inline(sch.get_block("T"))
+    plain = sch.copy()
+    overlap_copies(plain, [k0], 1, 4)
+    assert "cp.async.ca" in cuda_source(plain)
+    sch.vectorize(sch.get_loops(stage)[-1])
+    overlap_copies(sch, [k0], 1, 4)
+    source = cuda_source(sch)
+    assert "cp.async.ca" not in source and "cp.async.cg" not in source
+
+
+@pytest.mark.parametrize(
+    ("columns", "tile", "favoured"),
+    [(16, 8, 4), (12, 6, 2), (18, 6, 2), (15, 5, 1)],
+)
+def test_vectors_do_not_cross_rows(columns: int, tile: int, favoured: int) -> None:
+    """Neither those of the tile nor those of the operand."""
+    sch = sl.Schedule(sl.workloads.matmul(16, columns, 16), seed=0)
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    j0, j1 = sch.split(j, [None, tile])
+    k0, k1 = sch.split(k, [4, 4])
+    sch.reorder(j0, k0, i, j1, k1)
+    stage = stage_in_shared(sch, block, 1, k0)
+    fetch_width(sch, stage, "width")
+    widths = sch.trace.distributions["width"]
+    assert widths.origin() == favoured
+
+
+def te_transposed_product() -> sl.Workload:
+    """C = A^T x B, 16 x 16 x 16, with the transpose as a block."""
+    a, b = te.placeholder((16, 16), name="A"), te.placeholder((16, 16), name="B")
+    t = te.compute((16, 16), lambda i, k: a[k, i], "T")
+    r = te.reduce_axis((0, 16), "k")
+    c = te.compute((16, 16), lambda i, j: te.sum(t[i, r] * b[r, j], r), "C")
+    return sl.workloads.from_te([a, b, c])

@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test coverage lint bench clean
+.PHONY: demo test coverage lint bench gpu-bundle clean
 
 demo: $(STAMP)
 	$(RUN) examples/demo.py
@@ -28,6 +28,10 @@ bench: $(BENCH_STAMP)
 	@set -e; for file in $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do \
 		echo "== $$file --quick"; $(RUN) $$file --quick; \
 	done
+
+# What a GPU host without network needs: docs/gpu.md.
+gpu-bundle:
+	benchmarks/gpu_bundle.sh pack build/gpu-bundle
 
 clean:
 	rm -rf $(VENV) .venv-ci build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -50,22 +50,32 @@ class _Tensor(ctypes.Structure):
 
 
 class _Bytes:
-    """Bytes at an address, as a producer of DLPack that owns nothing."""
+    """Bytes at an address, as a producer of DLPack that owns nothing.
+
+    TVM looks at the description when its tensor goes, which may be after this object: it has memory
+    of its own, some dozens of bytes, that is never freed.
+    """
 
     def __init__(self, address: int, size: int, device: Device) -> None:
-        self._shape = (ctypes.c_int64 * 1)(size)
-        self._tensor = _Tensor(
+        where = int(device.dlpack_device_type()), int(device.index)
+        self._device = where
+        shape = ctypes.c_int64.from_address(_forever(ctypes.sizeof(ctypes.c_int64)))
+        shape.value = size
+        self._tensor = _Tensor.from_address(_forever(ctypes.sizeof(_Tensor)))
+        self._tensor.__init__(  # type: ignore[misc]
             address,
-            int(device.dlpack_device_type()),
-            int(device.index),
+            *where,
             1,
             _Type(_UNSIGNED, _BITS, 1),
-            ctypes.cast(self._shape, ctypes.POINTER(ctypes.c_int64)),
+            ctypes.pointer(shape),
+            None,
+            0,
+            None,
+            None,
         )
-        self.keep = (self._shape, self._tensor)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._tensor.device_type, self._tensor.device_id
+        return self._device
 
     def __dlpack__(self, **_: Any) -> Any:
         new = ctypes.pythonapi.PyCapsule_New
@@ -74,19 +84,28 @@ class _Bytes:
         return new(ctypes.addressof(self._tensor), b"dltensor", None)
 
 
+def _forever(size: int) -> int:
+    """Return the address of memory that is never freed."""
+    allocate = ctypes.pythonapi.PyMem_RawMalloc
+    allocate.restype, allocate.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
+    address = allocate(size)
+    if address is None:
+        raise MemoryError
+    return int(address)
+
+
 class BorrowedTensor:
     """A tensor in memory of a device that something else owns.
 
     Attributes
     ----------
-    tensor: valid as long as this object and the memory are.
+    tensor: valid as long as the memory is.
     """
 
     def __init__(self, address: int, shape: Sequence[int], dtype: str, device: Device) -> None:
         size = -(-_elements(shape) * _bits(dtype) // 8)
-        self._bytes = _Bytes(address, size, device)
         # Not TVM's own, which wants an aligned address.
-        whole = tvm_ffi.from_dlpack(self._bytes)
+        whole = tvm_ffi.from_dlpack(_Bytes(address, size, device))
         self.tensor: Tensor = whole._create_view(tuple(shape), dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -37,13 +38,15 @@ class Contention:
         self._backend = backend
         self._neighbours = neighbours
         self._sleep = sleep
-        self._fastest = float("inf")
+        self._fastest = math.inf
 
     def undisturbed(self, measure: Callable[[], _Found]) -> _Found:
         """Return what ``measure`` returns when nothing disturbs it.
 
         Raises ``Fault`` (SUSPICIOUS_TIME) when it was disturbed three times: the times say nothing.
         """
+        if math.isinf(self._fastest):
+            self._fastest = self._look()
         for tried in range(_TRIES):
             if tried:
                 self._sleep(_PAUSE_SECONDS)
@@ -55,8 +58,7 @@ class Contention:
         raise Fault(Status.SUSPICIOUS_TIME, f"{reason}; {_TRIES} times in a row, so no time counts")
 
     def _disturbance(self, moment: int, slow: str | None) -> str | None:
-        with self._backend.running():
-            seconds = min(self._backend.fill_seconds() for _ in range(_LOOKS))
+        seconds = self._look()
         self._fastest = min(self._fastest, seconds)
         if seconds > _SLOWER * self._fastest:
             return (
@@ -68,3 +70,8 @@ class Contention:
         # Where it was slow before, it is so all the time, and its clocks are steady.
         now = self._neighbours.slowdown()
         return None if now == slow else now
+
+    def _look(self) -> float:
+        """Return the seconds of the known work."""
+        with self._backend.running():
+            return min(self._backend.fill_seconds() for _ in range(_LOOKS))

@@ -57,6 +57,7 @@ def run(environment: dict[str, str], script: str, **settings: str) -> str:
 
 
 _CONTENTION = """
+import os
 import numpy as np, tvm
 from schedlang.measurement import Status
 from schedlang.targets.cuda.backend import CUDABackend
@@ -97,10 +98,15 @@ with devices.workspaces(device, Program.workspaces) as taken:
         tensor = devices.BorrowedTensor(address, (size // 4,), "float32", device).tensor
         assert np.isnan(tensor.numpy()).all()
 
+def measure():
+    if "DISTURB" in os.environ:
+        os.environ["FAKE_GPU"] = "busy"
+    return 7
+
 pauses = []
 watch = Contention(backend, Neighbours(gpu.bus_id()), pauses.append)
 try:
-    found = watch.undisturbed(lambda: 7)
+    found = watch.undisturbed(measure)
 except Fault as fault:
     assert fault.status is Status.SUSPICIOUS_TIME
     found = str(fault)
@@ -113,7 +119,7 @@ def test_memory_workspaces_and_a_calm_gpu(environment: dict[str, str]) -> None:
 
 
 def test_a_disturbed_gpu_gives_no_time(environment: dict[str, str]) -> None:
-    printed = run(environment, _CONTENTION, FAKE_GPU="busy")
+    printed = run(environment, _CONTENTION, DISTURB="1")
     assert "something else uses it, or its clocks are lower; 3 times in a row" in printed
     assert printed.strip().endswith(" 2")
 

@@ -173,7 +173,7 @@ def silent() -> Neighbours:
 
 def test_a_disturbed_measurement_is_repeated() -> None:
     pauses: list[float] = []
-    watch = Contention(Machine(1.0, 2.0, 1.1), silent(), pauses.append)  # type: ignore[arg-type]
+    watch = Contention(Machine(1.0, 1.0, 2.0, 1.1), silent(), pauses.append)  # type: ignore[arg-type]
     runs = iter(range(10))
     assert watch.undisturbed(lambda: next(runs)) == 0
     assert watch.undisturbed(lambda: next(runs)) == 2
@@ -181,7 +181,7 @@ def test_a_disturbed_measurement_is_repeated() -> None:
 
 
 def test_a_measurement_that_stays_disturbed_is_no_time() -> None:
-    watch = Contention(Machine(1.0, 2.0, 2.0, 2.0), silent(), lambda _: None)  # type: ignore[arg-type]
+    watch = Contention(Machine(1.0, 1.0, 2.0, 2.0, 2.0), silent(), lambda _: None)  # type: ignore[arg-type]
     watch.undisturbed(lambda: None)
     with pytest.raises(Fault, match="3 times in a row") as caught:
         watch.undisturbed(lambda: None)
@@ -190,7 +190,7 @@ def test_a_measurement_that_stays_disturbed_is_no_time() -> None:
 
 def test_clocks_that_are_low_all_the_time_disturb_nothing() -> None:
     hot = Neighbours("0000:01:00.0", Management({}, 0x20))
-    watch = Contention(Machine(1.0), hot, lambda _: None)  # type: ignore[arg-type]
+    watch = Contention(Machine(1.0, 1.0), hot, lambda _: None)  # type: ignore[arg-type]
     assert watch.undisturbed(lambda: 3) == 3
 
 

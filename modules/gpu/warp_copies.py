@@ -29,7 +29,7 @@ def sample_width(sch: Schedule, widest: int, least: int) -> Categorical:
     ``8, 2  ->  8``. The weight of a width is its square: wide copies are fewer and coalesced.
     """
     widths = [width for width in range(least, widest + 1) if widest % width == 0]
-    return Categorical(widths, [float(width**2) for width in widths])
+    return Categorical(tuple(widths), tuple(float(width**2) for width in widths))
 
 
 def sample_copies(

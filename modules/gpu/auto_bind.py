@@ -16,6 +16,7 @@ from schedlang.analysis import (
     require,
     thread_axis,
 )
+from schedlang.analysis.concurrency import has_independent_iterations, is_regular, starts_at_zero
 from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
@@ -40,17 +41,19 @@ def bind_to_threads(
         for i: for j: B   ->   ij0 = blockIdx.x: ij1 = threadIdx.x: B
 
     More iterations than ``max_threadblocks * max_threads_per_block`` leave a serial loop inside. A
-    block without an outer spatial loop gets one of extent 1. A block whose inner loops are bound to
-    threads already gets ``blockIdx.x`` only; a block that has ``blockIdx.x`` stays as it is.
+    block without an outer spatial loop whose iterations are independent gets one of extent 1. A
+    block whose inner loops are bound to threads already gets ``blockIdx.x`` only; a block that has
+    ``blockIdx.x`` stays as it is.
     """
     axes = _axes(sch, block)
     if "blockIdx" in axes:
         return
+    is_shared = "threadIdx" in axes
     loops = sch.get_loops(block)
-    if not loops or loop_kind(sch, loops[0]) != LoopKind.SPATIAL:
+    if not loops or not _may_run_at_once(sch, loops[0], is_shared=is_shared):
         sch.add_unit_loop(loops[0] if loops else block)
         loops = sch.get_loops(block)
-    outer = _outer_spatial(sch, loops)
+    outer = _outer_spatial(sch, loops, is_shared=is_shared)
     if not outer:
         return
     fused = sch.fuse(*outer)
@@ -80,7 +83,11 @@ def bind_unbound_blocks(sch: Schedule, max_threadblocks: int, max_threads_per_bl
     MetaSchedule's RewriteUnboundBlock.
     """
     for block in sch.get_child_blocks(sch.get_block("root")):
-        extent = _iterations(sch, _outer_spatial(sch, sch.get_loops(block)))
+        is_shared = "threadIdx" in _axes(sch, block)
+        if not _may_bind(sch, block, is_shared=is_shared):
+            continue
+        outer = _outer_spatial(sch, sch.get_loops(block), is_shared=is_shared)
+        extent = _iterations(sch, outer)
         threads = min(max_threads_per_block, extent)
         bind_to_threads(sch, block, threads, max_threadblocks, max_threads_per_block)
 
@@ -108,10 +115,12 @@ def auto_bind(
     _check(max_threadblocks, thread_extents, max_threads_per_block)
     require(is_below_root(sch, block), "it is part of another block")
     axes = _axes(sch, block)
+    is_shared = "threadIdx" in axes
     require("blockIdx" not in axes, "it is bound already")
+    require(_may_bind(sch, block, is_shared=is_shared), "the order of its iterations matters")
     loops = sch.get_loops(block)
-    outer = _outer_spatial(sch, loops)
-    plain = not loops or loop_kind(sch, loops[0]) != LoopKind.SPATIAL or bool(outer)
+    outer = _outer_spatial(sch, loops, is_shared=is_shared)
+    plain = not loops or not _may_run_at_once(sch, loops[0], is_shared=is_shared) or bool(outer)
     require(plain, "its outer loop is annotated, or not serial")
     extent = _iterations(sch, outer)
     threads: int | IntExpr = min(extent, max_threads_per_block)
@@ -131,16 +140,34 @@ def _axes(sch: Schedule, block: BlockRV) -> set[str]:
     return {thread_axis(sch, loop).partition(".")[0] for loop in sch.get_loops(block)}
 
 
-def _outer_spatial(sch: Schedule, loops: list[LoopRV]) -> list[LoopRV]:
+def _outer_spatial(sch: Schedule, loops: list[LoopRV], *, is_shared: bool) -> list[LoopRV]:
     """Return the outer loops that can be fused: spatial, serial, perfectly nested."""
     outer: list[LoopRV] = []
     for loop in loops:
-        if loop_kind(sch, loop) != LoopKind.SPATIAL or not loop_is_plain(sch, loop):
+        if not _may_run_at_once(sch, loop, is_shared=is_shared) or not loop_is_plain(sch, loop):
+            break
+        if outer and constant_extent(sch, loop) is None:  # it may depend on the loop outside
             break
         outer.append(loop)
         if not is_single_child(sch, loop):
             break
     return outer
+
+
+def _may_run_at_once(sch: Schedule, loop: LoopRV, *, is_shared: bool) -> bool:
+    """Return whether threads may share a loop: it is spatial, and no iteration waits for another.
+
+    With ``is_shared``, threads share inner loops already, and the iterations are independent.
+    """
+    if loop_kind(sch, loop) != LoopKind.SPATIAL or not starts_at_zero(sch, loop):
+        return False
+    # Stages in shared memory look like values that one iteration leaves to the next.
+    return is_shared or has_independent_iterations(sch, loop)
+
+
+def _may_bind(sch: Schedule, block: BlockRV, *, is_shared: bool) -> bool:
+    """Return whether TVM binds loops around a block: not those of scans and updates."""
+    return is_shared or is_regular(sch, block)
 
 
 def _iterations(sch: Schedule, loops: list[LoopRV]) -> int:

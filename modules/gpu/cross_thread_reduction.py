@@ -15,7 +15,7 @@ from schedlang.analysis import (
     loop_kind,
     thread_axis,
 )
-from schedlang.errors import NotApplicable, SpaceError
+from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
@@ -112,7 +112,7 @@ def cross_thread_reduction(
             if sch.choose(f"cross_thread:{name}", (True, False), _probabilities(prob)):
                 allowed = [extent for extent in thread_extents if extent <= max_threads_per_block]
                 reduce_across_threads(sch, block, _draw_threads(sch, block, name, allowed, prior))
-        except NotApplicable:
+        except (NotApplicable, InstructionError):
             sch.rollback(mark)
 
 

@@ -25,6 +25,7 @@ from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import chain, elementwise, matmul, row_sum
 from tests.modules.gpu.cuda_source import cuda_source
 from tests.modules.module_runs import Golden, assert_golden, sampled
+from tests.modules.odd_programs import odd
 
 GPU_INLINE = auto_inline(into_producer=True, inline_branches=True, inline_expensive=True)
 CUDA = {"kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024, "thread_warp_size": 32}
@@ -201,3 +202,15 @@ def test_bound_blocks_are_left_alone() -> None:
 def test_bad_binding_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SpaceError, match=message):
         sampled(elementwise(), auto_bind(**options))
+
+
+@pytest.mark.parametrize("name", ["scan_through_two_blocks", "jacobi", "last_wins"])
+def test_iterations_that_wait_for_others_share_no_threads(name: str) -> None:
+    """One thread runs the loop."""
+    text = sampled(odd(name).workload, auto_bind).mod.script()
+    assert 'in T.thread_binding(1, thread="threadIdx.x")' in text
+
+
+def test_what_cannot_be_bound_is_left_alone() -> None:
+    """TVM binds no loop around a block that reads what it writes."""
+    assert "thread_binding" not in sampled(odd("cumsum").workload, auto_bind).mod.script()

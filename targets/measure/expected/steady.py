@@ -68,7 +68,8 @@ class Steadiness:
     On some inputs they do not: where large numbers cancel, or where the exponential of a large
     number follows. Then two right programs differ by more than is allowed. The unscheduled program
     shows it, as it is itself far from what it gives in float64. Without such a program its inputs
-    are changed by as little as rounding may do. The first draw is not judged.
+    are changed by as little as rounding may do. The first draw is judged for sums and products,
+    whose results may happen to be nearly zero.
 
     Parameters
     ----------
@@ -106,8 +107,9 @@ class Steadiness:
         rounds = any(self._allowed) or any(one.floating for one in self._numerics)
         if not self._data.drawn or not rounds:
             return True
-        if results.draw.number == 0 and results.draw.change is None:
-            if not self._polynomial and self.wide and self._own_error(results, self.wide, 1.0):
+        is_first = results.draw.number == 0 and results.draw.change is None
+        if is_first and not self._polynomial:
+            if self.wide is not None and self._own_error(results, self.wide, 1.0):
                 self.wide = None
             return True
         if self.wide is not None:

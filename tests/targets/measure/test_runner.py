@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +17,7 @@ from schedlang.targets import Target
 from schedlang.targets.cpu import guarded_memory
 from schedlang.targets.cpu.backend import CPUBackend, CPUProgram
 from schedlang.targets.cpu.cache import CacheFlusher
+from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.timing import Timing, TimingPolicy
@@ -163,8 +165,10 @@ for i, j, k in T.grid(63, 64, 64):
 
 
 def test_a_changed_input_is_found_and_harms_no_later_program(
-    workload: Workload, bench: Bench
+    workload: Workload, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where memory cannot be protected; where it can, the process ends."""
+    monkeypatch.setattr(GuardedMemory, "read_only", lambda memory: nullcontext())
     spoiler = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]\n        A[0, 0] = 7.0")
     assert "argument 0 is an input" in reason(bench, spoiler)
     assert outcome(bench, workload.mod).verified

@@ -15,7 +15,7 @@ from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.finals import FEWEST_SAMPLES, Finals, choose, could_win, undisputed
 from schedlang.measurement.interleaved import FEWEST_ROUNDS
 from schedlang.measurement.measurer import REFERENCE_ID
-from schedlang.targets.measure.repeats import FINAL_REPEATS
+from schedlang.targets.measure.repeats import REMOTE_FINAL_REPEATS
 
 # The unscheduled program is timed less carefully than candidates: it takes part in the finals when
 # it is slower than the fastest by no more than this, and candidates when they are no slower than it
@@ -44,7 +44,7 @@ class Leader(NamedTuple):
     def preparation(self) -> float:
         """Seconds until it is ready for the rounds of the finals, at most."""
         latency = self.record.latency
-        comparing = min(FINAL_REPEATS.least * latency, FINAL_REPEATS.longest)
+        comparing = min(REMOTE_FINAL_REPEATS.least * latency, REMOTE_FINAL_REPEATS.longest)
         return max(self.seconds, _FIRST_CALLS * latency) + comparing
 
 

@@ -33,17 +33,21 @@ class GuardedMemory:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         memory, start, self._pages = _place(size)
         self.tensor = runtime.tensor_in(memory[start : start + size], shape, dtype)
+        self._values = memory[start : start + size].view(np.dtype(dtype)).reshape(tuple(shape))
         self._guards = {"before": memory[:start], "after": memory[start + size :]}
         self._mend()
 
     def fill(self, value: Array) -> None:
         """Copy ``value`` into the tensor."""
-        self.tensor.copyfrom(value)
+        np.copyto(self._values, value, casting="no")
 
     def read(self) -> Array:
         """Return a copy of the tensor's values."""
-        found: Array = self.tensor.numpy()
-        return found
+        return self._values.copy()
+
+    def look(self) -> Array:
+        """Return a view of the tensor's values."""
+        return self._values
 
     @contextmanager
     def read_only(self) -> Iterator[None]:

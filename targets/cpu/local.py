@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -129,6 +129,17 @@ class LocalCPU(Measurer):
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
         return f"verify={self._verify.verify} {self._requests.timing}{self.problem.key}"
+
+    @property
+    def verification(self) -> Mapping[str, float]:
+        """Seconds that the workers spent on verification so far, by part.
+
+        They are ``references`` (the right results, in all workers together), ``fill`` (inputs and
+        outputs before calls), ``poison`` (of workspaces), ``other draws`` (calls on them),
+        ``repeats`` (further calls, and comparing each) and ``compare``. The first call of a
+        candidate is no part of it: timing needs one too.
+        """
+        return self._pool.spent
 
     @property
     def unreached(self) -> Sequence[str]:

@@ -36,6 +36,10 @@ class Memory(Protocol):
         """
         ...
 
+    def look(self) -> Array:
+        """Return its values: a view of them where that is possible, else a copy."""
+        ...
+
     def overrun(self) -> str | None:
         """Return where a program has written outside the tensor since the previous call.
 

@@ -70,6 +70,11 @@ class Dataset:
 
     def select(self, draw: Draw) -> None:
         """Put the inputs of a draw in place, and poison in the outputs."""
+        self.place(draw)
+        self.restore()
+
+    def place(self, draw: Draw) -> None:
+        """Put the inputs of a draw in place, and leave what programs write as it is."""
         self.draw = draw
         if draw not in self._values:
             self._values[draw] = self._source.values(draw)
@@ -77,7 +82,6 @@ class Dataset:
             if arg.role == "input":
                 assert value is not None
                 memory.fill(value)
-        self.restore()
 
     def perturb(self, relative: float) -> None:
         """Put inputs in place that are off by up to ``relative`` of each, until ``select``."""
@@ -153,15 +157,19 @@ class Dataset:
         """Return copies of the written tensors."""
         return [self._memory[i].read() for i in self._written]
 
-    def first_outputs(self) -> list[Array]:
-        """Return copies of what the first call wrote."""
-        return [self._first[i].read() for i in self._written]
+    def written(self) -> list[Array]:
+        """Return the written tensors as they are: views that change with the next call."""
+        return [self._memory[i].look() for i in self._written]
+
+    def first_written(self) -> list[Array]:
+        """Return what the first call wrote, in the same way."""
+        return [self._first[i].look() for i in self._written]
 
     def changed_input(self) -> str | None:
         """Say why the calls so far were wrong, if one wrote to an input."""
         for position, (arg, value) in enumerate(zip(self.args, self.values, strict=True)):
             if arg.role == "input" and value is not None:
-                if not same_bits(self._memory[position].read(), value):
+                if not same_bits(self._memory[position].look(), value):
                     return f"argument {position} is an input, and the program changed it"
         return None
 

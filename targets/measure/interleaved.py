@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from schedlang.measurement import Measurement
 from schedlang.measurement.interleaved import interleave
+from schedlang.targets.measure.repeats import FINAL_REPEATS
 from schedlang.targets.measure.timing import relative_half_width
 from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
@@ -16,6 +18,8 @@ from schedlang.targets.worker.request import Reply
 
 # Multiple of the rounds that were asked for, on a machine that has other work.
 _MOST_ROUNDS = 4
+# In these first rounds the results of each sample are compared.
+_VERIFIED_ROUNDS = 20
 
 
 class _WorkerLost(Exception):
@@ -33,7 +37,8 @@ class InterleavedTiming:
     ----------
     pool: where the worker comes from; the others must be idle.
     requests: how to build and time.
-    verify: compare the results of each with the unscheduled program's, once more.
+    verify: compare the results of each with the unscheduled program's: once more on every draw, and
+        in the first 20 rounds those of two calls on the first draw.
     """
 
     pool: WorkerPool
@@ -75,9 +80,11 @@ class InterleavedTiming:
         for number, work in enumerate(works):
             self._run_once(slot, work, discard=number == 0)
         alive = {work.candidate.id: work for work in works if self._works(work)}
+        numbers = itertools.count()
 
         def take_round(order: Sequence[int]) -> Iterator[Measurement]:
-            return (self._sample(slot, alive[identity]) for identity in order)
+            verify = self.verify and next(numbers) < _VERIFIED_ROUNDS
+            return (self._sample(slot, alive[identity], verify) for identity in order)
 
         def enough(number: int, samples: Mapping[int, Sequence[float]]) -> bool:
             return number >= _MOST_ROUNDS * rounds or self._settled(samples)
@@ -105,13 +112,13 @@ class InterleavedTiming:
             # The rounds give its samples.
             once = replace(self.requests.timing, min_repeats=1, max_repeats=1)
             requests = replace(self.requests, timing=once)
-            request = requests.run(work, verify_factor=factor, final=True)
+            request = requests.run(work, None, factor, repeats=FINAL_REPEATS, keep=True)
             reply = self.requests.ran(work, self.pool.ask(slot, request))
         self._note(work, reply)
 
-    def _sample(self, slot: Slot, work: Work) -> Measurement:
+    def _sample(self, slot: Slot, work: Work, verify: bool) -> Measurement:
         known = self._first[work.candidate.id]
-        request = self.requests.sample(work, self._calls(known.latency))
+        request = self.requests.sample(work, self._calls(known.latency), verify=verify)
         reply = self.requests.ran(work, self.pool.ask(slot, request))
         if not reply.ok:
             return self._note(work, reply)

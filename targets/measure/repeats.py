@@ -41,7 +41,9 @@ class Repeats:
             yield
 
 
-REPEATS = Repeats(least=16, most=200, seconds=0.01, longest=0.03)
+REPEATS = Repeats(least=16, most=200, seconds=0.005, longest=0.015)
 """For a candidate that may become the best."""
-FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.3, longest=1.0)
-"""For the final candidates."""
+FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.05, longest=0.2)
+"""For a final candidate; results of the calls that time it are compared besides."""
+REMOTE_FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.3, longest=1.0)
+"""For a final candidate on a server, where only these are compared."""

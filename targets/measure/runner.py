@@ -6,10 +6,13 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import NoReturn
 
 from schedlang.measurement import Status
+from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset, same_bits
@@ -60,6 +63,7 @@ class CandidateRunner:
             known = known.kept_with(self._data)
         self.reference = known
         self.unreached: tuple[str, ...] = ()
+        self.stopwatch = Stopwatch()
         # Whether the inputs in place are known to be as they were drawn.
         self._clean = True
         # The draw of the last call, whose results may still be in workspaces.
@@ -74,12 +78,13 @@ class CandidateRunner:
         self._unscheduled = unscheduled
         self._backend.poison_workspaces()
         binding = self._binding
-        learned = learn(
-            lambda: self._call(unscheduled),
-            self._data,
-            binding,
-            None if wide is None else WideProgram(self._backend, wide, binding.args),
-        )
+        with self.stopwatch.timing("references"):
+            learned = learn(
+                lambda: self._call(unscheduled),
+                self._data,
+                binding,
+                None if wide is None else WideProgram(self._backend, wide, binding.args),
+            )
         self.reference, self.unreached = learned
         return self.reference
 
@@ -121,27 +126,47 @@ class CandidateRunner:
         program is verified, and so are calls on every draw of inputs, ``repeats`` in all. Times are
         those of the first draw.
         """
-        first, cold = self._call_first(program)
-        self._clean = False
+        first, slowest = 0, -math.inf
+        if verify_factor is not None:
+            first, slowest = self._unlike_last(), math.inf if best is None else verify_factor * best
+        self._put(self._draws[first])
+        self._data.otherwise = False
+        cold = self._call_first(program, poison=verify_factor is not None)
+        self._use_first_draw()
         timing = self._time(program, policy, best, cold)
         self._check_bounds()
-        if verify_factor is not None and (
-            best is None or statistics.median(timing.samples) <= verify_factor * best
-        ):
-            latency = statistics.median(timing.samples)
-            self._verify(program, first, partial(repeats.calls, len(self._draws), latency))
+        latency = statistics.median(timing.samples)
+        if latency <= slowest:
+            with self.stopwatch.timing("compare"):
+                self._verify(program, first, partial(repeats.calls, len(self._draws), latency))
             self._clean = True
             timing = replace(timing, verified=True)
         self._check_samples(timing.samples, policy, self._binding.shortest_time)
         return timing
 
-    def sample(self, program: Program, calls: int, policy: TimingPolicy) -> float:
-        """Return seconds per call, after one call that is not counted."""
-        self._use_first_draw()
+    def sample(
+        self, program: Program, calls: int, policy: TimingPolicy, *, verify: bool = False
+    ) -> float:
+        """Return seconds per call, after one call that is not counted.
+
+        With ``verify`` the results of that call are compared, and those of the last one unless
+        earlier ones changed what it reads. The program must have been verified before.
+        """
+        if verify:
+            self._put(self._draws[0])
+            self._data.otherwise = False
+            with self.stopwatch.timing("fill"):
+                self._data.restore()
+        else:
+            self._use_first_draw()
         with faults(Status.RUN_ERROR), self._backend.running():
             self._seconds(program, 1)
+            if verify:
+                self._verify_again(calls=1)
             seconds = self._seconds(program, calls, flush_cache=policy.flush_cache)
-        self._clean = False
+        if verify:
+            self._verify_again(calls)
+            self._clean = True
         self._check_samples((seconds,), policy, self._binding.shortest_time)
         return seconds
 
@@ -149,26 +174,31 @@ class CandidateRunner:
         """Return samples of the unscheduled program, in seconds; any positive time is believed."""
         self._use_first_draw()
         samples = self._time(unscheduled, policy).samples
-        self._clean = False
         self._check_samples(samples, policy, shortest_time=0.0)
         return samples
 
-    def _call_first(self, program: Program) -> tuple[int, float]:
-        """Make the first call of a program; return the place of its draw, and the seconds."""
-        draws = self._draws
-        place = next((place for place, draw in enumerate(draws) if draw != self._last), 0)
-        if self._data.draw != draws[place] or not self._clean:
-            self._data.select(draws[place])
-        self._data.otherwise = False
-        self._data.restore_first()
+    def _unlike_last(self) -> int:
+        """Return the place of a draw that the last call did not have, if there is another."""
+        return next((place for place, draw in enumerate(self._draws) if draw != self._last), 0)
+
+    def _call_first(self, program: Program, *, poison: bool = True, protect: bool = False) -> float:
+        """Call a program and keep what it writes; return the seconds.
+
+        Without ``poison`` workspaces stay as other calls left them. With ``protect`` this process
+        ends where the program writes to an input.
+        """
+        guard = self._data.read_only_inputs() if protect else nullcontext()
+        with self.stopwatch.timing("fill"):
+            self._data.restore_first()
         with faults(Status.RUN_ERROR), self._backend.running():
-            self._backend.poison_workspaces()
-            start = time.perf_counter()
-            program.entry(*self._data.first_tensors)
-            seconds = time.perf_counter() - start
-        self._last = draws[place]
-        self._use_first_draw()
-        return place, seconds
+            if poison:
+                with self.stopwatch.timing("poison"):
+                    self._backend.poison_workspaces()
+            self._note_call()
+            with guard:
+                start = time.perf_counter()
+                program.entry(*self._data.first_tensors)
+                return time.perf_counter() - start
 
     @property
     def _draws(self) -> list[Draw]:
@@ -178,7 +208,14 @@ class CandidateRunner:
 
     def _use_first_draw(self) -> None:
         if self._data.draw != self._draws[0]:
-            self._data.select(self._draws[0])
+            self._put(self._draws[0])
+
+    def _put(self, draw: Draw) -> None:
+        """Put the inputs of a draw in place, unless they are there and as they were drawn."""
+        if self._data.draw != draw or not self._clean:
+            with self.stopwatch.timing("fill"):
+                self._data.place(draw)
+            self._clean = True
 
     def _time(
         self,
@@ -195,7 +232,7 @@ class CandidateRunner:
 
     def _seconds(self, program: Program, calls: int, *, flush_cache: bool = False) -> float:
         restore = self._data.restore if self._data.in_place else _nothing
-        self._last = self._data.draw
+        self._note_call()
         return program.seconds_per_call(
             self._data.tensors, calls, restore=restore, flush_cache=flush_cache
         )
@@ -205,21 +242,39 @@ class CandidateRunner:
 
         ``calls`` says how often to call the program again on each.
         """
-        reference = self.reference
-        if reference is None:
-            raise RuntimeError("there is no reference to verify with")
-        for place, right in enumerate(reference.results):
+        results = self._known.results
+        # The others overwrite what it left.
+        for right in (results[first], *results[:first], *results[first + 1 :]):
             # Programs that compute only over what an output held the first time are found out.
-            self._data.otherwise = place != first
-            if self._data.draw != right.draw:
-                self._data.select(right.draw)
-            reason = self._compare(program, right, calls, called=place == first)
-            if reason is None:
-                continue
-            if reference.damaged(self._data):
-                raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
-            self._seek_second_opinion(reference, right, reason)
-            raise Fault(Status.WRONG_RESULT, reason)
+            self._data.otherwise = right is not results[first]
+            with self.stopwatch.timing("fill"):
+                if self._data.draw != right.draw:
+                    self._data.place(right.draw)
+            reason = self._compare(program, right, calls, called=right is results[first])
+            if reason is not None:
+                self._refuse(right, reason)
+
+    def _verify_again(self, calls: int) -> None:
+        """Compare the results of the last of some calls on the first draw, where they are right."""
+        right, data = self._known.results[0], self._data
+        with self.stopwatch.timing("compare"):
+            reason = data.changed_input()
+            if reason is None and (calls == 1 or not data.in_place):
+                reason = self._mismatch(right, data.written())
+            if reason is not None:
+                self._refuse(right, reason + _UNSTABLE)
+
+    @property
+    def _known(self) -> Reference:
+        if self.reference is None:
+            raise RuntimeError("there is no reference to verify with")
+        return self.reference
+
+    def _refuse(self, right: Results, reason: str) -> NoReturn:
+        if self._known.damaged(self._data):
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+        self._seek_second_opinion(right, reason)
+        raise Fault(Status.WRONG_RESULT, reason)
 
     def _compare(
         self,
@@ -232,18 +287,17 @@ class CandidateRunner:
         """Say why results on the draw in place are not right, in any of several calls."""
         data, again, unstable = self._data, None, False
         if not called:
-            data.restore()
+            with self.stopwatch.timing("other draws"):
+                self._call_first(program, protect=True)
+        got = data.first_written()
         with faults(Status.RUN_ERROR), self._backend.running():
-            if not called:
-                self._backend.poison_workspaces()
-                with data.read_only_inputs():
-                    self._call(program)
-            got = data.first_outputs() if called else data.outputs()
             for _ in calls():
-                data.restore()
-                self._call(program)
-                outputs = data.outputs()
-                if not all(map(same_bits, got, outputs)):
+                with self.stopwatch.timing("repeats"):
+                    data.restore()
+                    self._call(program)
+                    outputs = data.written()
+                    same = all(map(same_bits, got, outputs))
+                if not same:
                     unstable = True
                     again = self._mismatch(right, outputs)
                     if again is not None:
@@ -263,24 +317,28 @@ class CandidateRunner:
             self._data.contents(),
         )
 
-    def _seek_second_opinion(self, reference: Reference, right: Results, reason: str) -> None:
+    def _seek_second_opinion(self, right: Results, reason: str) -> None:
         """Raise Fault(corrupt) when the unscheduled program does not repeat its own results.
 
         It is asked until it does once. Only a runner that learned the reference can ask.
         """
         if self._unscheduled is None or self._reference_repeats:
             return
-        if reference.seconds > _LONGEST_SECOND_OPINION:
+        if self._known.seconds > _LONGEST_SECOND_OPINION:
             return
         self._data.select(right.draw)
         self._call(self._unscheduled)
-        self._reference_repeats = self._mismatch(right, self._data.outputs()) is None
+        self._reference_repeats = self._mismatch(right, self._data.written()) is None
         if not self._reference_repeats:
             reason += "; nor does the unscheduled program give its own results again"
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
 
+    def _note_call(self) -> None:
+        """Remember that a program is called, which may change what is in place."""
+        self._last, self._clean = self._data.draw, False
+
     def _call(self, program: Program) -> None:
-        self._last = self._data.draw
+        self._note_call()
         program.entry(*self._data.tensors)
 
     def _check_bounds(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import describe
-from schedlang.targets.measure.repeats import FINAL_REPEATS, REPEATS, Repeats
+from schedlang.targets.measure.repeats import REPEATS, Repeats
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.tvm.program import to_json
@@ -72,15 +72,14 @@ def run_header(
     policy: TimingPolicy,
     best: float | None,
     verify_factor: float | None,
-    *,
-    final: bool = False,
+    repeats: Repeats = REPEATS,
 ) -> dict[str, Any]:
     """Say how to time and verify a program, for ``read_run_header``."""
     return {
         "policy": asdict(policy),
         "best": best,
         "verify_factor": verify_factor,
-        "final": final,
+        "repeats": asdict(repeats),
     }
 
 
@@ -88,7 +87,7 @@ def read_run_header(
     header: dict[str, Any],
 ) -> tuple[TimingPolicy, float | None, float | None, Repeats]:
     """Read from a header what ``CandidateRunner.run`` takes after the program."""
-    repeats = FINAL_REPEATS if header["final"] else REPEATS
+    repeats = Repeats(**header["repeats"])
     return TimingPolicy(**header["policy"]), header["best"], header["verify_factor"], repeats
 
 
@@ -123,23 +122,21 @@ class Requests:
         best: float | None = None,
         verify_factor: float | None = None,
         *,
-        final: bool = False,
+        repeats: Repeats = REPEATS,
+        keep: bool = False,
     ) -> Request:
-        """Time it, and verify it if it is fast enough.
-
-        Then it is forgotten, unless it is one of the ``final`` ones, whose results are compared
-        more often.
-        """
-        how = run_header(self.timing, best, verify_factor, final=final)
-        header = {"request": "run", "id": work.serial, "keep": final, **how}
+        """Time it, and verify it if it is fast enough; forget it then, unless told to keep it."""
+        how = run_header(self.timing, best, verify_factor, repeats)
+        header = {"request": "run", "id": work.serial, "keep": keep, **how}
         return Request(header, timeout=self.run_timeout, executes=True)
 
-    def sample(self, work: Work, calls: int) -> Request:
-        """Take one more sample of a candidate that was kept."""
+    def sample(self, work: Work, calls: int, *, verify: bool) -> Request:
+        """Take one more sample of a candidate that was kept, and verify it once more if told to."""
         header = {
             "request": "sample",
             "id": work.serial,
             "calls": calls,
+            "verify": verify,
             "policy": asdict(self.timing),
         }
         return Request(header, timeout=self.run_timeout, executes=True)

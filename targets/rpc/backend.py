@@ -40,6 +40,8 @@ class RPCMemory:
         found: Array = self.tensor.numpy()
         return found
 
+    look = read
+
     def read_only(self) -> AbstractContextManager[None]:
         """Do nothing: programs may write to the tensor."""
         return nullcontext()

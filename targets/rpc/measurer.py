@@ -23,6 +23,7 @@ from schedlang.targets.measure.expected.preparation import Preparation
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.reference_timing import cut_off_timing
+from schedlang.targets.measure.repeats import REMOTE_FINAL_REPEATS
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
 from schedlang.targets.measure.work import binding_requests, run_header
@@ -305,7 +306,7 @@ class RPC(Measurer):
 
     def _how_to_run(self, work: RemoteWork) -> dict[str, Any]:
         if work.policy is not None:
-            return run_header(work.policy, None, work.verify_factor, final=True)
+            return run_header(work.policy, None, work.verify_factor, REMOTE_FINAL_REPEATS)
         return run_header(self._timing, self.best_so_far, self._verify.factor)
 
     def _forget_all(self, works: Sequence[RemoteWork]) -> None:

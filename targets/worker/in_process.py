@@ -57,7 +57,11 @@ class InProcessWorker(Dispatcher):
             # If it crashes, this tells the parent what did.
             print(RUNS_UNSCHEDULED, file=sys.stderr, flush=True)
             seconds = self._runner.learn(program, wide).seconds
-        return {"reference_seconds": seconds, "unreached": list(self._runner.unreached)}
+        return {
+            "reference_seconds": seconds,
+            "unreached": list(self._runner.unreached),
+            "spent": self._runner.stopwatch.take(),
+        }
 
     def on_build(self, request: Message) -> dict[str, Any]:
         """Compile a program and generate its machine code."""
@@ -76,7 +80,11 @@ class InProcessWorker(Dispatcher):
             del self._built[header["id"]]
         with no_new_processes():
             timing = self.measured(lambda: self._runner.run(program, *read_run_header(header)))
-        return {"samples": list(timing.samples), "verified": timing.verified}
+        return {
+            "samples": list(timing.samples),
+            "verified": timing.verified,
+            "spent": self._runner.stopwatch.take(),
+        }
 
     def on_sample(self, request: Message) -> dict[str, Any]:
         """Take one more sample of a program that was kept."""
@@ -84,8 +92,12 @@ class InProcessWorker(Dispatcher):
         policy = TimingPolicy(**header["policy"])
         program = self._built[header["id"]]
         with no_new_processes():
-            seconds = self.measured(lambda: self._runner.sample(program, header["calls"], policy))
-        return {"seconds_per_call": seconds}
+            seconds = self.measured(
+                lambda: self._runner.sample(
+                    program, header["calls"], policy, verify=header["verify"]
+                )
+            )
+        return {"seconds_per_call": seconds, "spent": self._runner.stopwatch.take()}
 
     def measured(self, measure: Callable[[], _Found]) -> _Found:
         """Return what ``measure`` returns; a subclass may watch the machine meanwhile."""

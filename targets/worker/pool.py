@@ -68,6 +68,7 @@ class WorkerPool:
     Attributes
     ----------
     greeting: reply of the worker that started last.
+    spent: seconds that workers spent on their activities, as their replies say.
     """
 
     size: int
@@ -79,6 +80,7 @@ class WorkerPool:
     scratch: Path | None = None
     slots: list[Slot] = field(init=False)
     greeting: dict[str, Any] = field(init=False, default_factory=dict)
+    spent: dict[str, float] = field(init=False, default_factory=dict)
     closed: bool = field(init=False, default=False)
     _bind: Request | None = field(init=False, default=None)
     _binding: int = field(init=False, default=0)
@@ -241,6 +243,8 @@ class WorkerPool:
         seconds = time.monotonic() - slot.began
         used = slot.used
         if message is not None:
+            for activity, spent in message.header.pop("spent", {}).items():
+                self.spent[activity] = self.spent.get(activity, 0.0) + spent
             if not message.header.get("corrupt"):
                 assert slot.request is not None
                 slot.used |= slot.request.executes

@@ -53,6 +53,10 @@ class DeviceMemory:
         found: Array = self.tensor.numpy()
         return found
 
+    def look(self) -> Array:
+        """Return a copy of the tensor's values: they cannot be viewed from here."""
+        return self.read()
+
     def read_only(self) -> AbstractContextManager[None]:
         """Do nothing: a GPU's memory has no protection; changed inputs are seen afterwards."""
         return nullcontext()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedlang.targets.measure.fault import Fault
-from schedlang.targets.measure.repeats import FINAL_REPEATS, REPEATS, Repeats
+from schedlang.targets.measure.repeats import FINAL_REPEATS, REMOTE_FINAL_REPEATS, REPEATS, Repeats
 from schedlang.tvm.codegen import workspaces
 from schedlang.tvm.program import to_json
 from schedlang.workloads import from_prim_func
@@ -103,6 +103,20 @@ def test_on_inputs_that_are_given_too() -> None:
         assert "differ" in reason(bench, WRONG["read before it is computed"][1])
 
 
+def test_a_program_that_was_not_verified_may_have_changed_an_input() -> None:
+    bench = bench_of(from_prim_func(from_body(STEADY, TENSORS)["main"]))
+    spoiler = bench._backend.compile(from_body(STEADY + SPOIL, TENSORS))
+    steady = bench._backend.compile(from_body(STEADY, TENSORS))
+    for draws in (3, 1):
+        bench._binding.__dict__["draws"] = draws
+        bench._runner.learn(bench._unscheduled_program())
+        for _ in range(2):
+            assert not bench._runner.run(spoiler, QUICK, 1e-12, 1.0).verified
+            assert bench._runner.run(steady, QUICK, None, 1.0).verified
+            assert bench._runner.sample(spoiler, 1, QUICK) > 0
+            assert bench._runner.sample(steady, 1, QUICK, verify=True) > 0
+
+
 def test_workspaces_are_poisoned() -> None:
     """A program that only gives out what it finds, finds NaN."""
     shown = from_body(ALLOCATE + CONSUME, TENSORS)
@@ -127,6 +141,12 @@ for i in T.serial(1):
         if T.call_extern("int32", "rand") % 8 == 7:
             C[63, 63] = T.float32(5)
 """
+SPOIL = """
+for i in T.serial(1):
+    with T.sblock("A"):
+        vi = T.axis.spatial(1, i)
+        A[vi, 0] = T.float32(7)
+"""
 STEADY = NOW_AND_THEN[: NOW_AND_THEN.index("for i in T.serial")]
 
 
@@ -142,6 +162,52 @@ def test_a_program_that_is_wrong_in_one_call_of_eight_is_found() -> None:
     assert bench._runner.run(steady, QUICK, None, math.inf, often).verified
 
 
+def test_samples_of_a_program_that_is_wrong_now_and_then_are_refused() -> None:
+    """It is accepted with the probability (7/8)^200, below 1e-11."""
+    bench = bench_of(from_prim_func(from_body(STEADY, TENSORS)["main"]))
+    program = bench._backend.compile(from_body(NOW_AND_THEN, TENSORS))
+    for calls_of_a_sample in (1, 5):
+        with pytest.raises(Fault, match=r"elements differ.*run again it gives other results"):
+            for _ in range(100):
+                bench._runner.sample(program, calls_of_a_sample, QUICK, verify=True)
+    for _ in range(100):
+        bench._runner.sample(program, 1, QUICK)
+    steady = bench._backend.compile(from_body(STEADY, TENSORS))
+    assert bench._runner.sample(steady, 5, QUICK, verify=True) > 0
+
+
+def test_a_sample_that_changes_an_input_is_refused_and_harms_no_other() -> None:
+    bench = bench_of(from_prim_func(from_body(STEADY, TENSORS)["main"]))
+    spoiler = bench._backend.compile(from_body(STEADY + SPOIL, TENSORS))
+    steady = bench._backend.compile(from_body(STEADY, TENSORS))
+    for verify in (True, False, True):
+        if verify:
+            with pytest.raises(Fault, match="argument 0 is an input"):
+                bench._runner.sample(spoiler, 1, QUICK, verify=True)
+        else:
+            bench._runner.sample(spoiler, 1, QUICK)
+        assert bench._runner.sample(steady, 1, QUICK, verify=True) > 0
+
+
+IN_PLACE = """
+for i, j in T.grid(64, 64):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = C[vi, vj] + A[vi, vj]
+"""
+
+
+def test_samples_of_a_program_that_works_in_place_are_right_in_their_first_call_only() -> None:
+    bench = bench_of(from_prim_func(from_body(IN_PLACE, TENSORS)["main"]))
+    assert bench._runner._data.in_place
+    program = bench._backend.compile(from_body(IN_PLACE, TENSORS))
+    for calls_of_a_sample in (1, 5):
+        assert bench._runner.sample(program, calls_of_a_sample, QUICK, verify=True) > 0
+    wrong = bench._backend.compile(from_body(IN_PLACE + IN_PLACE.replace('"C"', '"D"'), TENSORS))
+    with pytest.raises(Fault, match="elements differ"):
+        bench._runner.sample(wrong, 5, QUICK, verify=True)
+
+
 def calls(repeats: Repeats, seconds: float, draws: int = 1) -> int:
     """How many calls of a program that takes ``seconds``."""
     done: list[None] = []
@@ -152,8 +218,10 @@ def calls(repeats: Repeats, seconds: float, draws: int = 1) -> int:
 
 def test_short_programs_are_called_often_and_long_ones_seldom() -> None:
     assert calls(REPEATS, 1e-6) == 200 and calls(REPEATS, 1e-6, draws=3) == 67
-    assert calls(REPEATS, 1e-3) == 16
-    assert calls(REPEATS, 1.0) == 0 and calls(REPEATS, 0.02) == 2
-    assert calls(FINAL_REPEATS, 1e-6) == 200
-    assert calls(FINAL_REPEATS, 0.04) == 20
-    assert calls(FINAL_REPEATS, 0.25) == 4 and calls(FINAL_REPEATS, 0.25, draws=2) == 2
+    assert calls(REPEATS, 5e-4) == 16
+    assert calls(REPEATS, 1.0) == 0 and calls(REPEATS, 0.01) == 2
+    assert calls(REMOTE_FINAL_REPEATS, 1e-6) == 200
+    assert calls(REMOTE_FINAL_REPEATS, 0.04) == 20
+    assert calls(REMOTE_FINAL_REPEATS, 0.25) == 4
+    assert calls(REMOTE_FINAL_REPEATS, 0.25, draws=2) == 2
+    assert calls(FINAL_REPEATS, 1e-6) == 200 and calls(FINAL_REPEATS, 2e-3) == 25

@@ -27,6 +27,7 @@ class Pool:
         self.slots = [Slot(0)]
         self.asked: list[tuple[str, int]] = []
         self.calls: set[int] = set()
+        self.verified: list[bool] = []
         self.workers = 0
         self._latency = latency
 
@@ -49,6 +50,7 @@ class Pool:
         if kind == "run":
             return Reply({"ok": True, "samples": [answer], "verified": True}, seconds=0.1)
         self.calls.add(request.header["calls"])
+        self.verified.append(request.header["verify"])
         return Reply({"ok": True, "seconds_per_call": answer}, seconds=0.01)
 
 
@@ -90,6 +92,13 @@ def test_a_noisy_machine_gets_more_rounds_and_not_endlessly(workload: Workload) 
         Pool(lambda _, done: 1e-3 * (1 + 0.5 * (done % 3))), workload, rounds=5
     )
     assert [len(m.samples) for m in found] == [20, 20, 20]
+
+
+def test_the_results_of_the_first_samples_are_compared(workload: Workload) -> None:
+    pool = Pool(lambda _, done: 1e-3 * (1 + 0.5 * (done % 3)))
+    time_interleaved(pool, workload, count=2, rounds=25)
+    assert pool.verified[:40] == [True] * 40
+    assert len(pool.verified) == 200 and not any(pool.verified[40:])
 
 
 def test_the_budget_ends_it_after_two_rounds(workload: Workload) -> None:
@@ -138,3 +147,14 @@ def test_real_candidates(workload: Workload) -> None:
         assert found[0].verified and len(found[0].samples) == len(found[3].samples) >= 3
         assert measurer.remeasure([]) == []
         assert next(measurer.measure(candidates[:1])).ok
+        spent = measurer.verification
+        assert min(spent.values()) > 0
+        parts = {"references", "fill", "poison", "other draws", "repeats", "compare"}
+        assert set(spent) == parts
+
+
+def test_without_verification_none_of_it_is_done(workload: Workload) -> None:
+    with LocalCPU(workload, workers=1, verify=False) as measurer:
+        found = measurer.remeasure([Candidate(0, scheduled_matmul(workload))], rounds=2)
+        assert found[0].ok and not found[0].verified
+        assert set(measurer.verification) <= {"fill"}

@@ -1,0 +1,1 @@
+// All that CUDA declares here is in emulator.h.

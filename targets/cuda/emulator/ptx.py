@@ -1,0 +1,204 @@
+"""Inline PTX, as TVM's code generator writes it, as calls of the functions in ``include/ptx.h``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from schedlang.targets.cuda.emulator.errors import UnknownCodeError
+
+_START = re.compile(r"\b(?:asm|__asm__)\s*(?:volatile|__volatile__)?\s*\(")
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_MMA_TYPES = ("f16", "bf16", "f32", "s8", "u8", "s32")
+_MMA_SHAPES = {
+    "f16": ("m16n8k8", "m16n8k16"),
+    "bf16": ("m16n8k8", "m16n8k16"),
+    "s8": ("m8n8k16", "m16n8k16", "m16n8k32"),
+    "u8": ("m8n8k16", "m16n8k16", "m16n8k32"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """One inline assembly statement.
+
+    Attributes
+    ----------
+    text: the instructions, with single spaces.
+    operands: the C++ expressions of the operands, the outputs first.
+    """
+
+    text: str
+    operands: tuple[str, ...]
+
+
+def translate_assembly(source: str) -> str:
+    """Replace each inline assembly statement of CUDA C++ by a call.
+
+    Raises ``UnknownCodeError`` with the instruction for one that the emulator does not know.
+    """
+    pieces: list[str] = []
+    end = 0
+    while (start := _START.search(source, end)) is not None:
+        close = _closing(source, start.end() - 1)
+        pieces += [source[end : start.start()], _call(_read(source[start.end() : close]))]
+        end = close + 1
+    return "".join([*pieces, source[end:]])
+
+
+def _call(assembly: Assembly) -> str:
+    for pattern, write in _INSTRUCTIONS:
+        if (found := re.fullmatch(pattern, assembly.text)) is not None:
+            call = write(found, assembly.operands)
+            if call is not None:
+                return call
+    raise UnknownCodeError(
+        f"the generated code has PTX that the emulator does not know: {assembly.text!r}; it knows "
+        "ldmatrix, mma.sync of 16-bit and 8-bit numbers, cp.async and dp4a",
+        assembly.text,
+    )
+
+
+def _ldmatrix(found: re.Match[str], operands: Sequence[str]) -> str:
+    count, transposed = int(found["count"]), "true" if found["trans"] else "false"
+    outputs = "".join(f" emu_put({place}, emu_r[{n}]);" for n, place in enumerate(operands[:count]))
+    return (
+        f"{{ uint32_t emu_r[{count}]; emu_ldmatrix<{count}, {transposed}>(emu_r, "
+        f"{operands[count]});{outputs} }}"
+    )
+
+
+def _mma(found: re.Match[str], operands: Sequence[str]) -> str | None:
+    types = [found[one] for one in "dabc"]
+    if found["shape"] not in _MMA_SHAPES.get(found["a"], ()) or found["a"] != found["b"]:
+        return None
+    m, k = re.findall(r"\d+", found["shape"])[::2]
+    groups = [re.findall(r"%(\d+)", group) for group in found["operands"].split("}")[:4]]
+    values = []
+    for name, group in zip("abc", groups[1:], strict=True):
+        bits = ", ".join(f"emu_bits({operands[int(place)]})" for place in group)
+        values.append(f"const uint32_t emu_{name}[] = {{{bits}}};")
+    outputs = "".join(
+        f" emu_put({operands[int(place)]}, emu_d[{n}]);" for n, place in enumerate(groups[0])
+    )
+    parameters = ", ".join([m, k, *(f"emu_{one}" for one in types)])
+    return (
+        f"{{ uint32_t emu_d[{len(groups[0])}]; {' '.join(values)} "
+        f"emu_mma<{parameters}>(emu_d, emu_a, emu_b, emu_c);{outputs} }}"
+    )
+
+
+def _copy(found: re.Match[str], operands: Sequence[str]) -> str:
+    shared, source = operands[int(found["to"])], operands[int(found["from"])]
+    size = _operand(found["size"], operands)
+    filled = found["source_size"]
+    return (
+        f"emu_async_copy({shared}, (const void*)({source}), {size}, "
+        f"{size if filled is None else _operand(filled, operands)})"
+    )
+
+
+def _copy_if(found: re.Match[str], operands: Sequence[str]) -> str:
+    predicate = f"({_operand(found['value'], operands)}) == 1"
+    return (
+        f"emu_async_copy_if({predicate}, {operands[0]}, (const void*)({operands[1]}), "
+        f"{_operand(found['size'], operands)})"
+    )
+
+
+def _operand(text: str, operands: Sequence[str]) -> str:
+    return operands[int(text[1:])] if text.startswith("%") else text
+
+
+_TYPE = f"(?:{'|'.join(_MMA_TYPES)})"
+_SIZE = r"(?:%\d|\d+)"
+_INSTRUCTIONS: tuple[tuple[str, Callable[[re.Match[str], Sequence[str]], str | None]], ...] = (
+    (
+        r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<trans>\.trans)?"
+        r"\.shared(?:::cta)?\.b16 ?\{[%\d, ]+\}, \[%\d\];",
+        _ldmatrix,
+    ),
+    (
+        r"mma\.sync\.aligned\.(?P<shape>m\d+n8k\d+)\.row\.col"
+        rf"\.(?P<d>{_TYPE})\.(?P<a>{_TYPE})\.(?P<b>{_TYPE})\.(?P<c>{_TYPE}) ?"
+        r"(?P<operands>(?:\{[%\d, ]+\}(?:, )?){4});",
+        _mma,
+    ),
+    (
+        r"cp\.async\.(?:ca|cg)\.shared(?:::cta)?\.global(?:\.L2::\d+B)? \[%(?P<to>\d)\], "
+        rf"\[%(?P<from>\d)\], (?P<size>{_SIZE})(?:, (?P<source_size>{_SIZE}))?;",
+        _copy,
+    ),
+    (
+        r"\{ ?\.reg \.pred p; setp\.eq\.u32 p, (?P<value>%\d), 1; "
+        rf"@p cp\.async\.(?:ca|cg)\.shared\.global \[%0\], \[%1\], (?P<size>{_SIZE}); "
+        r"@!p st\.shared\.(?:v[24]\.)?u32 \[%0\], \{[%\d, ]+\}; ?\}",
+        _copy_if,
+    ),
+    (r"cp\.async\.commit_group;", lambda found, operands: "emu_async_commit()"),
+    (r"cp\.async\.wait_all;", lambda found, operands: "emu_async_wait(0)"),
+    (
+        rf"cp\.async\.wait_group (?P<pending>{_SIZE});",
+        lambda found, operands: f"emu_async_wait({_operand(found['pending'], operands)})",
+    ),
+    (
+        r"\{ \.reg \.u64 smem_int; cvta\.to\.shared\.u64 smem_int, %1; "
+        r"cvt\.u32\.u64 %0, smem_int; \}",
+        lambda found, operands: f"{operands[0]} = emu_shared_address({operands[1]})",
+    ),
+    (
+        r"dp4a\.(?P<a>[us]32)\.(?P<b>[us]32) %0, %1, %2, %3;",
+        lambda found, operands: (
+            f"{operands[0]} = emu_dp4a((const {_BYTES[found['a']]}*)&{operands[1]}, "
+            f"(const {_BYTES[found['b']]}*)&{operands[2]}, {operands[3]})"
+        ),
+    ),
+    (
+        r"\{\.reg \.pred p; setp\.ne\.b32 p, %2, 0; @!p mov\.b32 %0, 0; "
+        r"@p ld\.global\.nc\.f32 %0, \[%1\];\}",
+        lambda found, operands: (
+            f"{operands[0]} = ({operands[2]}) ? *(const float*)({operands[1]}) : 0.0f"
+        ),
+    ),
+)
+_BYTES = {"u32": "uint8_t", "s32": "int8_t"}
+
+
+def _read(inside: str) -> Assembly:
+    """Read what stands between the parentheses of an assembly statement."""
+    fields = list(_split(inside, ":"))
+    text = "".join(_STRING.findall(fields[0])).replace("\\n", " ").replace("\\t", " ")
+    operands = [
+        one[one.index("(") :] for field in fields[1:3] for one in _split(field, ",") if "(" in one
+    ]
+    return Assembly(" ".join(text.replace("%%", "%").split()), tuple(operands))
+
+
+def _split(text: str, separator: str) -> Iterator[str]:
+    """Split at separators outside strings and parentheses."""
+    depth, start, place = 0, 0, 0
+    while place < len(text):
+        if (string := _STRING.match(text, place)) is not None:
+            place = string.end()
+            continue
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if text[place] == separator and depth == 0:
+            yield text[start:place].strip()
+            start = place + 1
+        place += 1
+    yield text[start:].strip()
+
+
+def _closing(text: str, opening: int) -> int:
+    """Return the place of the parenthesis that closes the one at ``opening``."""
+    depth, place = 0, opening
+    while place < len(text):
+        if (string := _STRING.match(text, place)) is not None:
+            place = string.end()
+            continue
+        depth += (text[place] == "(") - (text[place] == ")")
+        if depth == 0:
+            return place
+        place += 1
+    raise UnknownCodeError("an assembly statement of the generated code has no end", text[opening:])

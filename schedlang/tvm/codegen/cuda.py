@@ -15,9 +15,10 @@ from tvm.runtime import Executable
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import DefaultGPUSchedule
 from tvm.target import Target as TVMTarget
-from tvm.tirx import For, compilation_pipeline
+from tvm.tirx import AttrStmt, For, ForKind, SeqStmt, compilation_pipeline
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 from tvm.tirx.function import PrimFunc
+from tvm_ffi import structural_walk
 
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
 from schedlang.tvm.codegen.generator import CodeGenerator
@@ -74,10 +75,12 @@ class LoweredProgram:
     ----------
     host: the functions of the CPU, which launch kernels.
     device: the kernels, by TVM's target.
+    launches: the functions of the CPU before TVM lowers their calls, as ``cuda_source`` reads them.
     """
 
     host: IRModule
     device: Mapping[TVMTarget, IRModule]
+    launches: IRModule
     _config: Mapping[str, Any]
 
     @cached_property
@@ -155,17 +158,39 @@ class CUDAGenerator(CodeGenerator):
                 passes(tvm.tirx.transform.BindTarget(target)(mod))
             )
             finished = {one: finish_device()(part) for one, part in device.items()}
-            return LoweredProgram(finish_host()(host), finished, config)
+            return LoweredProgram(finish_host()(host), finished, host, config)
 
 
 def bound(mod: IRModule, target: TVMTarget) -> IRModule:
     """Bind the blocks outside all threads, as those of a program that nobody scheduled.
 
-    TVM compiles no other programs for GPUs. Blocks in threads stay as they are.
+    TVM compiles no other programs for GPUs. Blocks in threads stay as they are. Where all are, the
+    pass does not run: it fails on some blocks that hold others.
     """
+    if not any(
+        isinstance(function, PrimFunc) and _has_free_block(function.body)
+        for function in mod.functions.values()
+    ):
+        return mod
     functions = {name: _with_free_root(function) for name, function in mod.functions.items()}
     with target:
         return DefaultGPUSchedule()(IRModule(functions, attrs=mod.attrs))
+
+
+def _has_free_block(stmt: Any) -> bool:
+    """Tell whether some innermost block of ``stmt`` lies outside all threads."""
+    if isinstance(stmt, For):
+        return stmt.kind != ForKind.THREAD_BINDING and _has_free_block(stmt.body)
+    if isinstance(stmt, SeqStmt):
+        return any(map(_has_free_block, stmt.seq))
+    if isinstance(stmt, SBlockRealize):
+        inner: list[bool] = []
+        blocks = (SBlockRealize, lambda found: inner.append(not found.same_as(stmt)))
+        structural_walk(stmt, blocks)
+        return not any(inner) or _has_free_block(stmt.block.body)
+    if isinstance(stmt, AttrStmt):
+        return stmt.attr_key != "thread_extent" and _has_free_block(stmt.body)
+    return True
 
 
 def _with_free_root(function: Any) -> Any:

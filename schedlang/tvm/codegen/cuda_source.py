@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.target import Target as TVMTarget
-from tvm.tirx.build import codegen_build, split_host_device_mods
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.codegen.asynchronous import ASYNC_COPY, copies_asynchronously
-from schedlang.tvm.codegen.cuda import bound
+from schedlang.tvm.codegen.cuda import CUDAGenerator
 
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 # Fields of TVM's argument structures that the host function reads.
@@ -77,34 +74,17 @@ class CUDASource:
 
 
 def cuda_source(mod: IRModule, target: TVMTarget) -> CUDASource:
-    """Generate the code of ``mod`` for a CUDA target, as ``tvm.compile`` does. Needs no device.
+    """Generate the code of ``mod`` for a CUDA target, as it is built for a device. Needs none.
 
-    The options of the current pass context count; asynchronous copies are generated where the
-    program asks for them (``asynchronous``). A program without threads gets TVM's default ones. Raises
-    TVM's errors, and ``ValueError`` for a host function that does more than launch kernels.
+    Raises TVM's errors, and ``ValueError`` for a host function that does more than launch kernels.
     """
-    config: dict[str, Any] = dict(tvm.transform.PassContext.current().config)
-    if copies_asynchronously(mod):
-        config[ASYNC_COPY] = True
-    target = target.with_host(TVMTarget("llvm"))
-    with tvm.transform.PassContext(opt_level=3, config=config):
-        mod = mod if has_threads(mod) else bound(mod, target)
-        lowered = tirx.transform.BindTarget(target)(mod)
-        pipeline, _, finalize_device = tirx.get_default_tir_pipeline(target)
-        host, devices = split_host_device_mods(pipeline(lowered))
-        sources = [
-            codegen_build(finalize_device()(device), device_target).inspect_source()
-            for device_target, device in devices.items()
-        ]
-    functions = list(host.functions.values())
-    if len(functions) != 1 or len(sources) != 1:
-        raise ValueError(
-            f"the program has {len(functions)} host functions and code for {len(sources)} devices; "
-            "give a program with one function that runs on the GPU"
-        )
+    lowered = CUDAGenerator(target).lower(mod)
+    functions = list(lowered.launches.functions.values())
+    if len(functions) != 1:
+        raise ValueError(f"the program has {len(functions)} functions; give a program with one")
     reader = _HostFunction()
     reader.visit(functions[0].body)
-    return CUDASource(str(sources[0]), tuple(reader.launches), reader.memories)
+    return CUDASource(lowered.source(), tuple(reader.launches), reader.memories)
 
 
 def has_threads(mod: IRModule) -> bool:

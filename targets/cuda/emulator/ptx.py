@@ -113,6 +113,7 @@ def _operand(text: str, operands: Sequence[str]) -> str:
 
 _TYPE = f"(?:{'|'.join(_MMA_TYPES)})"
 _SIZE = r"(?:%\d|\d+)"
+_BYTES = {"u32": "uint8_t", "s32": "int8_t"}
 _INSTRUCTIONS: tuple[tuple[str, Callable[[re.Match[str], Sequence[str]], str | None]], ...] = (
     (
         r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<trans>\.trans)?"
@@ -162,7 +163,6 @@ _INSTRUCTIONS: tuple[tuple[str, Callable[[re.Match[str], Sequence[str]], str | N
         ),
     ),
 )
-_BYTES = {"u32": "uint8_t", "s32": "int8_t"}
 
 
 def _read(inside: str) -> Assembly:

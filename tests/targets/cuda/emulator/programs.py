@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import pytest
 import tvm
-import tvm.s_tir.tensor_intrin.cuda as intrinsics
 from tvm import te
 from tvm.testing.tir import mma_schedule
 
@@ -18,6 +18,7 @@ from schedlang.targets.cuda.emulator.emulate import judge
 from schedlang.targets.cuda.emulator.execute import execute
 from schedlang.targets.cuda.emulator.reference import expected_of
 from schedlang.tvm.codegen.cuda_source import CUDASource, cuda_source
+from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads.construct import as_workload
 
 
@@ -96,10 +97,10 @@ def shared_product(n: int = 32) -> Scheduled:
 def softmax(rows: int = 4, columns: int = 100) -> Scheduled:
     """A softmax of four kernels, whose sums go through shuffles and shared memory."""
     a = te.placeholder((rows, columns), "float32", name="A")
-    k, l = te.reduce_axis((0, columns), "k"), te.reduce_axis((0, columns), "l")
+    k, r = (te.reduce_axis((0, columns), name) for name in "kl")
     m = te.compute((rows,), lambda i: te.max(a[i, k], axis=k), name="m")
     e = te.compute((rows, columns), lambda i, j: te.exp(a[i, j] - m[i]), name="e")
-    s = te.compute((rows,), lambda i: te.sum(e[i, l], axis=l), name="s")
+    s = te.compute((rows,), lambda i: te.sum(e[i, r], axis=r), name="s")
     out = te.compute((rows, columns), lambda i, j: e[i, j] / s[i], name="out")
     function = te.create_prim_func([a, out])
     sch = tvm.s_tir.Schedule(tvm.IRModule({"main": function}))
@@ -124,12 +125,19 @@ def warp_product(
     k: int = 64,
 ) -> Scheduled:
     """A 64 x 64 product of mma.sync and ldmatrix, as TVM's own example schedules it."""
+    register_all()
+    intrinsics = import_module("tvm.s_tir.tensor_intrin.cuda")
     inner = 32 if read == "int8" else 16
+
+    def tiled(rows: int, columns: int, shape: str, fragment: str) -> Any:
+        layout = getattr(intrinsics, f"shared_{shape}_to_ldmatrix_{fragment}_layout")
+        return lambda i, j: (i // rows, j // columns, *layout(i % rows, j % columns))
+
     if read == "int8":
-        map_a, map_c = _tiled(16, 32, "16x32", "32x16"), _tiled(16, 16, "16x16", "32x8")
-        map_b = map_a if transposed else _tiled(32, 16, "32x16", "32x16")
+        map_a, map_c = tiled(16, 32, "16x32", "32x16"), tiled(16, 16, "16x16", "32x8")
+        map_b = map_a if transposed else tiled(32, 16, "32x16", "32x16")
     else:
-        map_a = map_b = map_c = _tiled(16, 16, "16x16", "32x8")
+        map_a = map_b = map_c = tiled(16, 16, "16x16", "32x8")
     names = intrinsics.get_mma_intrin_group(
         scope, "global", read, kept, False, transposed, not_use_mma_store_intrinic=False
     )
@@ -153,8 +161,3 @@ def warp_product(
         scope,
     )
     return Scheduled(sch.mod, as_workload(function))
-
-
-def _tiled(rows: int, columns: int, shape: str, fragment: str) -> Any:
-    layout = getattr(intrinsics, f"shared_{shape}_to_ldmatrix_{fragment}_layout")
-    return lambda i, j: (i // rows, j // columns, *layout(i % rows, j % columns))

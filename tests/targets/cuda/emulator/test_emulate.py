@@ -43,7 +43,7 @@ def test_several_kernels_with_shuffles() -> None:
         ("float16", "float32", False, "shared.dyn"),
         ("float16", "float16", True, "shared"),
         ("int8", "int32", False, "shared"),
-        ("int8", "int32", True, "shared.dyn"),
+        ("int8", "int32", True, "shared"),
     ],
 )
 def test_products_of_warps(read: str, kept: str, transposed: bool, scope: str) -> None:
@@ -61,5 +61,3 @@ def test_given_inputs_and_outputs() -> None:
 def test_without_a_workload_nothing_is_compared() -> None:
     found = emulate(shared_product(16).mod, orders=1)
     assert found.verified is None and found.faults == () and len(found.outputs) == 1
-
-

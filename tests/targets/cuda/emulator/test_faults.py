@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.targets.cuda.emulator.programs import (
     needs_compiler,
     shared_product,
-    softmax,
     warp_product,
 )
 

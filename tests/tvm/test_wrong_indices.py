@@ -15,6 +15,7 @@ from schedlang.errors import InstructionError
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.modules.shared.inline_constants import inline_constants
+from schedlang.targets import build_callable
 from schedlang.tuning.arguments import WrongIndexWarning, warn_of_wrong_indices
 from schedlang.tvm.analysis import wrong_indices
 from schedlang.workloads import from_te
@@ -108,10 +109,28 @@ def test_inlining_that_stays_right_goes_on() -> None:
         assert wrong_indices(sch.mod) == []
 
 
+def test_computing_a_block_elsewhere_does_not_make_one() -> None:
+    """There the inner division is in the binding of the block's variable."""
+    workload = chain(roll, roll)
+    sch = Schedule(workload)
+    with pytest.raises(InstructionError, match=r"x\[\(.*TVM 0.27 computes wrongly"):
+        sch.compute_at(sch.get_block("y"), sch.get_loops(sch.get_block("z"))[0])
+    sch = Schedule(workload)
+    outer, _ = sch.split(sch.get_loops(sch.get_block("z"))[0], [1, None])
+    sch.compute_at(sch.get_block("y"), outer)
+    assert wrong_indices(sch.mod) == []
+
+
 def test_no_compute_location_makes_one() -> None:
     workload = chain(roll, roll)
+    x = np.arange(N, dtype="float32")
+    right = np.roll(np.roll(x, 1) + 1, 1) * 2
     for seed in range(4):
-        assert wrong_indices(sl.default_space().sample(workload, seed=seed).mod) == []
+        mod = sl.default_space().sample(workload, seed=seed).mod
+        assert wrong_indices(mod) == []
+        z = np.empty_like(x)
+        build_callable(mod)(x, z)
+        np.testing.assert_array_equal(z, right)
 
 
 def test_constant_tensors_have_no_index_to_go_wrong() -> None:

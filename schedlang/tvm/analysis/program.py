@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -12,7 +13,11 @@ from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.wrong_indices import wrong_when_inlined
+from schedlang.tvm.analysis.wrong_indices import (
+    divides_in_indices,
+    wrong_when_inlined,
+    wrong_when_moved,
+)
 from schedlang.tvm.schedule import (
     ScheduleError,
     TVMSchedule,
@@ -150,7 +155,8 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
     TVM's SampleComputeLocation (no unit loops, no spatial loop below a reduction loop, no trailing
     reduction loop), but without its dry run of every compute-at, which takes most of the time of a
     replay. A location that TVM refuses later makes the trace invalid. Vectorised loops, and loops
-    inside them, are no locations: TVM 0.27 miscompiles several blocks below a vectorised loop.
+    inside them, are no locations: TVM 0.27 miscompiles several blocks below a vectorised loop. Nor
+    are loops where an index comes out wrong, see ``wrong_indices``.
     """
     consumers = list(get_consumers(sch, block))
     locations = [INLINE, ROOT] if _may_inline(sch, block, consumers) else [ROOT]
@@ -175,7 +181,20 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
             if position > last_spatial:
                 break
         locations.append(position)
+    if divides_in_indices(sch, block):
+        wrong = partial(_goes_wrong_at, sch, block, loops)
+        return tuple(place for place in locations if place < 0 or not wrong(place))
     return tuple(locations)
+
+
+def _goes_wrong_at(sch: TVMSchedule, block: Any, loops: list[Any], position: int) -> bool:
+    def move(schedule: TVMSchedule) -> None:
+        _ffi_api.ScheduleComputeAt(schedule, block, loops[position], True, -1)
+
+    try:
+        return wrong_when_moved(sch, block, move) is not None
+    except ScheduleError:  # as above
+        return False
 
 
 def shared_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:

@@ -2,7 +2,8 @@
 
 Before code generation TVM rewrites every index with its analysis of iterators. Where one ``//`` or
 ``%`` is inside another and both operands have a constant term, this loses the inner constant:
-``((j + 35) % 36 + 35) % 36`` becomes ``(j + 35) % 36``. Here the same analysis is asked what it
+``((j + 35) % 36 + 35) % 36`` becomes ``(j + 35) % 36``. The inner one may be in the binding of a
+block's variable, where ``compute_at`` puts it. Here the same analysis is asked what it
 makes of an index, and the two are compared at points of the index's domain.
 """
 
@@ -16,10 +17,10 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import IRModule, PrimType, Range, TensorLoad
-from tvm.s_tir import SBlock
+from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer, iter_map_simplify
 from tvm.tirx.function import IndexMap as TVMIndexMap
-from tvm_ffi import structural_walk
+from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm.schedule import (
     TVMSchedule,
@@ -32,6 +33,7 @@ from schedlang.tvm.schedule import (
 
 _undefined_vars = tirx.analysis._ffi_api.UndefinedVars
 Inline = Callable[[TVMSchedule, Any], None]
+Move = Callable[[TVMSchedule], None]
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 # A domain of more points is sampled.
 _MOST_POINTS = 256
@@ -43,22 +45,28 @@ def wrong_indices(mod: IRModule, function: str = "main") -> list[str]:
     An index that depends on data, or on a loop whose extent is not constant, is computed as it is.
     """
     found: list[str] = []
+    domains: dict[Any, Range] = {}
+    bound: dict[Any, Any] = {}
 
-    def look_into(block: Any) -> None:
-        domains = {axis.var: axis.dom for axis in block.iter_vars}
+    def note_loop(loop: Any) -> None:
+        domains[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
 
-        def note_loop(loop: Any) -> None:
-            domains[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
-
-        structural_walk(block.body, (tirx.For, note_loop))
-        for access in _accesses(block):
-            if any(_is_wrong(index, domains) for index in access.indices):
-                indices = ", ".join(str(index) for index in access.indices)
-                text = f"{_buffer_name(access)}[{indices}]"
+    def look_into(realize: Any) -> None:
+        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            domains[axis.var] = axis.dom
+            # TVM puts a value in the variable's place; only one that divides can go wrong there.
+            if _divisions(value):
+                bound[axis.var] = _with_values(value, bound)
+        for access in _accesses(realize.block):
+            indices = [_with_values(index, bound) for index in access.indices]
+            if any(_is_wrong(index, domains) for index in indices):
+                text = f"{_buffer_name(access)}[{', '.join(map(str, indices))}]"
                 if text not in found:
                     found.append(text)
 
-    structural_walk(mod[function].body, (SBlock, look_into))
+    body = mod[function].body
+    structural_walk(body, (tirx.For, note_loop))
+    structural_walk(body, (SBlockRealize, look_into))
     return found
 
 
@@ -67,11 +75,38 @@ def wrong_when_inlined(sch: TVMSchedule, block: Any, inline: Inline) -> str | No
 
     Accesses that are wrong already do not count. Raises what ``inline`` raises.
     """
-    if not _divides_in_indices(get_statement(sch, block)):
+    if not divides_in_indices(sch, block):
         return None
-    before = wrong_indices(get_module(sch))
     trial, same_block = _copied(sch, block)
     inline(trial, same_block)
+    return _first_new(sch, trial)
+
+
+def wrong_when_moved(
+    sch: TVMSchedule, block: Any, move: Callable[[TVMSchedule], None]
+) -> str | None:
+    """Return an access that TVM would compute wrongly after ``move(sch)``; None if there is none.
+
+    ``move`` computes ``block`` elsewhere; handles of ``sch`` are valid in the copy that it gets.
+    None where there is no such copy. Raises what ``move`` raises.
+    """
+    if not divides_in_indices(sch, block):
+        return None
+    trial = copy_schedule(sch)
+    if trial is None:
+        return None
+    move(trial)
+    return _first_new(sch, trial)
+
+
+def divides_in_indices(sch: TVMSchedule, block: Any) -> bool:
+    """Whether an index of one of a block's accesses has a ``//`` or a ``%``."""
+    accesses = _accesses(get_statement(sch, block))
+    return any(_divisions(index) for access in accesses for index in access.indices)
+
+
+def _first_new(sch: TVMSchedule, trial: TVMSchedule) -> str | None:
+    before = wrong_indices(get_module(sch))
     return next((text for text in wrong_indices(get_module(trial)) if text not in before), None)
 
 
@@ -84,16 +119,18 @@ def _copied(sch: TVMSchedule, block: Any) -> tuple[TVMSchedule, Any]:
     return again, get_block(again, str(get_statement(sch, block).name_hint), None)
 
 
-def _divides_in_indices(block: Any) -> bool:
-    return any(_divisions(index) for access in _accesses(block) for index in access.indices)
-
-
 def _accesses(block: Any) -> list[Any]:
     found: list[Any] = []
     for part in (block.body, block.init):
         if part is not None:
             structural_walk(part, [(TensorLoad, found.append), (tirx.BufferStore, found.append)])
     return found
+
+
+def _with_values(expr: Any, bound: Mapping[Any, Any]) -> Any:
+    if not bound:
+        return expr
+    return structural_map(expr, (tirx.Var, lambda var: bound.get(var, var)))
 
 
 def _buffer_name(access: Any) -> str:

@@ -115,7 +115,7 @@ def _at(move: Callable[..., None], inline: Callable[..., None]) -> Callable[...,
     return apply
 
 
-compute_at = _at(_ffi.ScheduleComputeAt, inlining.compute_inline)
+compute_at = _at(inlining.compute_at, inlining.compute_inline)
 reverse_compute_at = _at(_ffi.ScheduleReverseComputeAt, inlining.reverse_compute_inline)
 
 

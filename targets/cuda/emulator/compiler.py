@@ -9,11 +9,13 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
 from schedlang.targets.cuda.emulator.errors import EmulationError, UnknownCodeError
 
+_LOCK = threading.Lock()
 _INCLUDE = Path(__file__).parent / "include"
 _PARTS = ("main.cpp", "scheduler.cpp", "memory.cpp", "checks.cpp")
 _FLAGS = ("-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", f"-I{_INCLUDE}")
@@ -51,6 +53,11 @@ def build(source: str) -> Path:
     Raises ``UnknownCodeError`` for a name that the emulator does not declare, and
     ``EmulationError`` for other errors of the compiler.
     """
+    with _LOCK:
+        return _build(source)
+
+
+def _build(source: str) -> Path:
     folder = _folder()
     program = folder / hashlib.sha256(source.encode()).hexdigest()[:24]
     if not program.exists():

@@ -19,6 +19,9 @@ _STATIC = re.compile(
     r"__shared__\s+(?:alignas\((?P<align>\d+)\)\s*)?"
     r"(?P<type>[\w ]+?)\s+(?P<name>\w+)\[(?P<count>\d+)\];"
 )
+_VECTOR_CAST = re.compile(
+    r"\((half[24]|nv_bfloat16[24]|u?(?:char|short|int|longlong)[234]|(?:float|double)[234])\*\)\("
+)
 _SIZES = {
     "bool": 1, "signed char": 1, "unsigned char": 1, "char": 1, "uchar": 1,
     "int8_t": 1, "uint8_t": 1,
@@ -28,6 +31,7 @@ _SIZES = {
     "float4": 16, "int4": 16, "uint4": 16,
 }  # fmt: skip
 _ALIGNMENT = 64
+_MOST_BYTES = 1 << 20
 # Between two variables, so that an index just outside one is noticed.
 _GAP = 256
 
@@ -51,13 +55,14 @@ def translate(source: str) -> str:
         raise EmulationError('the source has no kernel: no function with extern "C" __global__')
     variables: list[_Variable] = []
     text = _DYNAMIC.sub(r"\1* \2 = (\1*)emu_dynamic_shared();", _place_variables(source, variables))
+    text = _VECTOR_CAST.sub(r"emu_vector<\1>(", translate_assembly(text))
     calls = [_call(name, parameters) for name, parameters in kernels.items()]
     table = "".join(f'  {{"{name}", emu_call_{name}}},\n' for name in kernels)
     placed = "".join(
         f'  {{"{one.kernel}", "{one.name}", {one.offset}, {one.bytes}}},\n' for one in variables
     )
     return (
-        f"{translate_assembly(text)}\n\n{''.join(calls)}\n"
+        f"{text}\n\n{''.join(calls)}\n"
         f"const emu_kernel emu_kernels[] = {{\n{table}  {{nullptr, nullptr}}}};\n"
         f"const emu_variable emu_variables[] = {{\n{placed}  {{nullptr, nullptr, 0, 0}}}};\n"
     )
@@ -81,6 +86,11 @@ def _place_variables(source: str, variables: list[_Variable]) -> str:
         alignment = max(int(found["align"] or 1), _ALIGNMENT)
         offset = -(-end // alignment) * alignment
         end = offset + count * _SIZES[kind] + _GAP
+        if end > _MOST_BYTES:
+            raise EmulationError(
+                f"kernel {owner[-1]} has more than {_MOST_BYTES} bytes of static shared memory, "
+                "more than any GPU has"
+            )
         variables.append(_Variable(owner[-1], found["name"], offset, count * _SIZES[kind]))
         return (
             f"{kind} (&{found['name']})[{count}] = "

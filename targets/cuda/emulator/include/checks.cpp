@@ -1,10 +1,16 @@
 // What the compiler's thread sanitizer calls at each access to memory, and its check of indices.
-#include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "scheduler.h"
 
 namespace {
+
+[[noreturn]] void misaligned(const void* address, size_t bytes) {
+  const char* memory = shared_memory.holds(address) ? "shared" : "global";
+  fail("misaligned", thread_text(access_now().thread) + " accesses " + std::to_string(bytes) +
+                         " bytes of " + memory + " memory at an address that is not aligned to them");
+}
 
 void check(const void* address, size_t bytes, Kind kind, size_t alignment = 1) {
   if (!running.checked) return;
@@ -12,10 +18,7 @@ void check(const void* address, size_t bytes, Kind kind, size_t alignment = 1) {
                  : shared_memory.holds(address) ? &shared_memory
                                                 : nullptr;
   if (!arena) return;  // local memory
-  if ((uintptr_t)address % alignment)
-    fail("misaligned", thread_text(access_now().thread) + " accesses " + std::to_string(bytes) +
-                           " bytes of " + (arena->shared ? "shared" : "global") +
-                           " memory at an address that is no multiple of it");
+  if ((uintptr_t)address % alignment) misaligned(address, bytes);
   running.checked = false;
   check_access(*arena, address, bytes, kind);
   running.checked = true;
@@ -31,6 +34,9 @@ void emu_atomic(void* address, size_t bytes) {
   running.atomics = true;
   check(address, bytes, Kind::atomic, bytes);
 }
+
+void emu_copy(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void emu_misaligned(const void* address, size_t bytes) { misaligned(address, bytes); }
 
 #define EMU_ACCESS(bytes)                                                                      \
   void __tsan_read##bytes(void* address) { check(address, bytes, Kind::read, bytes); }         \

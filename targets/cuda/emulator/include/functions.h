@@ -61,6 +61,12 @@ inline int __float_as_int(float a) { return emu_bit_cast<int>(a); }
 inline float __uint_as_float(unsigned a) { return emu_bit_cast<float>(a); }
 inline unsigned __float_as_uint(float a) { return emu_bit_cast<unsigned>(a); }
 
+// The cast in *(float4*)(pointer): vectors lie at multiples of their alignment.
+template <class T>
+inline T* emu_vector(const void* pointer) {
+  if ((uintptr_t)pointer % alignof(T)) emu_misaligned(pointer, sizeof(T));
+  return (T*)pointer;
+}
 template <class T>
 inline T __ldg(const T* pointer) {
   return *pointer;
@@ -86,9 +92,9 @@ template <class T, class Change>
 inline T emu_change(T* address, Change change) {
   emu_atomic(address, sizeof(T));
   T old;
-  std::memcpy(&old, address, sizeof old);
+  emu_copy(&old, address, sizeof old);
   T changed = change(old);
-  std::memcpy(address, &changed, sizeof changed);
+  emu_copy(address, &changed, sizeof changed);
   return old;
 }
 template <class T>

@@ -48,6 +48,9 @@ void emu_read(const void* address, size_t bytes);
 void emu_write(void* address, size_t bytes);
 // Checks an access that is atomic: those never race with each other.
 void emu_atomic(void* address, size_t bytes);
+// Copies without a check.
+void emu_copy(void* to, const void* from, size_t bytes);
+[[noreturn]] void emu_misaligned(const void* address, size_t bytes);
 
 void emu_async_copy(uint32_t shared, const void* source, size_t bytes, size_t source_bytes);
 void emu_async_commit();

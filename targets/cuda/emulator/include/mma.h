@@ -58,7 +58,7 @@ inline void emu_load(Fragment& to, const typename Fragment::element_type* from, 
   for (int e = 0; e < Fragment::num_elements; ++e) {
     auto* place = from + emu_offset<Fragment>(e, stride, by_rows);
     emu_read(place, sizeof *place);
-    std::memcpy((void*)&to.x[e], place, sizeof *place);
+    emu_copy(&to.x[e], place, sizeof *place);
   }
   emu_together("wmma::load_matrix_sync");
 }
@@ -81,7 +81,7 @@ inline void store_matrix_sync(T* to, const fragment<accumulator, m, n, k, T>& fr
   for (int e = 0; e < Fragment::num_elements; ++e) {
     T* place = to + emu_offset<Fragment>(e, stride, layout == mem_row_major);
     emu_write(place, sizeof *place);
-    std::memcpy((void*)place, &from.x[e], sizeof *place);
+    emu_copy(place, &from.x[e], sizeof *place);
   }
   emu_together("wmma::store_matrix_sync");
 }

@@ -105,8 +105,6 @@ typedef __half2 half2;
 typedef __nv_bfloat162 nv_bfloat162;
 
 inline half2 make_half2(half x, half y) { return {x, y}; }
-inline nv_bfloat162 make_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return {x, y}; }
-inline nv_bfloat162 make_nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return {x, y}; }
 inline half2 __half2half2(half a) { return {a, a}; }
 inline nv_bfloat162 __bfloat162bfloat162(nv_bfloat16 a) { return {a, a}; }
 inline half2 __halves2half2(half a, half b) { return {a, b}; }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 import tvm
 from tvm import te
@@ -17,9 +18,17 @@ from schedlang.targets.cuda.emulator.compiler import find_compiler
 from schedlang.targets.cuda.emulator.emulate import judge
 from schedlang.targets.cuda.emulator.execute import execute
 from schedlang.targets.cuda.emulator.reference import expected_of
-from schedlang.tvm.codegen.cuda_source import CUDASource, cuda_source
+from schedlang.tvm.codegen.cuda_source import CUDASource, Launch, Memory, cuda_source
 from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads.construct import as_workload
+
+C_TYPES = {
+    "float32": "float",
+    "int32": "int",
+    "int8": "signed char",
+    "float16": "half",
+    "bfloat16": "nv_bfloat16",
+}
 
 
 def missing() -> str:
@@ -54,6 +63,38 @@ class Scheduled:
         return judge(execute(edited, expected.inputs, **options), expected)
 
 
+def run_kernel(
+    body: str,
+    output: np.ndarray[Any, Any],
+    *inputs: np.ndarray[Any, Any],
+    threads: int = 32,
+    blocks: int = 1,
+    dynamic: int = 0,
+    **options: Any,
+) -> tuple[np.ndarray[Any, Any], list[str]]:
+    """Run a kernel of one's own: the output after the first order, and the kinds of the faults.
+
+    It takes ``out`` and the inputs ``in0``, ``in1``, ...; ``output`` says its type and shape.
+    """
+    arrays = [output, *inputs]
+    names = ["out", *(f"in{n}" for n in range(len(inputs)))]
+    types = [C_TYPES[array.dtype.name] for array in arrays]
+    parameters = ", ".join(f"{kind}* {name}" for kind, name in zip(types, names, strict=True))
+    text = (
+        "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <mma.h>\n"
+        "#define uchar unsigned char\n"
+        f'extern "C" __global__ void kernel({parameters}) {{\n{body}\n}}\n'
+    )
+    memories = tuple(
+        Memory(name, array.dtype.name, array.shape, place)
+        for place, (name, array) in enumerate(zip(names, arrays, strict=True))
+    )
+    launch = Launch("kernel", tuple(range(len(arrays))), (blocks, 1, 1), (threads, 1, 1), dynamic)
+    run = execute(CUDASource(text, (launch,), memories), arrays, **options)
+    kinds = [fault.kind for fault in run.faults]
+    return (run.contents[0][0] if run.contents else output), kinds
+
+
 def product(n: int, m: int, k: int, read: str, kept: str, transposed: bool = False) -> Any:
     """A matrix product of ``read`` numbers, added up in ``kept`` ones."""
     a = te.placeholder((n, k), read, name="A")
@@ -71,8 +112,11 @@ def product(n: int, m: int, k: int, read: str, kept: str, transposed: bool = Fal
     return te.create_prim_func([a, b, c]).with_attr("global_symbol", "main")
 
 
-def shared_product(n: int = 32) -> Scheduled:
-    """A float32 product whose operands are staged in shared memory by 64 threads."""
+def shared_product(n: int = 32, pipelined: bool = False) -> Scheduled:
+    """A float32 product whose operands are staged in shared memory by 64 threads.
+
+    With ``pipelined``, cp.async copies them two rounds ahead.
+    """
     function = product(n, n, n, "float32", "float32")
     sch = tvm.s_tir.Schedule(tvm.IRModule({"main": function}))
     block = sch.get_sblock("C")
@@ -91,6 +135,10 @@ def shared_product(n: int = 32) -> Scheduled:
         y, x = sch.get_loops(copy)[-2:]
         sch.bind(y, "threadIdx.y")
         sch.bind(x, "threadIdx.x")
+    if pipelined:
+        sch.annotate(k0, "software_pipeline_stage", [0, 0, 2])
+        sch.annotate(k0, "software_pipeline_order", [0, 1, 2])
+        sch.annotate(k0, "software_pipeline_async_stages", [0])
     return Scheduled(sch.mod, as_workload(function))
 
 

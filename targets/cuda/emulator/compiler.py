@@ -28,6 +28,7 @@ _POISON_FLAG = "-ftrivial-auto-var-init=pattern"
 _NOT_DECLARED = re.compile(
     r"error: (?:'|‘|use of undeclared identifier ')(?:\w+::)*(?P<name>\w+)"
     r"(?:'|’)?(?: was not declared| has not been declared| does not name a type|'|$)"
+    r"|fatal error: '?(?P<header>[\w./]+)'?(?:: No such file| file not found)"
 )
 
 
@@ -112,9 +113,9 @@ def _run(arguments: list[str]) -> None:
     errors = [line for line in done.stderr.splitlines() if "error" in line]
     for line in errors:
         if (found := _NOT_DECLARED.search(line)) is not None:
+            name = found["name"] or found["header"]
             raise UnknownCodeError(
-                f"the generated code uses {found['name']!r}, which the emulator does not know",
-                found["name"],
+                f"the generated code uses {name!r}, which the emulator does not know", name
             )
     reason = errors[0] if errors else done.stderr.strip()[-500:]
     raise EmulationError(f"{find_compiler()} does not compile the generated code: {reason}")

@@ -42,7 +42,7 @@ class Execution:
 
 def execute(
     source: CUDASource,
-    arguments: Sequence[Array | None],
+    arguments: Sequence[Array],
     *,
     orders: int = 2,
     seed: int = 0,
@@ -50,22 +50,23 @@ def execute(
 ) -> Execution:
     """Compile the kernels of ``source`` for the CPU and run its launches on ``arguments``.
 
-    An argument that is None starts as garbage, as do buffers that the program allocates. The orders
-    of the threads are: forward, backward, and then random ones from ``seed``. ``seconds`` of CPU
-    time end the process, which is a fault. Raises ``EmulationError``.
+    Buffers that the program allocates start as garbage. The orders of the threads are: forward,
+    backward, and then random ones from ``seed``. ``seconds`` of CPU time end the process, which is
+    a fault. Raises ``EmulationError``.
     """
     _check_launches(source)
     program = build(translate(source.text))
     count = sum(memory.argument is not None for memory in source.memories)
-    given = [*arguments, *(None for _ in source.memories[count:])]
     with tempfile.TemporaryDirectory(prefix="schedlang-emulation-") as scratch:
         job, data, results, faults = (
             Path(scratch, name) for name in ("job", "data", "out", "faults")
         )
         job.write_text(_job(source, count, orders, seed, seconds))
         with data.open("wb") as file:
-            for memory, value in zip(source.memories, given, strict=True):
-                file.write(b"\xff" * _bytes(memory) if value is None else value.tobytes())
+            for value in arguments:
+                file.write(value.tobytes())
+            for memory in source.memories[count:]:
+                file.write(b"\xff" * _bytes(memory))
         command = [str(program), str(job), str(data), str(results), str(faults)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode and not faults.exists():
@@ -73,7 +74,7 @@ def execute(
                 f"the emulated program did not start: {done.stderr.strip()[-500:]}"
             )
         lines = faults.read_text().splitlines()
-        contents = _read_contents(results.read_bytes(), source.memories[:count])
+        contents = _read_contents(results.read_bytes(), arguments)
     found = [_read_fault(line) for line in lines]
     atomics = any(one.kind == "note" for one in found)
     found = [one for one in found if one.kind != "note"]
@@ -113,15 +114,16 @@ def _bytes(memory: Memory) -> int:
     return int(np.prod(memory.shape, dtype=np.int64)) * np.dtype(memory.dtype).itemsize
 
 
-def _read_contents(data: bytes, memories: Sequence[Memory]) -> tuple[tuple[Array, ...], ...]:
+def _read_contents(data: bytes, arguments: Sequence[Array]) -> tuple[tuple[Array, ...], ...]:
+    """Read results as the types that the caller has: TVM stores bfloat16 as integers."""
     found, start = [], 0
-    size = sum(map(_bytes, memories))
+    size = sum(value.nbytes for value in arguments)
     while size and start + size <= len(data):
         one = []
-        for memory in memories:
-            part = np.frombuffer(data, np.uint8, _bytes(memory), start)
-            one.append(part.view(np.dtype(memory.dtype)).reshape(memory.shape))
-            start += _bytes(memory)
+        for value in arguments:
+            part = np.frombuffer(data, np.uint8, value.nbytes, start)
+            one.append(part.view(value.dtype).reshape(value.shape))
+            start += value.nbytes
         found.append(tuple(one))
     return tuple(found)
 

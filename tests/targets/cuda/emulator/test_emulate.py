@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import te
 
 import schedlang as sl
 from schedlang.targets.cuda import emulate
@@ -27,6 +28,14 @@ def assert_right(program: Any, **options: Any) -> None:
 
 def test_an_unscheduled_workload_runs_on_default_threads() -> None:
     assert_right(sl.workloads.matmul(20, 17, 9))
+
+
+def test_bfloat16_inside_and_out() -> None:
+    a = te.placeholder((50,), "bfloat16", "A")
+    b = te.compute((50,), lambda i: te.sigmoid(a[i]), "B")
+    program = sl.workloads.from_te([a, b])
+    assert_right(program)
+    assert emulate(program, orders=1).outputs[0].dtype == "bfloat16"
 
 
 def test_shared_memory_and_barriers() -> None:

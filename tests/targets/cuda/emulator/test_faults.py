@@ -56,6 +56,8 @@ def test_unknown_ptx_and_functions_are_named() -> None:
     with pytest.raises(UnknownCodeError, match="'__nanosleep'") as caught:
         run_kernel("__nanosleep(10);", INTS)
     assert caught.value.code == "__nanosleep"
+    with pytest.raises(UnknownCodeError, match="cuda_fp8.h"):
+        shared_product(16).emulate_edited("#include <cuda.h>", "#include <cuda_fp8.h>")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from schedlang.tuning.unscheduled import Unscheduled
 FINALS_SECONDS = 5.0
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
-# A search whose candidates are all rejected before they run ends after so many.
+# A search ends after this many candidates in a row that were rejected before they ran.
 _MOST_REJECTED = 1024
 
 

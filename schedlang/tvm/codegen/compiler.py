@@ -13,7 +13,6 @@ from tvm.target import Target as TVMTarget
 from tvm.target import codegen as _codegen
 
 from schedlang.tvm.codegen.alignment import lower, pipeline_name
-from schedlang.tvm.codegen.asynchronous import ASYNC_COPY, copies_asynchronously
 from schedlang.tvm.codegen.gathers import fitting_options
 from schedlang.tvm.program import MAIN
 
@@ -135,12 +134,9 @@ def compile_program(mod: IRModule, target: TVMTarget, *, check_arguments: bool) 
     device of its arguments. The kernel is the same, and building takes a fifth less time: the
     messages of these checks are a large part of the code of a small kernel. Code for CPUs assumes
     no alignment of the arguments either way. Where LLVM would take seconds to look for vectors in
-    long unrolled code, it does not look, see ``gathers``. Programs for NVIDIA GPUs that have
-    asynchronous stages copy asynchronously, see ``asynchronous``.
+    long unrolled code, it does not look, see ``gathers``.
     """
     config = {} if check_arguments else {"tirx.disable_assert": True}
-    if target.kind.name == "cuda" and copies_asynchronously(mod):
-        config[ASYNC_COPY] = True
     pipeline = pipeline_name(target)
     with tvm.transform.PassContext(opt_level=3, config=config):
         if target.kind.name == "llvm":

@@ -12,7 +12,7 @@ from tvm.ir.expr import Var
 from tvm.ir.prim import expr as prim
 from tvm.sym import Analyzer
 
-# An index that the analyzer cannot prove aligned is tried at so many points.
+# Number of points that an index is tried at where the analyzer cannot prove it aligned.
 _POINTS = 256
 
 _Values = np.ndarray[Any, Any]

@@ -76,7 +76,7 @@ class Steadiness:
     call: runs the unscheduled program on ``data``.
     wide: the program in float64, where there is one.
     polynomial: the program consists of sums and products: ``wide`` is right where the program
-        itself is far off, as a sum of so many terms in float16 is that the last change nothing.
+        itself is far off, as a long sum in float16 is whose last terms change nothing.
     """
 
     def __init__(

@@ -98,9 +98,9 @@ def slack(size: Array, dtype: str, terms: int, *, one_sign: bool = False) -> Arr
     """Return the largest errors of sums in ``dtype``; None for integers, which are exact.
 
     ``size`` is the sum of the terms' magnitudes. The rounding errors of n additions behave like a
-    random walk: their sum is about sqrt(n) times that of one. Not so if all terms are of
-    ``one_sign`` and so many that the sum is ``1 / epsilon`` times as large as one: then it gets
-    stuck, and the errors add up.
+    random walk: their sum is about sqrt(n) times that of one. Not so for terms of ``one_sign``
+    whose sum is more than ``1 / epsilon`` times as large as one of them: the sum gets stuck, and
+    the errors add up.
     """
     if not is_float(dtype):
         return None

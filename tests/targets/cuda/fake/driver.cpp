@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 
 namespace {
@@ -105,12 +106,12 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (memcmp(image, "FAKECUBN", 8) != 0) return CUDA_ERROR_INVALID_IMAGE;
   unsigned long size;
   memcpy(&size, static_cast<const char*>(image) + 8, 8);
-  char path[] = "/tmp/fake-cubin-XXXXXX";
-  int file = mkstemp(path);
+  std::string path = (std::filesystem::temp_directory_path() / "fake-cubin-XXXXXX").string();
+  int file = mkstemp(path.data());
   if (write(file, static_cast<const char*>(image) + 16, size) != static_cast<long>(size)) abort();
   close(file);
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  unlink(path);
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  unlink(path.c_str());
   if (library == nullptr) {
     fprintf(stderr, "%s\n", dlerror());
     return CUDA_ERROR_INVALID_IMAGE;

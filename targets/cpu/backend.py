@@ -6,12 +6,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
+from schedlang.tvm.analysis.determinism import Determinism, determinism
 from schedlang.tvm.codegen import CodeGenerator, runtime, workspaces
 from schedlang.tvm.program import MAIN
 
@@ -40,6 +42,7 @@ class CPUBackend:
         self._cpus = tuple(cpus)
         self._mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
         self._flusher: CacheFlusher | None = None
+        self._running = False
 
     def allocate(self, shape: Sequence[int], dtype: str) -> GuardedMemory:
         """Make an uninitialised tensor between guards."""
@@ -48,18 +51,23 @@ class CPUBackend:
     def compile(self, mod: IRModule) -> CPUProgram:
         """Compile a program and generate its machine code."""
         executable = self._generator.compile(mod)
-        return CPUProgram(self, executable.jit(), codegen.load_code(executable))
+        return CPUProgram(self, mod, executable.jit(), codegen.load_code(executable))
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Keep the calling thread on the first CPU; the pool's threads are on the others."""
-        if self._mask is None:
+        """Keep the calling thread on the first CPU; the pool's threads are on the others.
+
+        Inside another such block this does nothing.
+        """
+        if self._mask is None or self._running:
             yield
             return
         os.sched_setaffinity(0, {self._cpus[0]})
+        self._running = True
         try:
             yield
         finally:
+            self._running = False
             os.sched_setaffinity(0, self._mask)
 
     def shortest_call(self) -> float:
@@ -80,11 +88,19 @@ class CPUBackend:
 class CPUProgram:
     """Machine code in this process, and loops around it by the number of calls they make."""
 
-    def __init__(self, backend: CPUBackend, module: Any, entry: Callable[..., Any]) -> None:
+    def __init__(
+        self, backend: CPUBackend, mod: IRModule, module: Any, entry: Callable[..., Any]
+    ) -> None:
         self.entry = entry
         self._backend = backend
+        self._mod = mod
         self._module = module
         self._loops: dict[int, Callable[..., float]] = {}
+
+    @cached_property
+    def determinism(self) -> Determinism:
+        """What the program's parallel loops and calls say; read when it is asked for."""
+        return determinism(self._mod)
 
     def seconds_per_call(
         self,

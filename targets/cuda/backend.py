@@ -13,6 +13,7 @@ from schedlang.targets.cuda.running.memory import DeviceMemory
 from schedlang.targets.cuda.running.runtime import CUDARuntime, device_fault
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm import codegen
+from schedlang.tvm.analysis.determinism import UNKNOWN
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.program import MAIN
@@ -140,6 +141,8 @@ class CUDAProgram:
     workspaces: sizes in bytes of the intermediate results in the GPU's memory.
     """
 
+    determinism = UNKNOWN
+
     def __init__(self, backend: CUDABackend, library: Path, workspaces: Sequence[int]) -> None:
         self.workspaces = tuple(sorted(workspaces, reverse=True))
         self._backend = backend
@@ -188,6 +191,8 @@ class CUDAProgram:
 
 class HostProgram:
     """A program on the CPU of this process, called with tensors of a GPU."""
+
+    determinism = UNKNOWN
 
     def __init__(self, mod: IRModule) -> None:
         self._call = codegen.compile_for_host(mod)

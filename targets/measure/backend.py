@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schedlang.targets.measure.verify import Array
+from schedlang.tvm.analysis.determinism import Determinism
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -50,6 +51,11 @@ class Memory(Protocol):
 
 class Program(Protocol):
     """Code that is ready to run."""
+
+    @property
+    def determinism(self) -> Determinism:
+        """What is known about whether its calls give the same results."""
+        ...
 
     @property
     def entry(self) -> Callable[..., Any]:

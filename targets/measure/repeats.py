@@ -41,6 +41,8 @@ class Repeats:
             yield
 
 
+ONCE = Repeats(least=1, most=1, seconds=0.0, longest=0.015)
+"""For a program whose calls are proven to give the same results."""
 REPEATS = Repeats(least=16, most=200, seconds=0.005, longest=0.015)
 """For a candidate that may become the best."""
 FINAL_REPEATS = Repeats(least=20, most=200, seconds=0.05, longest=0.2)

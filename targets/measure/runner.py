@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import NoReturn
+from weakref import WeakSet
 
 from schedlang.measurement import Status
 from schedlang.measurement.stopwatch import Stopwatch
@@ -23,7 +24,7 @@ from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.expected.windows import learn_windows
 from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.reference import Reference, learn_reference
-from schedlang.targets.measure.repeats import REPEATS, Repeats
+from schedlang.targets.measure.repeats import ONCE, REPEATS, Repeats
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
 from schedlang.targets.measure.verify import Array
 
@@ -66,6 +67,8 @@ class CandidateRunner:
         self.stopwatch = Stopwatch()
         # Whether the inputs in place are known to be as they were drawn.
         self._clean = True
+        # Programs that gave right results again while they were timed.
+        self._confirmed: WeakSet[Program] = WeakSet()
         # The draw of the last call, whose results may still be in workspaces.
         self._last: Draw | None = None
 
@@ -138,7 +141,7 @@ class CandidateRunner:
         latency = statistics.median(timing.samples)
         if latency <= slowest:
             with self.stopwatch.timing("compare"):
-                self._verify(program, first, partial(repeats.calls, len(self._draws), latency))
+                self._verify(program, first, repeats, latency)
             self._clean = True
             timing = replace(timing, verified=True)
         self._check_samples(timing.samples, policy, self._binding.shortest_time)
@@ -150,8 +153,12 @@ class CandidateRunner:
         """Return seconds per call, after one call that is not counted.
 
         With ``verify`` the results of that call are compared, and those of the last one unless
-        earlier ones changed what it reads. The program must have been verified before.
+        earlier ones changed what it reads. The program must have been verified before. One that
+        gives the same results in every call is compared the first time only.
         """
+        if verify and program.determinism.proven:
+            verify = program not in self._confirmed
+            self._confirmed.add(program)
         if verify:
             self._put(self._draws[0])
             self._data.otherwise = False
@@ -237,22 +244,30 @@ class CandidateRunner:
             self._data.tensors, calls, restore=restore, flush_cache=flush_cache
         )
 
-    def _verify(self, program: Program, first: int, calls: Callable[[], Iterator[None]]) -> None:
+    def _verify(self, program: Program, first: int, repeats: Repeats, latency: float) -> None:
         """Compare results on every draw; those on the ``first`` are there already.
 
-        ``calls`` says how often to call the program again on each.
+        A call takes ``latency`` seconds. One that gives the same results in every call is called
+        once more, on the first; others as often on each as ``repeats`` says.
         """
-        results = self._known.results
-        # The others overwrite what it left.
-        for right in (results[first], *results[:first], *results[first + 1 :]):
-            # Programs that compute only over what an output held the first time are found out.
-            self._data.otherwise = right is not results[first]
-            with self.stopwatch.timing("fill"):
-                if self._data.draw != right.draw:
-                    self._data.place(right.draw)
-            reason = self._compare(program, right, calls, called=right is results[first])
-            if reason is not None:
-                self._refuse(right, reason)
+        if program.determinism.race is not None:
+            raise Fault(Status.WRONG_RESULT, program.determinism.race)
+        results, proven = self._known.results, program.determinism.proven
+        calls = partial((ONCE if proven else repeats).calls, len(results), latency)
+        # Once for all calls, as it takes a while to move a thread to another CPU.
+        with self._backend.running():
+            # The others overwrite what the first left.
+            for right in (results[first], *results[:first], *results[first + 1 :]):
+                # Programs that compute only over what an output held the first time are found out.
+                self._data.otherwise = right is not results[first]
+                with self.stopwatch.timing("fill"):
+                    if self._data.draw != right.draw:
+                        self._data.place(right.draw)
+                reason = self._compare(program, right, calls, called=right is results[first])
+                if reason is not None:
+                    self._refuse(right, reason)
+                if proven:
+                    calls = _no_calls
 
     def _verify_again(self, calls: int) -> None:
         """Compare the results of the last of some calls on the first draw, where they are right."""
@@ -288,7 +303,7 @@ class CandidateRunner:
         data, again, unstable = self._data, None, False
         if not called:
             with self.stopwatch.timing("other draws"):
-                self._call_first(program, protect=True)
+                self._call_first(program, poison=False, protect=True)
         got = data.first_written()
         with faults(Status.RUN_ERROR), self._backend.running():
             for _ in calls():
@@ -367,6 +382,10 @@ class CandidateRunner:
             )
         if reason is not None:
             raise Fault(Status.SUSPICIOUS_TIME, reason, samples=samples)
+
+
+def _no_calls() -> Iterator[None]:
+    return iter(())
 
 
 def _nothing() -> None:

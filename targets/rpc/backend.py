@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from schedlang.measurement import Status
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.verify import Array
+from schedlang.tvm.analysis.determinism import UNKNOWN
 from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class RPCBackend:
 
 class RPCProgram:
     """A library on a server, and loops around it by the number of calls they make."""
+
+    determinism = UNKNOWN
 
     def __init__(self, library: RemoteLibrary, round_trip: float) -> None:
         self.entry = library.entry

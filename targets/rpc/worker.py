@@ -23,6 +23,7 @@ from schedlang.targets.rpc.backend import RPCBackend
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen, rpc
+from schedlang.tvm.analysis.determinism import determinism
 from schedlang.tvm.program import from_json
 
 # Besides ``Status``: the server is at fault, not the candidate.
@@ -57,7 +58,10 @@ class RPCWorker(Dispatcher):
         """Compile a program into a library."""
         library = self._scratch / (request.header["name"] + rpc.library_suffix())
         with faults(Status.BUILD_ERROR):
-            executable = self._generator.compile(from_json(request.blobs[0].decode()))
+            mod = from_json(request.blobs[0].decode())
+            if self._binding.verifies and (race := determinism(mod).race) is not None:
+                raise Fault(Status.WRONG_RESULT, race)
+            executable = self._generator.compile(mod)
             codegen.write_library(executable, library)
         return {"library": str(library)}
 

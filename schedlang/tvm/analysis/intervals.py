@@ -1,0 +1,111 @@
+"""Bounds of index expressions, for many values of one variable at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from tvm import tirx
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Unbounded(Exception):
+    """Nothing is known about the values of an expression."""
+
+
+class Interval(NamedTuple):
+    """The lowest and the highest values, one of each for every value of some variable."""
+
+    low: Integers
+    high: Integers
+
+    def joined(self, other: Interval) -> Interval:
+        """Return the smallest intervals that contain both."""
+        return Interval(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+Known = Mapping[Any, Interval]
+
+
+def point(value: int | Integers) -> Interval:
+    """Return the interval of one value."""
+    known = np.asarray(value, np.int64)
+    return Interval(known, known)
+
+
+def interval(expr: Any, known: Known) -> Interval:
+    """Return bounds of an integer expression from those of its variables.
+
+    They are the tightest where each variable occurs once. Raises Unbounded for an expression that
+    reads data, or that has a variable or an operation that nothing is known of.
+    """
+    if isinstance(expr, tirx.IntImm):
+        return point(int(expr.value))
+    if isinstance(expr, tirx.Var) and expr in known:
+        return known[expr]
+    if isinstance(expr, tirx.Cast | tirx.Broadcast):
+        return interval(expr.value, known)
+    if isinstance(expr, tirx.Ramp):
+        steps = Interval(point(0).low, point(int(expr.lanes) - 1).low)
+        moved = _product(interval(expr.stride, known), steps)
+        return _sum(interval(expr.base, known), moved)
+    operation = _OPERATIONS.get(type(expr))
+    if operation is None:
+        raise Unbounded(str(expr))
+    return operation(interval(expr.a, known), interval(expr.b, known))
+
+
+def _sum(a: Interval, b: Interval) -> Interval:
+    return Interval(a.low + b.low, a.high + b.high)
+
+
+def _difference(a: Interval, b: Interval) -> Interval:
+    return Interval(a.low - b.high, a.high - b.low)
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    ends = [x * y for x in a for y in b]
+    return Interval(np.minimum.reduce(ends), np.maximum.reduce(ends))
+
+
+def _quotient(a: Interval, b: Interval) -> Interval:
+    divisor = _divisor(b)
+    return Interval(a.low // divisor, a.high // divisor)
+
+
+def _remainder(a: Interval, b: Interval) -> Interval:
+    divisor = _divisor(b)
+    whole = a.low // divisor != a.high // divisor
+    if not whole.any():
+        return Interval(a.low % divisor, a.high % divisor)
+    return Interval(
+        np.where(whole, 0, a.low % divisor), np.where(whole, divisor - 1, a.high % divisor)
+    )
+
+
+def _smaller(a: Interval, b: Interval) -> Interval:
+    return Interval(np.minimum(a.low, b.low), np.minimum(a.high, b.high))
+
+
+def _larger(a: Interval, b: Interval) -> Interval:
+    return Interval(np.maximum(a.low, b.low), np.maximum(a.high, b.high))
+
+
+def _divisor(b: Interval) -> int:
+    low, high = int(b.low.min()), int(b.high.max())
+    if low != high or low <= 0:
+        raise Unbounded("divisor")
+    return low
+
+
+_OPERATIONS: dict[type, Callable[[Interval, Interval], Interval]] = {
+    tirx.Add: _sum,
+    tirx.Sub: _difference,
+    tirx.Mul: _product,
+    tirx.FloorDiv: _quotient,
+    tirx.FloorMod: _remainder,
+    tirx.Min: _smaller,
+    tirx.Max: _larger,
+}

@@ -1,0 +1,278 @@
+"""What each iteration of a parallel loop accesses, and whether that is apart from the others'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm_ffi import structural_equal, structural_walk
+
+from schedlang.tvm.analysis.intervals import Interval, Unbounded, interval, point
+from schedlang.tvm.analysis.program import mentions
+
+# Of the loop and of those around it, together: each is looked at.
+_MOST_ITERATIONS = 1 << 14
+_LEAVES = (tirx.IntImm, tirx.FloatImm, tirx.Var)
+
+
+class Definition(NamedTuple):
+    """A variable around a loop: a block's, with its value, or a loop's, with its range.
+
+    Attributes
+    ----------
+    variable: the variable.
+    value: its value, or the first one if there are several.
+    extent: number of values in a row.
+    """
+
+    variable: Any
+    value: Any
+    extent: Any = None
+
+    @classmethod
+    def of_loop(cls, loop: Any) -> Definition:
+        """Return the definition of a loop's variable."""
+        return cls(loop.loop_var, loop.min, loop.extent)
+
+
+class _Update(NamedTuple):
+    """A store of a new value that is computed from the old one, in every iteration.
+
+    Attributes
+    ----------
+    name, indices: of the buffer, and of the element.
+    defined: how many variables were defined before it, inside the loop.
+    """
+
+    name: str
+    indices: Sequence[Any]
+    defined: int
+
+
+class Iterations:
+    """The iterations of a parallel loop.
+
+    For each buffer that they write, all that one of them accesses is bounded by a box. A buffer
+    that is allocated inside the loop is each iteration's own.
+
+    Attributes
+    ----------
+    apart: whether the boxes of the iterations are apart, so that none races with another. False
+        where an access cannot be bounded.
+    updated: name of a buffer of which iterations update the same elements, from what they hold, in
+        any case; None if none was found.
+    """
+
+    def __init__(self, loop: Any, around: Sequence[Definition]) -> None:
+        self._varying = [loop.loop_var]
+        self._inside: list[Definition] = []
+        self._updates: list[_Update] = []
+        self._own: set[Any] = set()
+        self._regions: dict[Any, tuple[Any, list[Interval]]] = {}
+        self._boxes: dict[Any, list[Interval]] = {}
+        self._written = _written_in(loop.body)
+        self._bounded = True
+        self._extent = int(getattr(loop.extent, "value", 0))
+        self._outer = 1
+        self._known: dict[Any, Interval] = {}
+        self._enumerate((*around, Definition.of_loop(loop)))
+        outside = dict(self._known)
+        self._read(loop.body, always=self._extent > 1)
+        self.apart = self._bounded and all(map(self._are_apart, self._boxes.values()))
+        met = (u.name for u in self._updates if not self.apart and self._meet(u, outside))
+        self.updated = next(met, None)
+
+    def _enumerate(self, definitions: Sequence[Definition]) -> None:
+        """List all values of the variables that are defined outside the body."""
+        extents = [int(getattr(d.extent, "value", 0)) for d in definitions if d.extent is not None]
+        total = int(np.prod(extents, dtype=np.float64))
+        if not 0 < total <= _MOST_ITERATIONS:
+            self._bounded = False
+            return
+        self._outer = total // self._extent
+        grids = iter(np.indices(extents).reshape(len(extents), -1))
+        for variable, value, extent in definitions:
+            try:
+                first = interval(value, self._known)
+            except Unbounded:
+                continue
+            step = point(0 if extent is None else next(grids))
+            self._known[variable] = Interval(first.low + step.low, first.high + step.high)
+
+    def _read(self, stmt: Any, *, always: bool) -> None:
+        """Read a statement; ``always`` says whether every iteration executes it."""
+        if isinstance(stmt, tirx.SeqStmt):
+            for part in stmt.seq:
+                self._read(part, always=always)
+        elif isinstance(stmt, tirx.For):
+            self._read_loop(stmt, always)
+        elif isinstance(stmt, SBlockRealize):
+            self._read_block(stmt, always)
+        elif isinstance(stmt, tirx.BufferStore):
+            self._read_store(stmt, always)
+        elif isinstance(stmt, tirx.IfThenElse):
+            self._note_loads(stmt.condition)
+            self._read(stmt.then_case, always=False)
+            if stmt.else_case is not None:
+                self._read(stmt.else_case, always=False)
+        elif isinstance(stmt, tirx.While):
+            self._note_loads(stmt.condition)
+            self._read(stmt.body, always=False)
+        elif isinstance(stmt, tirx.AttrStmt):
+            self._note_loads(stmt.value)
+            self._read(stmt.body, always=always)
+        elif isinstance(stmt, tirx.Bind):
+            self._define(stmt.var, stmt.value)
+        elif isinstance(stmt, tirx.Evaluate):
+            self._note_loads(stmt.value)
+        elif isinstance(stmt, tirx.AllocBuffer):
+            self._own.add(stmt.buffer)
+        else:
+            self._bounded = False
+
+    def _define(self, variable: Any, value: Any) -> None:
+        self._inside.append(Definition(variable, value))
+        if self._varies(value):
+            self._varying.append(variable)
+        try:
+            self._known[variable] = interval(value, self._known)
+        except Unbounded:
+            self._known.pop(variable, None)
+
+    def _read_loop(self, loop: Any, always: bool) -> None:
+        some = int(getattr(loop.extent, "value", 0)) > 0
+        self._inside.append(Definition.of_loop(loop))
+        self._note_loads(loop.extent)
+        if self._varies(loop.min):
+            self._varying.append(loop.loop_var)
+        try:
+            first, length = (interval(e, self._known) for e in (loop.min, loop.extent))
+            last = first.high + np.maximum(length.high, 1) - 1
+            self._known[loop.loop_var] = Interval(first.low, last)
+        except Unbounded:
+            self._known.pop(loop.loop_var, None)
+        self._read(loop.body, always=always and some)
+
+    def _read_block(self, realize: Any, always: bool) -> None:
+        block = realize.block
+        self._own.update(block.alloc_buffers)
+        self._note_loads(realize.predicate)
+        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+            self._define(axis.var, value)
+        for match in block.match_buffers:
+            self._match(match)
+        self._read(block.body, always=always and isinstance(realize.predicate, tirx.IntImm))
+
+    def _match(self, match: Any) -> None:
+        """Note that a buffer stands for a region of another one."""
+        source = match.source.source
+        try:
+            box = []
+            for dom in match.source.region:
+                first, length = (interval(e, self._known) for e in (dom.min, dom.extent))
+                box.append(Interval(first.low, first.high + length.high - 1))
+            self._regions[match.buffer] = (source, box)
+        except Unbounded:
+            self._bounded = self._bounded and source not in self._written
+            self._regions[match.buffer] = (source, [])
+
+    def _read_store(self, store: Any, always: bool) -> None:
+        buffer, indices = store.buffer, store.indices[:]
+        loads = _loads(store.value)
+        for load in loads:
+            self._note(load.source, load.indices[:])
+        for index in indices:
+            self._note_loads(index)
+        self._note(buffer, indices)
+        if not always or buffer in self._own or buffer in self._regions:
+            return
+        same = any(
+            load.source.same_as(buffer) and all(map(structural_equal, load.indices[:], indices))
+            for load in loads
+        )
+        own = any(load.source in self._own for load in loads)
+        if same and (own or mentions(store.value, self._varying)):
+            self._updates.append(_Update(str(buffer.name), indices, len(self._inside)))
+
+    def _varies(self, expr: Any) -> bool:
+        """Whether iterations may find other values of an expression; notes what it reads."""
+        if isinstance(expr, tirx.IntImm):
+            return False
+        return self._note_loads(expr) or mentions(expr, self._varying)
+
+    def _note_loads(self, expr: Any) -> bool:
+        """Note the elements that an expression reads; return whether there are any."""
+        loads = _loads(expr)
+        for load in loads:
+            self._note(load.source, load.indices[:])
+        return bool(loads)
+
+    def _note(self, buffer: Any, indices: Sequence[Any]) -> None:
+        """Note an access to an element, or to several."""
+        region = self._regions.get(buffer)
+        if region is not None:
+            buffer, box = region
+        if buffer in self._own or buffer not in self._written:
+            return
+        if region is None:
+            try:
+                box = [interval(index, self._known) for index in indices]
+            except Unbounded:
+                self._bounded = False
+                return
+        before = self._boxes.get(buffer)
+        if before is not None:
+            box = [a.joined(b) for a, b in zip(before, box, strict=True)]
+        self._boxes[buffer] = box
+
+    def _meet(self, update: _Update, outside: Mapping[Any, Interval]) -> bool:
+        """Whether two iterations update one element when all loops inside are at their start."""
+        known = dict(outside)
+        try:
+            for variable, value, _ in self._inside[: update.defined]:
+                known[variable] = interval(value, known)
+            indices = [interval(index, known) for index in update.indices]
+        except Unbounded:
+            return False
+        if any((index.low != index.high).any() for index in indices):
+            return False
+        total = self._outer * self._extent
+        places = np.array([np.broadcast_to(index.low, total) for index in indices])
+        rows = places.reshape(len(indices), self._outer, self._extent).transpose(1, 2, 0)
+        return any(len(np.unique(row, axis=0)) < self._extent for row in rows)
+
+    def _are_apart(self, box: Sequence[Interval]) -> bool:
+        """Whether the boxes that the iterations of one execution of the loop access are apart."""
+        shape = (self._outer, self._extent)
+        places = np.zeros((*shape, 0), np.int64)
+        for bounds in box:
+            low, high = (np.broadcast_to(end, self._outer * self._extent) for end in bounds)
+            widest = int((high - low).max())
+            steps = np.diff(np.unique(low))
+            # Different lowest indices along this dimension mean boxes that are apart.
+            if steps.size and int(steps.min()) > widest:
+                places = np.concatenate([places, low.reshape(*shape, 1)], axis=2)
+        return all(len(np.unique(rows, axis=0)) == self._extent for rows in places)
+
+
+def _written_in(body: Any) -> set[Any]:
+    """Return the buffers that are written, and those that a written one is a region of."""
+    written: set[Any] = set()
+    structural_walk(body, (tirx.BufferStore, lambda store: written.add(store.buffer)))
+
+    def note_sources(block: Any) -> None:
+        written.update(m.source.source for m in block.match_buffers if m.buffer in written)
+
+    structural_walk(body, (SBlock, note_sources))
+    return written
+
+
+def _loads(expr: Any) -> list[Any]:
+    found: list[Any] = []
+    if not isinstance(expr, _LEAVES):
+        structural_walk(expr, (TensorLoad, found.append))
+    return found

@@ -154,11 +154,9 @@ class CandidateRunner:
 
         With ``verify`` the results of that call are compared, and those of the last one unless
         earlier ones changed what it reads. The program must have been verified before. One that
-        gives the same results in every call is compared the first time only.
+        gives the same results in every call is compared until it was right once.
         """
-        if verify and program.determinism.proven:
-            verify = program not in self._confirmed
-            self._confirmed.add(program)
+        verify = verify and program not in self._confirmed
         if verify:
             self._put(self._draws[0])
             self._data.otherwise = False
@@ -174,6 +172,8 @@ class CandidateRunner:
         if verify:
             self._verify_again(calls)
             self._clean = True
+            if program.determinism.proven:
+                self._confirmed.add(program)
         self._check_samples((seconds,), policy, self._binding.shortest_time)
         return seconds
 

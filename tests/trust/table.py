@@ -73,7 +73,7 @@ def _open_list() -> str:
 
 def _ending(attack: Attack) -> str:
     if attack.name in OPEN:
-        return "open"
+        return "beyond the limits"
     statuses = ", ".join(f"`{status}`" for status in sorted(attack.caught))
     return f"{statuses}, in the finals at the latest" if attack.finals else statuses
 

@@ -1,0 +1,189 @@
+"""Which programs give the same results in every call, and which cannot."""
+
+from __future__ import annotations
+
+import pytest
+from tvm.ir import IRModule
+
+import schedlang as sl
+from schedlang.tvm.analysis.determinism import Determinism, determinism
+from schedlang.workloads import standard
+from tests.modules.dot_products import product
+from tests.targets.programs import from_body
+
+TENSORS = (
+    'A: T.Buffer((64,), "float32"), I: T.Buffer((64,), "int32"), C: T.Buffer((64,), "float32")'
+)
+MATRIX = 'A: T.Buffer((8, 12), "float32"), C: T.Buffer((8, 12), "float32")'
+NOTHING_KNOWN = Determinism(proven=False)
+PROVEN = Determinism(proven=True)
+
+APART = {
+    "no threads": "for i in range(64):\n    C[0] = C[0] + A[i]",
+    "one element each": "for i in T.parallel(64):\n    C[i] = A[i] * T.float32(2)",
+    "one iteration": "for i in T.parallel(1):\n    C[0] = C[0] + A[i]",
+    "updates of its own elements": """
+for i in T.parallel(8):
+    for j, k in T.grid(8, 3):
+        C[i * 8 + j] = C[i * 8 + j] + A[k]
+""",
+    "from the end": "for i in T.parallel(64):\n    C[63 - i] = A[i]",
+    "vectors": "for i in T.parallel(16):\n    C[T.Ramp(i * 4, 1, 4)] = A[T.Ramp(i * 4, 1, 4)]",
+    "threads inside of a serial loop": """
+for i in range(8):
+    for j in T.parallel(8):
+        C[i * 8 + j] = A[j]
+""",
+    "threads that do the same again": """
+for k in range(3):
+    for i in T.parallel(64):
+        C[i] = C[i] + A[k]
+""",
+    "a sum in memory of its own": """
+for i in T.parallel(64):
+    total = T.sblock_alloc_buffer((1,), "float32")
+    total[0] = T.float32(0)
+    for k in range(64):
+        total[0] = total[0] + A[k]
+    C[i] = total[0]
+""",
+    "two loops of one variable's name": """
+for i in T.parallel(4):
+    for j in range(16):
+        C[i * 16 + j] = A[j]
+    for j in range(8):
+        C[i * 16 + j] = C[i * 16 + j + 8]
+""",
+    "the rest is cut off": """
+for i in T.parallel(7):
+    for j in range(10):
+        if i * 10 + j < 64:
+            C[i * 10 + j] = A[i * 10 + j]
+""",
+    "a block with an initial value": """
+for i in T.parallel(64):
+    for k in range(64):
+        with T.sblock("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + A[vk]
+""",
+    "a pure function": "for i in T.parallel(64):\n    C[i] = T.exp(A[i])",
+}
+APART_IN_TWO_DIMENSIONS = {
+    "tiles": """
+for t in T.parallel(6):
+    for i, j in T.grid(4, 4):
+        C[t // 3 * 4 + i, t % 3 * 4 + j] = A[t // 3 * 4 + i, t % 3 * 4 + j]
+""",
+    "fused loops": "for t in T.parallel(96):\n    C[t // 12, t % 12] = A[t // 12, t % 12]",
+}
+UNKNOWN = {
+    "equal values": "for i in T.parallel(64):\n    C[0] = T.float32(1)",
+    "the last one wins": "for i in T.parallel(64):\n    C[0] = A[i]",
+    "the neighbour's element": "for i in T.parallel(63):\n    C[i] = C[i + 1] * T.float32(2)",
+    "overlapping parts": """
+for i in T.parallel(7):
+    for j in range(16):
+        C[i * 8 + j] = A[i * 8 + j]
+""",
+    "scattered": "for i in T.parallel(64):\n    C[I[i]] = C[I[i]] + A[i]",
+    "under a condition": "for i in T.parallel(64):\n    if i < 1:\n        C[0] = C[0] + A[i]",
+    "never called": """
+if I[0] > 7:
+    for i in T.parallel(64):
+        C[0] = C[0] + A[i]
+""",
+    "a function of the C library": 'C[0] = T.float32(T.call_extern("int32", "rand"))',
+    "memory that iterations share": """
+W = T.sblock_alloc_buffer((1,), "float32")
+W[0] = T.float32(0)
+for i in T.parallel(64):
+    W[0] = A[i]
+    C[i] = W[0]
+""",
+    "one value for all": "for i in T.parallel(64):\n    C[0] = T.max(C[0], T.float32(1))",
+}
+RACES = {
+    "a sum": "for i in T.parallel(64):\n    C[0] = C[0] + A[i]",
+    "a sum in two parts": """
+for t in T.parallel(2):
+    for i in range(32):
+        C[0] = C[0] + A[t * 32 + i]
+""",
+    "the largest": "for i in T.parallel(64):\n    C[0] = T.max(A[i], C[0])",
+    "two iterations for each element": "for i in T.parallel(64):\n    C[i // 2] = C[i // 2] + A[i]",
+    "a sum beside others": """
+for i in T.parallel(8):
+    for j in range(8):
+        C[j] = C[j] + A[i * 8 + j]
+""",
+    "a block whose sum is in parallel": """
+for i in range(64):
+    C[i] = T.float32(0)
+for i in range(64):
+    for k in T.parallel(64):
+        with T.sblock("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            C[vi] = C[vi] + A[vk]
+""",
+    "shared memory for sums": """
+W = T.sblock_alloc_buffer((1,), "float32")
+W[0] = T.float32(0)
+for i in T.parallel(64):
+    for k in range(64):
+        W[0] = W[0] + A[i] * A[k]
+    C[i] = W[0]
+""",
+    "the sum of a local result": """
+for i in T.parallel(64):
+    total = T.sblock_alloc_buffer((1,), "float32")
+    total[0] = A[i]
+    C[0] = C[0] + total[0]
+""",
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_iterations_that_are_apart(name: str) -> None:
+    assert determinism(from_body(APART[name], TENSORS)) == PROVEN
+
+
+@pytest.mark.parametrize("name", APART_IN_TWO_DIMENSIONS)
+def test_iterations_that_are_apart_in_two_dimensions(name: str) -> None:
+    assert determinism(from_body(APART_IN_TWO_DIMENSIONS[name], MATRIX)) == PROVEN
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_nothing_is_known(name: str) -> None:
+    assert determinism(from_body(UNKNOWN[name], TENSORS)) == NOTHING_KNOWN
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_races(name: str) -> None:
+    found = determinism(from_body(RACES[name], TENSORS))
+    assert not found.proven
+    assert found.race is not None and "run in parallel and update the same elements" in found.race
+
+
+def test_a_race_is_named() -> None:
+    assert determinism(from_body(RACES["a sum"], TENSORS)).race == (
+        "iterations of loop 'i' run in parallel and update the same elements of 'C'"
+    )
+
+
+@pytest.mark.parametrize("name", ["GMM", "C2D", "DEP", "SFM", "NRM", "T2D"])
+def test_samples_of_the_default_space_cannot_race(name: str) -> None:
+    space = sl.default_space(sl.Target("cpu", cores=2))
+    workload = standard(name)[0]
+    assert all(determinism(space.sample(workload, seed=seed).mod).proven for seed in range(3))
+
+
+def test_intrinsics_are_pure() -> None:
+    space = sl.default_space(sl.Target("x86/avx512_vnni"))
+    space += sl.modules.UseVNNI(features=frozenset({"avx512vnni"}))
+    workload = product(64, 128, 64, ("uint8", "int8", "int32"))
+    mods: list[IRModule] = [space.sample(workload, seed=seed).mod for seed in range(4)]
+    tensorised = [mod for mod in mods if "vpdpbusd" in mod.script()]
+    assert tensorised and all(determinism(mod).proven for mod in tensorised)

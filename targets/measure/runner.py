@@ -253,7 +253,8 @@ class CandidateRunner:
         if program.determinism.race is not None:
             raise Fault(Status.WRONG_RESULT, program.determinism.race)
         results, proven = self._known.results, program.determinism.proven
-        calls = partial((ONCE if proven else repeats).calls, len(results), latency)
+        repeats = ONCE if proven else repeats
+        calls: Callable[[], Iterator[None]] = partial(repeats.calls, len(results), latency)
         # Once for all calls, as it takes a while to move a thread to another CPU.
         with self._backend.running():
             # The others overwrite what the first left.

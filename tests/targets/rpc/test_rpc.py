@@ -177,6 +177,13 @@ def test_results_that_change_from_call_to_call(strict: RPC) -> None:
     assert "run again" not in found[1].message
 
 
+def test_a_race_that_no_call_may_show(strict: RPC) -> None:
+    body = "for k in T.parallel(2):\n    C[0, 0] = C[0, 0] + A[k, 0]"
+    [found] = measured(strict, from_body(body)).values()
+    assert found.status is Status.WRONG_RESULT
+    assert found.message.endswith("run in parallel and update the same elements of 'C'")
+
+
 def test_a_changed_input(strict: RPC) -> None:
     found = measured(strict, from_body(CHANGES_AN_INPUT))
     assert found[0].status is Status.WRONG_RESULT

@@ -1,0 +1,63 @@
+"""How often a program is called: by whether its calls can give different results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.targets.measure.repeats import REPEATS
+from schedlang.workloads import from_prim_func
+from tests.targets.measure.test_runner import QUICK, Bench, bench_of, reason
+from tests.targets.programs import from_body
+
+TENSORS = 'A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")'
+RIGHT = """
+for i in T.parallel(64):
+    with T.sblock("C"):
+        vi = T.axis.spatial(64, i)
+        C[vi] = A[vi] * T.float32(2)
+"""
+# Not all iterations touch elements of their own, and all results are right.
+TWICE = """
+for i in T.parallel(63):
+    for j in range(2):
+        C[i + j] = A[i + j] * T.float32(2)
+"""
+# In one thread, or where the second iteration begins after the first ended, this is right too.
+RACE = """
+for i in range(64):
+    C[i] = T.float32(0)
+for k in T.parallel(2):
+    for i in range(64):
+        C[i] = C[i] + A[i] * T.float32(2) * T.cast(k, "float32")
+"""
+
+
+def calls_of(bench: Bench, text: str) -> int:
+    """Return the number of calls when a program is verified, but not those that time it."""
+    program = bench._backend.compile(from_body(text, TENSORS))
+    entry, done = program.entry, []
+
+    def counted(*tensors: Any) -> None:
+        done.append(None)
+        entry(*tensors)
+
+    program.entry = counted  # type: ignore[method-assign]
+    program.seconds_per_call = lambda *_, **__: 1e-6  # type: ignore[method-assign]
+    assert bench._runner.run(program, QUICK, None, 1.0).verified
+    return len(done)
+
+
+def test_a_program_that_cannot_race_is_called_on_each_draw_and_once_more() -> None:
+    bench = bench_of(from_prim_func(from_body(RIGHT, TENSORS)["main"]))
+    assert bench._runner.reference is not None
+    draws = len(bench._runner.reference.results)
+    assert draws > 1
+    assert calls_of(bench, RIGHT) == draws + 1
+    assert calls_of(bench, TWICE) >= draws + REPEATS.least
+
+
+def test_a_race_is_refused_whatever_was_computed() -> None:
+    bench = bench_of(from_prim_func(from_body(RIGHT, TENSORS)["main"]))
+    assert "loop 'k' run in parallel and update the same elements of 'C'" in reason(
+        bench, from_body(RACE, TENSORS)
+    )

@@ -13,7 +13,7 @@ from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
-from schedlang.tvm.analysis.determinism import Determinism, determinism
+from schedlang.tvm.analysis.races.determinism import Determinism, determinism
 from schedlang.tvm.codegen import CodeGenerator, runtime, workspaces
 from schedlang.tvm.program import MAIN
 

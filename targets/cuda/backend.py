@@ -13,7 +13,7 @@ from schedlang.targets.cuda.running.memory import DeviceMemory
 from schedlang.targets.cuda.running.runtime import CUDARuntime, device_fault
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm import codegen
-from schedlang.tvm.analysis.determinism import UNKNOWN
+from schedlang.tvm.analysis.races.determinism import UNKNOWN
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.program import MAIN

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schedlang.targets.measure.verify import Array
-from schedlang.tvm.analysis.determinism import Determinism
+from schedlang.tvm.analysis.races.determinism import Determinism
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from schedlang.measurement import Status
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.verify import Array
-from schedlang.tvm.analysis.determinism import UNKNOWN
+from schedlang.tvm.analysis.races.determinism import UNKNOWN
 from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
 
 if TYPE_CHECKING:

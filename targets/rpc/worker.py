@@ -23,7 +23,7 @@ from schedlang.targets.rpc.backend import RPCBackend
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen, rpc
-from schedlang.tvm.analysis.determinism import determinism
+from schedlang.tvm.analysis.races.determinism import determinism
 from schedlang.tvm.program import from_json
 
 # Besides ``Status``: the server is at fault, not the candidate.

@@ -16,7 +16,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.iterations import Definition, Iterations
+from schedlang.tvm.analysis.races.iterations import Definition, Iterations
 from schedlang.tvm.program import MAIN
 
 _PURE = 1

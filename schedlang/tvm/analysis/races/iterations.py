@@ -11,8 +11,8 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_equal, structural_walk
 
-from schedlang.tvm.analysis.intervals import Interval, Unbounded, interval, point
 from schedlang.tvm.analysis.program import mentions
+from schedlang.tvm.analysis.races.intervals import Interval, Unbounded, interval, point
 
 # Of the loop and of those around it, together: each is looked at.
 _MOST_ITERATIONS = 1 << 14

@@ -1,0 +1,1 @@
+"""Parallel loops: whether threads can change what a program computes."""

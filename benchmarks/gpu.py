@@ -2,9 +2,10 @@
 
 Rows, by name (``--rows``): ``peaks`` (copy bandwidth and matrix peak through torch), ``gemm-1024``
 and ``gemm-4096`` (float16, against cuBLAS and MetaSchedule's tensor-core space at equal trials),
-``ablation`` (Figure 10a of MetaSchedule's paper on fused-dense), ``memory`` (softmax and layer
-normalisation of 64 MB against the copy rate), one for each standard workload in float32 against
-MetaSchedule, and ``convolution`` (ResNet-50's 3x3 in float16, against cuDNN).
+``wgmma`` (the product of 4096 with wgmma, against mma.sync and cuBLAS), ``ablation`` (Figure 10a of
+MetaSchedule's paper on fused-dense), ``memory`` (softmax and layer normalisation of 64 MB against
+the copy rate), one for each standard workload in float32 against MetaSchedule, and ``convolution``
+(ResNet-50's 3x3 in float16, against cuDNN).
 
 A row takes at most eight minutes, and all of them what ``--seconds`` says. Figures are saved after
 each row, in ``benchmarks/results/<device>/gpu.json``, beside those of rows that ran before: a run

@@ -21,7 +21,12 @@ from schedlang.modules.gpu.cross_thread_reduction import (
 )
 from schedlang.modules.gpu.finish_threads import finish_for_threads, finish_threads
 from schedlang.modules.gpu.fragment_store import store_fragments
-from schedlang.modules.gpu.fragments import load_fragments, split_to_fragments, use_intrinsics
+from schedlang.modules.gpu.fragments import (
+    load_fragments,
+    pad_to_tiles,
+    split_to_fragments,
+    use_intrinsics,
+)
 from schedlang.modules.gpu.matrix_operands import to_matrix_product
 from schedlang.modules.gpu.shared_stage import cooperative_fetching, sample_fetch_width
 from schedlang.modules.gpu.thread_tile import sample_thread_tile
@@ -29,6 +34,13 @@ from schedlang.modules.gpu.thread_tiling import thread_tiling
 from schedlang.modules.gpu.use_tensor_core import UseTensorCore
 from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_width
 from schedlang.modules.gpu.warp_tiling import sample_factor
+from schedlang.modules.gpu.warpgroups.steps import (
+    keep_in_registers,
+    multiply_with_wgmma,
+    stage_for_warpgroups,
+)
+from schedlang.modules.gpu.warpgroups.tiling import sample_parts, sample_tile_extent
+from schedlang.modules.gpu.warpgroups.use_wgmma import UseWGMMA
 from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
 from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.modules.shared.add_rfactor import add_rfactor
@@ -52,6 +64,7 @@ __all__ = [
     "UseBF16Dot",
     "UseTensorCore",
     "UseVNNI",
+    "UseWGMMA",
     "add_rfactor",
     "annotate_unroll",
     "auto_bind",
@@ -72,12 +85,15 @@ __all__ = [
     "finish_threads",
     "initialize_before",
     "inline_constants",
+    "keep_in_registers",
     "layout_rewrite",
     "load_fragments",
     "multi_level_tiling",
+    "multiply_with_wgmma",
     "pack_read",
     "pad_einsum",
     "pad_to_multiples",
+    "pad_to_tiles",
     "parallel_vectorize_unroll",
     "parallelize_outer",
     "place_padded_result",
@@ -88,10 +104,13 @@ __all__ = [
     "rewrite_layouts",
     "sample_factor",
     "sample_fetch_width",
+    "sample_parts",
     "sample_register_tile",
     "sample_thread_tile",
+    "sample_tile_extent",
     "sample_width",
     "split_to_fragments",
+    "stage_for_warpgroups",
     "store_fragments",
     "tensorize_with",
     "thread_tiling",

@@ -39,21 +39,62 @@ def gemm(bench: Bench, extent: int) -> dict[str, Any]:
     space = sl.default_space(bench.target) + sl.modules.UseTensorCore()
     figures = bench.against_metaschedule(workload, space)
 
+    latency = {**figures["latency"], "cublas": _cublas(bench, extent)}
+    return {
+        **figures,
+        "latency": latency,
+        "flops": _rates(latency, extent),
+        "cublas over schedlang": ratio(latency["cublas"], latency["schedlang"]),
+    }
+
+
+def wgmma(bench: Bench, extent: int = 4096) -> dict[str, Any]:
+    """The product of ``gemm`` with wgmma, which needs sm_90a, against mma.sync and cuBLAS."""
+    if bench.target.arch != "sm_90a":
+        return {"left out": f"only sm_90a has wgmma, and the target is {bench.target.arch}"}
+    workload = sl.workloads.matmul(extent, extent, extent, dtype="float16", out_dtype="float32")
+    generic = sl.default_space(bench.target)
+    spaces = {
+        "wgmma": generic + sl.modules.UseWGMMA(arch=bench.target.arch),
+        "mma.sync": generic + sl.modules.UseTensorCore(via=["mma"]),
+    }
+    times, searches = _compare(bench, workload, spaces)
+    latency = {**times, "cublas": _cublas(bench, extent)}
+    return {
+        "latency": latency,
+        "flops": _rates(latency, extent),
+        "mma.sync over wgmma": ratio(latency["mma.sync"], latency["wgmma"]),
+        "cublas over wgmma": ratio(latency["cublas"], latency["wgmma"]),
+        "searches": searches,
+    }
+
+
+def _cublas(bench: Bench, extent: int) -> float | None:
     def product(torch: TorchPeer) -> Callable[[], Any]:
         one, other = torch.random(extent, extent), torch.random(extent, extent)
         return lambda: one @ other
 
-    cublas = bench.torch_seconds(product)
-    latency = {**figures["latency"], "cublas": cublas}
-    flops = 2 * extent**3
-    rates = {name: flops / seconds for name, seconds in latency.items() if seconds}
-    own = latency["schedlang"]
-    return {
-        **figures,
-        "latency": latency,
-        "flops": rates,
-        "cublas over schedlang": ratio(cublas, own),
-    }
+    return bench.torch_seconds(product)
+
+
+def _rates(latency: dict[str, float | None], extent: int) -> dict[str, float]:
+    """Return the operations a second of a product, of those that have a latency."""
+    return {name: 2 * extent**3 / seconds for name, seconds in latency.items() if seconds}
+
+
+def _compare(
+    bench: Bench, workload: sl.Workload, spaces: dict[str, sl.Space]
+) -> tuple[dict[str, float | None], dict[str, Any]]:
+    """Tune in each space at as many trials; return latencies, timed in turn, and the searches."""
+    programs: dict[str, list[Any]] = {}
+    found: dict[str, Any] = {}
+    with bench.measuring(workload) as measurer:
+        for number, (name, space) in enumerate(spaces.items()):
+            measurer.best_so_far = None
+            tuned = bench.tune(workload, measurer, space, 0.9 / (len(spaces) - number + 0.2))
+            programs[name] = [] if tuned.program is None else [tuned.program]
+            found[name] = tuned.figures()
+        return bench.finals(measurer, programs), found
 
 
 def ablation(bench: Bench) -> dict[str, Any]:
@@ -65,15 +106,7 @@ def ablation(bench: Bench) -> dict[str, Any]:
         "+ tensor core": generic + sl.modules.UseTensorCore(depths=(1,)),
         "+ pipeline": generic + sl.modules.UseTensorCore(),
     }
-    programs: dict[str, list[Any]] = {}
-    found: dict[str, Any] = {}
-    with bench.measuring(workload) as measurer:
-        for number, (name, space) in enumerate(spaces.items()):
-            measurer.best_so_far = None
-            tuned = bench.tune(workload, measurer, space, 0.9 / (len(spaces) - number + 0.2))
-            programs[name] = [] if tuned.program is None else [tuned.program]
-            found[name] = tuned.figures()
-        times = bench.finals(measurer, programs)
+    times, found = _compare(bench, workload, spaces)
 
     def dense(torch: TorchPeer) -> Callable[[], Any]:
         x, weight = torch.random(2048, 1024), torch.random(1024, 4096)
@@ -141,6 +174,7 @@ ROWS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "peaks": peaks,
     "gemm-1024": lambda bench: gemm(bench, 1024),
     "gemm-4096": lambda bench: gemm(bench, 4096),
+    "wgmma": wgmma,
     "ablation": ablation,
     "memory": memory_bound,
     **{name: lambda bench, name=name: standard(bench, name) for name in STANDARD},

@@ -56,11 +56,7 @@ def split_to_fragments(sch: Schedule, block: BlockRV, terms: int) -> BlockRV:
     """
     loops = sch.get_loops(block)
     shape = [ROWS, COLUMNS, terms]
-    multiples = [1] * (len(loops) - len(shape)) + shape
-    facts = block_facts(sch, block)
-    extents = [*facts.spatial_extents, *facts.reduction_extents]
-    if any(extent % multiple for extent, multiple in zip(extents, multiples, strict=True)):
-        _pad(sch, block, multiples)
+    _pad(sch, block, shape)
     parts = [
         sch.split(loop, [None, extent]) for loop, extent in zip(loops[-3:], shape, strict=True)
     ]
@@ -68,7 +64,27 @@ def split_to_fragments(sch: Schedule, block: BlockRV, terms: int) -> BlockRV:
     return sch.blockize(parts[0][1])
 
 
-def _pad(sch: Schedule, block: BlockRV, multiples: list[int]) -> None:
+@instruction
+def pad_to_tiles(sch: Schedule, block: BlockRV, shape: Sequence[int | IntExpr]) -> None:
+    """Round the extents of a matrix product up to multiples of ``shape``: rows, columns, terms.
+
+    ::
+
+        C[100, 100] += A[100, 20] * B[20, 100]  ->  C_pad[128, 128] += A_pad[128, 32] * ..
+
+    Operands are zero outside, and the rest of the result is dropped. The copies that padding adds
+    are inlined into their neighbours.
+    """
+    _pad(sch, block, shape)
+
+
+def _pad(sch: Schedule, block: BlockRV, shape: Sequence[int | IntExpr]) -> None:
+    facts = block_facts(sch, block)
+    extents = [*facts.spatial_extents, *facts.reduction_extents]
+    multiples = [*([1] * (len(extents) - len(shape))), *shape]
+    if not any(extent % multiple for extent, multiple in zip(extents, multiples, strict=True)):
+        return
+
     def names(blocks: list[BlockRV]) -> set[str]:
         return {block_facts(sch, other).name for other in blocks}
 

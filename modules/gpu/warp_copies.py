@@ -42,9 +42,9 @@ def sample_copies(
 ) -> tuple[int, list[IntExpr]]:
     """Choose the depth of the pipeline of copies; draw how many elements each copies at a time.
 
-    ``copies`` are the blocks that copy A, B and the result, with elements of ``dtypes``; those of A
-    and B have ``element_bytes`` bytes. Where elements of A or B are not contiguous, or rows are not
-    aligned, copies cannot be asynchronous, and the depth is 1.
+    ``copies`` are the blocks that copy A, B and the result, which may be left out, with elements of
+    ``dtypes``; those of A and B have ``element_bytes`` bytes. Where elements of A or B are not
+    contiguous, or rows are not aligned, copies cannot be asynchronous, and the depth is 1.
     """
     typed = zip(copies, dtypes, strict=True)
     widest = [vector_run(sch, copy, vector_widths(dtype)) for copy, dtype in typed]
@@ -52,7 +52,7 @@ def sample_copies(
     usable = [depth for depth in depths if depth == 1 or min(widest[:2]) >= together]
     depth = sch.choose(f"depth:{name}", usable or [1])
     least = together if depth > 1 else 1
-    bounds = zip("ABC", widest, (least, least, 1), strict=True)
+    bounds = zip("ABC", widest, (least, least, 1), strict=False)
     return depth, [sample_width(sch, w, few, name=f"vector:{name}:{x}") for x, w, few in bounds]
 
 
@@ -90,6 +90,7 @@ def copy_by_warps(
     width: int | IntExpr,
     *,
     by_warp: bool,
+    lanes: int = WARP,
 ) -> None:
     """Share a copy among the warps that compute ``calls``, ``width`` elements a lane at a time.
 
@@ -98,11 +99,12 @@ def copy_by_warps(
         for x, y: S = A  ->  for xy0: xy1 = threadIdx.y: xy2 = threadIdx.x: vectorized xy3: S = A
 
     The innermost ``depth`` loops are shared. With ``by_warp``, the lanes of each warp copy its own
-    part instead. (MetaSchedule's RewriteCooperativeFetch.)
+    part instead. ``lanes`` is the extent of ``threadIdx.x``, that of a warp unless wgmma needs
+    more. (MetaSchedule's RewriteCooperativeFetch.)
     """
     loop = sch.fuse(*sch.get_loops(block)[-depth:])
     warps = threads_around(sch, calls)["threadIdx.y"]
-    parts = sch.split(loop, [None, *([] if by_warp else [warps]), WARP, *([width] * (width > 1))])
+    parts = sch.split(loop, [None, *([] if by_warp else [warps]), lanes, *([width] * (width > 1))])
     if width > 1:
         sch.vectorize(parts.pop())
     for part, axis in zip(reversed(parts[1:]), ("threadIdx.x", "threadIdx.y"), strict=False):

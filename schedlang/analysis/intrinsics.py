@@ -6,13 +6,19 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import accesses as _accesses
 from schedlang.tvm.analysis.accesses import Access
-from schedlang.tvm.schedule.intrinsics import define_intrinsic, host_features, intrinsic_axes
+from schedlang.tvm.schedule.intrinsics import (
+    define_family,
+    define_intrinsic,
+    host_features,
+    intrinsic_axes,
+)
 
 __all__ = [
     "Access",
     "block_axes",
     "block_reads",
     "block_writes",
+    "define_family",
     "define_intrinsic",
     "host_features",
     "intrinsic_axes",

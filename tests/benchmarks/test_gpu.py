@@ -76,11 +76,22 @@ def test_a_dry_measurement_builds_and_checks_limits(bench: Bench) -> None:
     assert [one.status for one in found] == [Status.OK, Status.REJECTED]
 
 
+def test_the_row_of_wgmma_compares_both_ways(bench: Bench) -> None:
+    figures = rows.wgmma(bench, 128)
+    assert set(figures["latency"]) == {"wgmma", "mma.sync", "cublas"}
+    for name in ("wgmma", "mma.sync"):
+        assert figures["searches"][name]["trials"] == 2
+        assert figures["latency"][name] and not figures["searches"][name]["failures"]
+    assert figures["mma.sync over wgmma"] and figures["cublas over wgmma"] is None
+    other = Bench(sl.Target("cuda", arch="sm_80"), trials=2, seed=0, dry=True)
+    assert rows.wgmma(other) == {"left out": "only sm_90a has wgmma, and the target is sm_80"}
+
+
 def test_workloads_of_the_rows() -> None:
     dense = fused_dense(64, 32, 48)
     assert [arg.dtype for arg in dense.args] == ["float16"] * 4
     assert [arg.shape for arg in layer_norm(8, 16).args] == [(8, 16), (16,), (16,), (8, 16)]
-    assert {"peaks", "gemm-1024", "gemm-4096", "ablation", "memory", "convolution"} <= set(
+    assert {"peaks", "gemm-1024", "gemm-4096", "wgmma", "ablation", "memory", "convolution"} <= set(
         benchmark.ROWS
     )
     assert len(rows.STANDARD) == 13

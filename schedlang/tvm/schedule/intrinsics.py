@@ -14,6 +14,7 @@ import importlib.util
 import sys
 import threading
 import types
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,6 +33,8 @@ _PREFIXES = {"wmma_": "cuda", "mma_": "cuda"}
 _lock = threading.Lock()
 # Description and implementation of each intrinsic defined by ``define_intrinsic``.
 _defined: dict[str, tuple[str, str]] = {}
+# What makes both texts of a name, by the prefix of its names.
+_families: dict[str, Callable[[str], tuple[str, str]]] = {}
 
 
 def define_intrinsic(name: str, description: str, implementation: str) -> None:
@@ -47,8 +50,20 @@ def define_intrinsic(name: str, description: str, implementation: str) -> None:
     _defined[name] = (description, implementation)
 
 
+def define_family(prefix: str, make: Callable[[str], tuple[str, str]]) -> None:
+    """Define tensor intrinsics of many shapes: those whose names start with ``prefix``.
+
+    ``make`` returns both texts of ``define_intrinsic`` for a name; ValueError if it is none.
+    """
+    _families[prefix] = make
+
+
 def definition(name: str) -> tuple[str, str] | None:
     """Return the texts passed to ``define_intrinsic``; None for one of TVM's own intrinsics."""
+    if name not in _defined:
+        for prefix, make in _families.items():
+            if name.startswith(prefix):
+                define_intrinsic(name, *make(name))
     return _defined.get(name)
 
 
@@ -72,8 +87,9 @@ def require_intrinsic(name: str) -> None:
     """Register a tensor intrinsic if needed; ValueError if TVM has none of that name."""
     if not _is_known(name):
         with _lock:
-            if name in _defined and not _is_known(name):
-                _register(name)
+            texts = definition(name)
+            if texts is not None and not _is_known(name):
+                _register(name, texts)
             likely = [file for prefix, file in _PREFIXES.items() if name.startswith(prefix)]
             for file in (*likely, *_FILES):
                 if _is_known(name):
@@ -97,10 +113,10 @@ def _is_known(name: str) -> bool:
     return TensorIntrin.get(name, allow_missing=True) is not None
 
 
-def _register(name: str) -> None:
+def _register(name: str, texts: tuple[str, str]) -> None:
     with ThreadPoolExecutor(1) as thread:
-        texts = [thread.submit(parse_script, text) for text in _defined[name]]
-    TensorIntrin.register(name, *(text.result() for text in texts))
+        parsed = [thread.submit(parse_script, text) for text in texts]
+    TensorIntrin.register(name, *(one.result() for one in parsed))
 
 
 def _load(file: str) -> None:

@@ -17,7 +17,7 @@ from schedlang.targets.cuda.emulator.errors import EmulationError, UnknownCodeEr
 
 _LOCK = threading.Lock()
 _INCLUDE = Path(__file__).parent / "include"
-_PARTS = ("main.cpp", "scheduler.cpp", "memory.cpp", "checks.cpp")
+_PARTS = ("main.cpp", "scheduler.cpp", "memory.cpp", "checks.cpp", "wgmma.cpp")
 _FLAGS = ("-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", f"-I{_INCLUDE}")
 # The thread sanitizer's calls are ours (checks.cpp); its library is not linked.
 _KERNEL_FLAGS = (

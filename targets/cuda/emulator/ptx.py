@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from schedlang.targets.cuda.emulator.errors import UnknownCodeError
+from schedlang.targets.cuda.emulator.wgmma import WGMMA
 
 _START = re.compile(r"\b(?:asm|__asm__)\s*(?:volatile|__volatile__)?\s*\(")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -48,14 +49,15 @@ def translate_assembly(source: str) -> str:
 
 
 def _call(assembly: Assembly) -> str:
-    for pattern, write in _INSTRUCTIONS:
+    for pattern, write in (*_INSTRUCTIONS, *WGMMA):
         if (found := re.fullmatch(pattern, assembly.text)) is not None:
             call = write(found, assembly.operands)
             if call is not None:
                 return call
     raise UnknownCodeError(
         f"the generated code has PTX that the emulator does not know: {assembly.text!r}; it knows "
-        "ldmatrix, mma.sync of 16-bit and 8-bit numbers, cp.async and dp4a",
+        "ldmatrix, mma.sync of 16-bit and 8-bit numbers, wgmma of 16-bit numbers in shared memory "
+        "summed in float32, cp.async and dp4a",
         assembly.text,
     )
 

@@ -34,3 +34,4 @@ struct emu_index {
 #include "functions.h"
 #include "warp.h"
 #include "ptx.h"
+#include "wgmma.h"

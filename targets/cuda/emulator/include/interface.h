@@ -52,6 +52,22 @@ void emu_atomic(void* address, size_t bytes);
 void emu_copy(void* to, const void* from, size_t bytes);
 [[noreturn]] void emu_misaligned(const void* address, size_t bytes);
 
+// One wgmma: descriptors of A and B, columns of the result, a factor, whether it adds to the result,
+// whether terms lie across rows (MN-major), and how to read an element. See wgmma.cpp.
+struct emu_warpgroup_product {
+  uint64_t left, right;
+  int columns;
+  float scale;
+  bool add, left_by_terms, right_by_terms;
+  float (*element)(const void* address);
+};
+void emu_wgmma_issue(const emu_warpgroup_product* product, float** registers);
+void emu_wgmma_fence();
+void emu_wgmma_commit();
+void emu_wgmma_wait(size_t pending_groups);
+// fence.proxy.async: what the thread wrote may be read by tensor cores after the next barrier.
+void emu_proxy_fence();
+
 void emu_async_copy(uint32_t shared, const void* source, size_t bytes, size_t source_bytes);
 void emu_async_commit();
 void emu_async_wait(size_t pending_groups);

@@ -44,6 +44,13 @@ bool ordered(const Access& before, const Access& now) {
   return same_warp(before.thread, now.thread) && before.warp != now.warp;
 }
 
+// Whether the writer made its write visible to the asynchronous proxy, and a barrier came after.
+bool fenced(const Place& place, const Access& now) {
+  if (place.write.thread == 0 || place.write.thread == SAME_VALUES) return true;
+  const std::vector<uint16_t>& fences = fiber_of(place.write.thread).proxy_fences;
+  return place.fences < fences.size() && fences[place.fences] != now.block;
+}
+
 std::string place_text(const Region& region, size_t unit) {
   std::string index = std::to_string(unit);
   return region.unit == 1 && &region >= shared_memory.regions.data() &&
@@ -77,8 +84,13 @@ void check_unit(const Region& region, size_t unit, Kind kind, bool& suspicious, 
                 Access& earlier) {
   Place& place = region.places[unit];
   Access now = access_now();
-  if (kind == Kind::read) {
+  if (kind == Kind::read || kind == Kind::asynchronous_read) {
     if (!ordered(place.write, now)) race(region, unit, place.write, "reads what was written by");
+    else if (kind == Kind::asynchronous_read && !fenced(place, now))
+      report("race", region.name + "|proxy|" + place_text(region, unit) + ": a wgmma of " +
+                         thread_text(now.thread) + " reads what was written by " +
+                         thread_text(place.write.thread) +
+                         ", and no fence.proxy.async of that thread and barrier lie between");
     note_read(place, now);
     return;
   }
@@ -98,6 +110,7 @@ void check_unit(const Region& region, size_t unit, Kind kind, bool& suspicious, 
   }
   if (atomic) now.warp |= 0x8000;
   place.write = now;
+  place.fences = uint16_t(running.fiber->proxy_fences.size());
 }
 
 }  // namespace
@@ -141,7 +154,8 @@ void check_access(Arena& arena, const void* address, size_t bytes, Kind kind) {
   if (!pending.empty()) settle_writes();
   const Region* region = arena.find(address, bytes);
   if (!region) {
-    std::string text = kind == Kind::read ? " reads " : " writes ";
+    bool reads = kind == Kind::read || kind == Kind::asynchronous_read;
+    std::string text = reads ? " reads " : " writes ";
     text = thread_text(access_now().thread) + text + std::to_string(bytes) + " bytes ";
     const Region* nearest = nullptr;
     for (const Region& one : arena.regions)
@@ -180,6 +194,7 @@ void start_flight(const void* address, size_t bytes) {
 void end_flight(const void* address, size_t bytes) {
   const Region* region = shared_memory.find(address, bytes);
   size_t first = (char*)address - region->start;
+  uint16_t fences = uint16_t(running.fiber->proxy_fences.size());
   for (size_t unit = first; unit < first + bytes; ++unit)
-    region->places[unit].write = access_now();
+    region->places[unit].write = access_now(), region->places[unit].fences = fences;
 }

@@ -15,6 +15,7 @@ struct Access {
 // The last write of a place, and the last reads by different threads.
 struct Place {
   Access write, read, other_read;
+  uint16_t fences = 0;  // fence.proxy.async that the last writer had passed
 };
 
 // A buffer: `unit` is the size of the parts that are checked, in bytes.
@@ -39,7 +40,8 @@ struct Arena {
   const Region* find(const void* address, size_t size);
 };
 
-enum class Kind { read, write, atomic };
+// Asynchronous reads are those of tensor cores.
+enum class Kind { read, asynchronous_read, write, atomic };
 
 char* map_memory(size_t bytes);
 void reset_places(Arena& arena);

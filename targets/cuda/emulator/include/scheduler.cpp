@@ -86,6 +86,8 @@ void prepare(size_t threads) {
     fiber->started = false;
     fiber->open_group.clear();
     fiber->groups.clear();
+    fiber->products = WarpgroupProducts();
+    fiber->proxy_fences.clear();
     getcontext(&fiber->start);
     fiber->start.uc_stack.ss_sp = fiber->stack;
     fiber->start.uc_stack.ss_size = STACK_BYTES;
@@ -94,6 +96,7 @@ void prepare(size_t threads) {
   }
   running.block_barriers = 0;
   running.warp_barriers.assign((threads + 31) / 32, 0);
+  running.warpgroups.assign((threads + 127) / 128, {});
   collectives.clear();
 }
 
@@ -175,7 +178,7 @@ void run_block(std::vector<Fiber*>& turns, std::mt19937_64& random) {
       }
     }
     for (Fiber* fiber : turns) alive = alive || fiber->state != State::finished;
-    if (!alive) return;
+    if (!alive) return check_warpgroups(fibers);
     if (progress || release_barrier() || answer_active_masks()) continue;
     report("deadlock", "no thread can go on: " + waiting_text());
     return;
@@ -189,6 +192,8 @@ Access access_now() {
   uint32_t number = running.block_number * uint32_t(fibers.size()) + fiber->number + 1;
   return {number, running.block_barriers, uint16_t(running.warp_barriers[fiber->warp] & 0x7fff)};
 }
+
+const Fiber& fiber_of(uint32_t thread) { return *fibers[(thread - 1) % fibers.size()]; }
 
 std::string thread_text(uint32_t thread) {
   const unsigned *b = running.launch->block, *g = running.launch->grid;

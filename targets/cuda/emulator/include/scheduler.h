@@ -12,6 +12,7 @@ struct emu_index {
   unsigned x, y, z;
 };
 #include "interface.h"
+#include "wgmma_state.h"
 
 enum class State { ready, at_barrier, in_collective, at_active_mask, finished };
 
@@ -33,6 +34,8 @@ struct Fiber {
   uint32_t active_mask = 0;
   std::vector<AsyncCopy> open_group;
   std::vector<std::vector<AsyncCopy>> groups;
+  WarpgroupProducts products;
+  std::vector<uint16_t> proxy_fences;  // for each, the barriers that its block had passed
 };
 
 struct Launch {
@@ -50,6 +53,7 @@ struct Running {
   uint32_t block_number = 0;
   uint16_t block_barriers = 0;
   std::vector<uint16_t> warp_barriers;
+  std::vector<std::vector<emu_warpgroup_product>> warpgroups;
   Fiber* fiber = nullptr;
   bool checked = false;
   bool atomics = false;
@@ -59,14 +63,19 @@ extern Running running;
 extern Arena global_memory, shared_memory;
 
 Access access_now();
+const Fiber& fiber_of(uint32_t thread);
 std::string thread_text(uint32_t thread);
 
 // Writes one fault; fatal ones end the process after it.
 void report(const char* kind, const std::string& message);
 [[noreturn]] void fail(const char* kind, const std::string& message);
 
+// Reports warpgroups whose threads did not all take part in a product.
+void check_warpgroups(const std::vector<Fiber*>& fibers);
+
 void run_launch(const Launch& launch, uint64_t seed);
 
-constexpr size_t DYNAMIC_OFFSET = 1 << 20;
-constexpr size_t SHARED_BYTES = 2 << 20;
+// The lowest 18 bits are those of an address on a GPU, behind 48 KB of static variables.
+constexpr size_t DYNAMIC_OFFSET = (1 << 20) + (48 << 10);
+constexpr size_t SHARED_BYTES = 3 << 20;
 constexpr size_t GUARD_BYTES = 4096;

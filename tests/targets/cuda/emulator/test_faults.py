@@ -48,11 +48,11 @@ def test_a_wait_for_too_few_groups_is_a_race() -> None:
 
 
 def test_unknown_ptx_and_functions_are_named() -> None:
-    with pytest.raises(UnknownCodeError, match="wgmma.fence.sync.aligned;") as caught:
+    with pytest.raises(UnknownCodeError, match="griddepcontrol.wait;") as caught:
         shared_product(16).emulate_edited(
-            "__syncthreads();", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'
+            "__syncthreads();", 'asm volatile("griddepcontrol.wait;" ::: "memory");'
         )
-    assert caught.value.code == "wgmma.fence.sync.aligned;"
+    assert caught.value.code == "griddepcontrol.wait;"
     with pytest.raises(UnknownCodeError, match="'__nanosleep'") as caught:
         run_kernel("__nanosleep(10);", INTS)
     assert caught.value.code == "__nanosleep"

@@ -1,0 +1,1 @@
+"""Matrix products of warpgroups: Hopper's wgmma."""

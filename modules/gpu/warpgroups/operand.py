@@ -1,0 +1,116 @@
+"""An operand of wgmma in the text of an intrinsic: its buffer, and descriptors of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.modules.gpu.warpgroups.layouts import ATOM, CHUNK, operand_layout
+
+SHARED = "shared.dyn"
+_PLAIN, _SWIZZLE_128 = 0, 3
+
+
+class Text:
+    """An index as text, for the layouts."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        """Return the expression."""
+        return self._text
+
+    def __floordiv__(self, other: Any) -> Text:
+        return Text(f"({self} // {other})")
+
+    def __mod__(self, other: Any) -> Text:
+        return Text(f"({self} % {other})")
+
+    def __mul__(self, other: Any) -> Text:
+        return Text(f"({self} * {other})")
+
+    def __add__(self, other: Any) -> Text:
+        return Text(f"({self} + {other})")
+
+
+def whole(name: str, shape: list[int]) -> str:
+    """Return the region of a whole buffer: ``A[0:8, 0:64]``."""
+    return f"{name}[{', '.join(f'0:{extent}' for extent in shape)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix in shared memory, in the layout ``operand_layout``.
+
+    Attributes
+    ----------
+    name: of its buffer: ``"A"``.
+    rows, columns: as it is stored.
+    dtype: of its elements, which have 16 bits.
+    swizzled: in which layout.
+    sums_along_rows: whether products are summed along its rows (K-major), or its columns.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    dtype: str
+    swizzled: bool
+    sums_along_rows: bool
+
+    @property
+    def shape(self) -> list[int]:
+        """The shape of the buffer. A single column of it has no dimension of columns.
+
+        TVM does not prove that its index is the intrinsic's where only 0 is possible.
+        """
+        width = ATOM if self.swizzled else CHUNK
+        inner = [self.rows, ATOM // CHUNK, CHUNK] if self.swizzled else [self.rows, CHUNK]
+        return inner if self.columns == width else [self.columns // width, *inner]
+
+    @property
+    def declaration(self) -> str:
+        """The lines that match the buffer; the text has 4 spaces in front."""
+        steps = [f"{self.name}{n}" for n in range(len(self.shape))]
+        return "".join(f"    {step} = T.int32()\n" for step in steps) + (
+            f"    {self.name} = T.match_buffer({self.name.lower()}, {self.shape}, {self.dtype!r}, "
+            f"align=64, offset_factor={CHUNK}, scope={SHARED!r}, strides=[{', '.join(steps)}])\n"
+        )
+
+    @property
+    def whole(self) -> str:
+        """The region of all elements."""
+        return whole(self.name, self.shape)
+
+    def at(self, row: str, column: str) -> str:
+        """Return the access to an element."""
+        places = operand_layout(Text(row), Text(column), swizzled=self.swizzled)
+        return f"{self.name}[{', '.join(map(str, places[-len(self.shape) :]))}]"
+
+    def descriptor(self, variable: str, line: int, term: int) -> str:
+        """Return the statement that writes a descriptor of the part that starts at ``line``.
+
+        ``line`` is a row of A or a column of B; ``term`` the first product that is summed.
+        Distances count 16 bytes. (PTX ISA, "Matrix Descriptor Format"; "leading" and "stride" are
+        those of CUTLASS's ``make_gmma_desc``.)
+        """
+        row, column = (line, term) if self.sums_along_rows else (term, line)
+        # From a column of the buffer to the next one; 1 where there is none.
+        several = len(self.shape) > (3 if self.swizzled else 2)
+        beside = f"{self.name}0 // {CHUNK}" if several else "1"
+        if self.swizzled:
+            start = [column // ATOM, row, column % ATOM // CHUNK, 0]
+            distances = ["1" if self.sums_along_rows else beside, "64"]
+            mode = _SWIZZLE_128
+        else:
+            start = [column // CHUNK, row, 0]
+            distances = [beside, "8"] if self.sums_along_rows else ["8", beside]
+            mode = _PLAIN
+        steps = enumerate(start[-len(self.shape) :])
+        offset = " + ".join(f"{index} * {self.name}{n}" for n, index in steps)
+        # An access pointer counts as a use, unlike an address: TVM would let operands share memory.
+        return (
+            f"T.cuda.wgmma.encode_matrix_descriptor(T.address_of({variable}), "
+            f'{self.name}.access_ptr("r", offset={offset}), {", ".join(distances)}, {mode})'
+        )

@@ -76,8 +76,10 @@ class CandidateRunner:
         """Run the unscheduled program and keep its results as the right ones.
 
         ``wide`` is the same program with wider numbers, as ``Binding.widened`` has it. Raises
-        ``Fault`` when the program fails, writes where it must not, or gives no numbers.
+        ``Fault`` when the program fails, writes where it must not, gives no numbers, or races.
         """
+        if unscheduled.determinism.race is not None:
+            raise Fault(Status.WRONG_RESULT, unscheduled.determinism.race)
         self._unscheduled = unscheduled
         self._backend.poison_workspaces()
         binding = self._binding

@@ -95,6 +95,24 @@ if I[0] > 7:
     for i in T.parallel(64):
         C[0] = C[0] + A[i]
 """,
+    "iterations end early": """
+for i in T.parallel(64):
+    if i > 0:
+        continue
+    C[0] = C[0] + A[i]
+""",
+    "as often as the data say": """
+for n in range(I[0]):
+    for i in T.parallel(64):
+        C[0] = C[0] + A[i]
+""",
+    "a block that does nothing": """
+for i in T.parallel(64):
+    with T.sblock("C"):
+        vi = T.axis.spatial(64, i)
+        T.where(False)
+        C[0] = C[0] + A[vi]
+""",
     "a function of the C library": 'C[0] = T.float32(T.call_extern("int32", "rand"))',
     "memory that iterations share": """
 W = T.sblock_alloc_buffer((1,), "float32")

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+import schedlang as sl
+from schedlang.errors import WorkloadError
 from schedlang.targets.measure.repeats import REPEATS
 from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import QUICK, Bench, bench_of, reason
@@ -61,3 +65,15 @@ def test_a_race_is_refused_whatever_was_computed() -> None:
     assert "loop 'k' run in parallel and update the same elements of 'C'" in reason(
         bench, from_body(RACE, TENSORS)
     )
+
+
+def test_an_unscheduled_program_that_races_is_told() -> None:
+    text = """
+for k in T.parallel(64):
+    with T.sblock("C"):
+        vk = T.axis.opaque(64, k)
+        C[0] = C[0] + A[vk]
+"""
+    workload = from_prim_func(from_body(text, TENSORS)["main"])
+    with pytest.raises(WorkloadError, match="cannot be the reference: iterations of loop 'k' run"):
+        sl.tune(workload, trials=1, progress=False)

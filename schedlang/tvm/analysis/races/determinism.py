@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, IRModule
+from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tvm_ffi import structural_walk
 
+from schedlang.tvm.analysis.races.execution import impure_calls, is_true, runs
 from schedlang.tvm.analysis.races.iterations import Definition, Iterations
 from schedlang.tvm.program import MAIN
 
-_PURE = 1
 _PARALLEL = int(tirx.ForKind.PARALLEL)
 
 
@@ -46,7 +46,7 @@ def determinism(mod: IRModule) -> Determinism:
     # The memory that each iteration has for itself is allocated inside the loop after this.
     body = PlanAndUpdateBufferAllocationLocation()(LowerInitBlock()(mod))[MAIN].body
     parallel: list[Any] = []
-    doubtful: list[Any] = []
+    doubtful = impure_calls(body)
 
     def note_loop(loop: Any) -> None:
         if int(loop.kind) == _PARALLEL:
@@ -54,11 +54,8 @@ def determinism(mod: IRModule) -> Determinism:
         elif int(loop.kind) == tirx.ForKind.THREAD_BINDING:
             doubtful.append(loop)
 
-    def note_call(call: Any) -> None:
-        if not _is_pure(call):
-            doubtful.append(call)
-
-    structural_walk(body, [(tirx.For, note_loop), (Call, note_call)])
+    views = (tirx.DeclBuffer, doubtful.append)  # other names for memory
+    structural_walk(body, [(tirx.For, note_loop), views])
     found = _ParallelLoops(len(parallel))
     found.read(body, (), always=True)
     return Determinism(found.all_apart and not doubtful, found.race)
@@ -96,12 +93,12 @@ class _ParallelLoops:
         elif isinstance(stmt, tirx.For):
             if int(stmt.kind) == _PARALLEL:
                 self._judge(stmt, around, always)
-            self.read(stmt.body, (*around, Definition.of_loop(stmt)), always=always)
+            inside = (*around, Definition.of_loop(stmt))
+            self.read(stmt.body, inside, always=always and runs(stmt))
         elif isinstance(stmt, SBlockRealize):
             bound = zip(stmt.block.iter_vars, stmt.iter_values, strict=True)
             inside = (*around, *(Definition(axis.var, value) for axis, value in bound))
-            certain = always and isinstance(stmt.predicate, tirx.IntImm)
-            self.read(stmt.block.body, inside, always=certain)
+            self.read(stmt.block.body, inside, always=always and is_true(stmt.predicate))
         elif isinstance(stmt, tirx.IfThenElse):
             self.read(stmt.then_case, around, always=False)
             if stmt.else_case is not None:
@@ -118,8 +115,3 @@ class _ParallelLoops:
                 f"iterations of loop {loop.loop_var.name!r} run in parallel and update the same "
                 f"elements of {iterations.updated!r}"
             )
-
-
-def _is_pure(call: Any) -> bool:
-    kind = getattr(call.op, "get_attr", lambda _: None)("TCallEffectKind")
-    return kind is not None and int(kind) <= _PURE

@@ -12,6 +12,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_equal, structural_walk
 
 from schedlang.tvm.analysis.program import mentions
+from schedlang.tvm.analysis.races.execution import impure_calls, is_true, runs
 from schedlang.tvm.analysis.races.intervals import Interval, Unbounded, interval, point
 
 # Of the loop and of those around it, together: each is looked at.
@@ -75,7 +76,7 @@ class Iterations:
         self._regions: dict[Any, tuple[Any, list[Interval]]] = {}
         self._boxes: dict[Any, list[Interval]] = {}
         self._written = _written_in(loop.body)
-        self._bounded = True
+        self._bounded = self._certain = True
         self._extent = int(getattr(loop.extent, "value", 0))
         self._outer = 1
         self._known: dict[Any, Interval] = {}
@@ -83,7 +84,8 @@ class Iterations:
         outside = dict(self._known)
         self._read(loop.body, always=self._extent > 1)
         self.apart = self._bounded and all(map(self._are_apart, self._boxes.values()))
-        met = (u.name for u in self._updates if not self.apart and self._meet(u, outside))
+        updates = self._updates if self._certain and not self.apart else []
+        met = (update.name for update in updates if self._meet(update, outside))
         self.updated = next(met, None)
 
     def _enumerate(self, definitions: Sequence[Definition]) -> None:
@@ -129,10 +131,12 @@ class Iterations:
             self._define(stmt.var, stmt.value)
         elif isinstance(stmt, tirx.Evaluate):
             self._note_loads(stmt.value)
+            # It may leave the iteration.
+            self._certain = self._certain and not impure_calls(stmt.value)
         elif isinstance(stmt, tirx.AllocBuffer):
             self._own.add(stmt.buffer)
         else:
-            self._bounded = False
+            self._bounded = self._certain = False
 
     def _define(self, variable: Any, value: Any) -> None:
         self._inside.append(Definition(variable, value))
@@ -144,7 +148,6 @@ class Iterations:
             self._known.pop(variable, None)
 
     def _read_loop(self, loop: Any, always: bool) -> None:
-        some = int(getattr(loop.extent, "value", 0)) > 0
         self._inside.append(Definition.of_loop(loop))
         self._note_loads(loop.extent)
         if self._varies(loop.min):
@@ -155,7 +158,7 @@ class Iterations:
             self._known[loop.loop_var] = Interval(first.low, last)
         except Unbounded:
             self._known.pop(loop.loop_var, None)
-        self._read(loop.body, always=always and some)
+        self._read(loop.body, always=always and runs(loop))
 
     def _read_block(self, realize: Any, always: bool) -> None:
         block = realize.block
@@ -165,7 +168,7 @@ class Iterations:
             self._define(axis.var, value)
         for match in block.match_buffers:
             self._match(match)
-        self._read(block.body, always=always and isinstance(realize.predicate, tirx.IntImm))
+        self._read(block.body, always=always and is_true(realize.predicate))
 
     def _match(self, match: Any) -> None:
         """Note that a buffer stands for a region of another one."""

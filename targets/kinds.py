@@ -26,6 +26,8 @@ _OTHER_NAMES = {
     "nvidia": "cuda",
     "cuda": "cuda",
 }
+# How a machine of a kind is numbered: others write "cuda:1".
+_NUMBERED = {"cuda": "device"}
 _OPTIONS = {"cpu": "cores=4, mcpu=...", "cuda": 'arch="sm_90"'}
 
 
@@ -68,6 +70,11 @@ def class_of(name: str) -> Any:
 def unknown_target(name: str) -> TargetError:
     """Return the error for a name that no target has: it lists the names, and the nearest one."""
     names = all_names()
+    word, _, number = name.strip().partition(":")
+    kind = _OTHER_NAMES.get(word.lower(), "")
+    if kind in _NUMBERED and number.isdecimal():
+        hint = f"did you mean Target({kind!r}, {_NUMBERED[kind]}={int(number)})? Known"
+        return TargetError(f"unknown target {name!r}; {hint}: {', '.join(names)}")
     word, _, options = name.strip().partition(" ")
     if word.lower() in _OTHER_NAMES:
         kind = _OTHER_NAMES[word.lower()]

@@ -116,7 +116,7 @@ class Bench:
             self.target,
             space=space,
             trials=self.trials,
-            seconds=None if self.dry else part * self.left,
+            seconds=None if math.isinf(self.left) else part * self.left,
             seed=self.seed,
             measurer=measurer,
             progress=False,
@@ -141,12 +141,11 @@ class Bench:
         self, workload: sl.Workload, measurer: Measurer, part: float = 2 * _PART
     ) -> metaschedule.Found:
         """Search MetaSchedule's space with as many trials."""
-        seconds = math.inf if self.dry else part * self.left
         # Its search evaluates hundreds of programs first, which says nothing in a dry run.
         strategy = "replay-trace" if self.dry else "evolutionary"
         measurer.best_so_far = None
         return metaschedule.tune(
-            workload, self.target, measurer, self.trials, self.seed, seconds, strategy
+            workload, self.target, measurer, self.trials, self.seed, part * self.left, strategy
         )
 
     def finals(

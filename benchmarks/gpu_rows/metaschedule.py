@@ -12,13 +12,15 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import schedlang as sl
 from schedlang.measurement import Measurer
+from schedlang.tvm.schedule.intrinsics import register_all
 
 PASS_CONTEXT = (
-    "tirx.use_async_copy from sm_80 on; tirx.disable_storage_rewrite for programs that TVM does "
+    "tirx.use_async_copy from sm_80 on; tirx.merge_static_smem for programs that TVM does "
     "not compile without it"
 )
 _LOGGER = "tvm.s_tir.meta_schedule"
@@ -71,15 +73,15 @@ def tune(
 
     Another ``strategy``, ``"replay-trace"``, draws at random.
     """
-    import tvm.s_tir.tensor_intrin  # noqa: F401
+    register_all()  # MetaSchedule imports all intrinsics, which takes minutes otherwise
     from tvm.s_tir import meta_schedule as ms
 
     logging.getLogger(_LOGGER).setLevel(logging.ERROR)
     found = Found()
     started = time.perf_counter()
     measurer.bind(workload)
-    builder, runner = _adapters(measurer, found, started + seconds)
     with tempfile.TemporaryDirectory() as work_dir:
+        builder, runner = _adapters(measurer, found, started + seconds, Path(work_dir))
         try:
             ms.tune_tir(
                 mod=workload.mod,
@@ -100,8 +102,11 @@ def tune(
     return found
 
 
-def _adapters(measurer: Measurer, found: Found, end: float) -> tuple[Any, Any]:
-    """Return a builder that measures its programs, and a runner that returns what it measured."""
+def _adapters(measurer: Measurer, found: Found, end: float, work_dir: Path) -> tuple[Any, Any]:
+    """Return a builder that measures its programs, and a runner that returns what it measured.
+
+    MetaSchedule removes the folder of what was built once it has run: each program gets one.
+    """
     from tvm.ir.utils import derived_object
     from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
     from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
@@ -119,8 +124,9 @@ def _adapters(measurer: Measurer, found: Found, end: float) -> tuple[Any, Any]:
             for one in measurer.measure([sl.Candidate(*item) for item in modules.items()]):
                 if one.ok:
                     found.latencies.append((one.latency, modules[one.id]))
-                    samples[str(one.id)] = one.samples
-                    results[one.id] = BuilderResult(str(one.id), None)
+                    artifact = Path(tempfile.mkdtemp(dir=work_dir)) / "program"
+                    samples[str(artifact)] = one.samples
+                    results[one.id] = BuilderResult(str(artifact), None)
                 else:
                     found.failures[str(one.status)] += 1
                     results[one.id] = BuilderResult(None, f"{one.status}: {one.message}")

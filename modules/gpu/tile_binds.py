@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from schedlang.analysis import constant_extent, thread_axis
 from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 
+MAX_BLOCKS_Y = 65535
+"""The most blocks of a grid along y (CUDA programming guide); along x there may be 2**31 - 1."""
 THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 
@@ -30,6 +33,26 @@ def bind_tiles(
             level = [fused]
         bound.append(level)
     return bound
+
+
+@instruction
+def bind_grid(sch: Schedule, outer: LoopRV, inner: LoopRV) -> LoopRV:
+    """Bind two nested loops to the blocks of a grid, and return the inner one.
+
+    ::
+
+        for i: for j: C  ->  i = blockIdx.y: j = blockIdx.x: C
+
+    Where ``outer`` has more iterations than ``blockIdx.y`` may, ``blockIdx.x`` has those of both,
+    and ``blockIdx.y`` is a loop of one.
+    """
+    extent = constant_extent(sch, outer)
+    if extent is not None and extent > MAX_BLOCKS_Y:
+        inner = sch.fuse(outer, inner)
+        outer = sch.add_unit_loop(inner)
+    sch.bind(outer, "blockIdx.y")
+    sch.bind(inner, "blockIdx.x")
+    return inner
 
 
 def threads_around(sch: Schedule, block: BlockRV) -> dict[str, int]:

@@ -11,7 +11,7 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.gpu.fragments import COLUMNS, ROWS
-from schedlang.modules.gpu.tile_binds import bind_tiles
+from schedlang.modules.gpu.tile_binds import bind_grid
 
 _MAX_UNROLLED = 4
 # Elements that the alignment of a row adds to it at most, and rows that it adds to a tile.
@@ -117,7 +117,7 @@ def tile_for_warps(
     i, i1, _ = draw(i, _ANY, "row_blocks")
     j, j1, _ = draw(j, _ANY, "column_blocks")
     sch.reorder(*batches, i, j, i1, j1, i2, j2, k, k1, i3, j3, k2, i4, j4)
-    levels = bind_tiles(
-        sch, [[*batches, i, j], [i1, j1], [i2, j2]], ["blockIdx.y", "blockIdx.x", "threadIdx.y"]
-    )
-    return WarpTiles(levels[1][0], levels[2][0], k, k1, rows, columns)
+    grid = bind_grid(sch, sch.fuse(*batches, i, j), sch.fuse(i1, j1))
+    warp = sch.fuse(i2, j2)
+    sch.bind(warp, "threadIdx.y")
+    return WarpTiles(grid, warp, k, k1, rows, columns)

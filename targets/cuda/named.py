@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 
@@ -88,6 +89,20 @@ def full_name(name: str) -> str:
     if name in _SHORT:
         return _SHORT[name]
     raise unknown_target(name)
+
+
+def arch_hint(arch: object) -> str:
+    """Say what an unknown architecture probably means; empty if that is anyone's guess.
+
+    ``"h100"`` and ``"h1000"`` are near a model, ``90``, ``"9.0"`` and ``"compute_90"`` an
+    architecture.
+    """
+    text = str(arch).lower()
+    close = difflib.get_close_matches(text, MODELS, n=1)
+    if close:
+        return f"; did you mean the model, Target({close[0]!r})?"
+    number = f"sm_{re.sub('[^0-9]', '', text)}"
+    return f"; did you mean arch={number!r}?" if number in ARCHES else ""
 
 
 def usual_model(arch: str) -> Model:

@@ -113,7 +113,8 @@ def check(program: Schedule | IRModule | Any, target: CUDAMachine | str) -> Repo
         TVM's modules.
     target: a GPU: ``"h100"``, ``sl.Target("cuda", arch="sm_90")``.
 
-    Raises ``TargetError`` for a target that is no GPU.
+    Raises ``TargetError`` for a target that is no GPU and for a program that is scheduled for a
+    CPU, and TypeError for what is no program.
     """
     gpu = as_target(target)
     if not isinstance(gpu, CUDAMachine):
@@ -122,9 +123,15 @@ def check(program: Schedule | IRModule | Any, target: CUDAMachine | str) -> Repo
             'one, such as "h100" or "sm_90"'
         )
     mod = getattr(program, "mod", program)
+    if not hasattr(mod, "functions"):
+        raise TypeError(
+            f"program={program!r} is no program: give a schedule, a workload or an IRModule"
+        )
     try:
         lowered = CUDAGenerator(gpu.tvm_target()).lower(mod)
         kernels = lowered.kernels
+    except TargetError:
+        raise
     except Exception as error:
         return Report(gpu.key, (), (), (f"TVM does not lower it: {describe(error)}",), "")
     errors, source, resources = [], "", dict[str, Resources]()

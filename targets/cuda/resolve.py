@@ -10,7 +10,15 @@ from schedlang.errors import TargetError
 from schedlang.targets.cuda import architectures
 from schedlang.targets.cuda.architectures import Architecture, arch_of, architecture_of
 from schedlang.targets.cuda.device import Device, read_device
-from schedlang.targets.cuda.named import DEVICE, MODELS, Model, full_name, model_name, usual_model
+from schedlang.targets.cuda.named import (
+    DEVICE,
+    MODELS,
+    Model,
+    arch_hint,
+    full_name,
+    model_name,
+    usual_model,
+)
 
 _GUIDE = "CUDA programming guide"
 _DRIVER = "the CUDA driver"
@@ -67,7 +75,7 @@ def resolve(given: Given) -> dict[str, Any]:
 def _named_arch(name: str, model: Model | None, given: str | None) -> tuple[str | None, str]:
     """Return the architecture that the user means, None for the device's; and its source."""
     if given is not None:
-        capability = architecture_of(given).capability
+        capability = _capability_of(given)
     if name == DEVICE:
         return given, "given"
     own = model.arch if model else name.partition("/")[2]
@@ -76,6 +84,13 @@ def _named_arch(name: str, model: Model | None, given: str | None) -> tuple[str 
     if capability != architecture_of(own).capability:
         raise TargetError(f"target {name!r} has arch {own!r} and not {given!r}: give one of both")
     return given, "given"
+
+
+def _capability_of(arch: str) -> tuple[int, int]:
+    try:
+        return architecture_of(arch).capability
+    except TargetError as error:
+        raise TargetError(f"{error}{arch_hint(arch)}") from None
 
 
 def _of_architecture(entry: Architecture) -> Values:

@@ -38,6 +38,11 @@ def write(mod: IRModule, generator: CodeGenerator, path: Path, target: Mapping[s
     try:
         codegen.write_library(executable, path, manifest.to_json())
     except Exception as error:
+        if path.suffix != codegen.ARCHIVE_SUFFIX and not codegen.has_linker():
+            raise BuildError(
+                f"cannot write {path}: linking needs a C++ compiler, and there is none: "
+                "install g++ or clang, or name one in CXX"
+            ) from error
         raise BuildError(f"cannot write {path}: {describe(error)}") from error
     return path
 

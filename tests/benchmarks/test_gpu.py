@@ -9,7 +9,7 @@ from typing import Any
 
 import gpu as benchmark
 import pytest
-from gpu_rows import rows
+from gpu_rows import metaschedule, rows
 from gpu_rows.bench import Bench
 from gpu_rows.dry import DryMeasurer
 from gpu_rows.workloads import fused_dense, layer_norm
@@ -85,6 +85,26 @@ def test_the_row_of_wgmma_compares_both_ways(bench: Bench) -> None:
     assert figures["mma.sync over wgmma"] and figures["cublas over wgmma"] is None
     other = Bench(sl.Target("cuda", arch="sm_80"), trials=2, seed=0, dry=True)
     assert rows.wgmma(other) == {"left out": "only sm_90a has wgmma, and the target is sm_80"}
+
+
+def test_metaschedule_may_remove_what_it_built(bench: Bench, tmp_path: Path) -> None:
+    """Its tuning removes the folder of each program after it ran."""
+    from tvm.s_tir.meta_schedule.builder import BuilderInput
+    from tvm.s_tir.meta_schedule.runner import RunnerInput
+    from tvm.s_tir.meta_schedule.utils import remove_build_dir
+
+    from tests.targets.cuda.gpu_programs import bound_matmul
+
+    workload = sl.workloads.matmul(64, 64, 64)
+    found = metaschedule.Found()
+    builder, runner = metaschedule._adapters(DryMeasurer(bench.target), found, math.inf, tmp_path)
+    given = BuilderInput(bound_matmul(workload, 64), bench.target.tvm_target())
+    built = builder.build([given, given])
+    for one in built:
+        [future] = runner.run([RunnerInput(one.artifact_path, "cuda", [])])
+        assert future.done() and future.result().run_secs
+        remove_build_dir(one.artifact_path)
+    assert found.trials == 2 and not list(tmp_path.iterdir())
 
 
 def test_workloads_of_the_rows() -> None:

@@ -20,9 +20,11 @@ from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_walk
 
+from schedlang.errors import TargetError
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
 from schedlang.tvm.codegen.generator import CodeGenerator
 from schedlang.tvm.codegen.strided_copies import StridedCopies
+from schedlang.tvm.codegen.vector_scopes import OWN_SCOPES
 from schedlang.tvm.program import changed_block, with_root
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_ASYNC_COPIES = 80
 _ASYNC_COPY = "tirx.use_async_copy"
+_SAID = "Error message:"
+_SHARE_LATER = "tirx.merge_static_smem"
 _LOST_FRAGMENT = "tvm_access_ptr element type must match the source buffer"
 
 
@@ -125,8 +129,8 @@ class CUDAGenerator(CodeGenerator):
 
         Copies of pipelines that are marked as asynchronous become cp.async, from sm_80 on, but in
         programs that copy vectors with a stride, see ``strided_copies``. TVM does not find the
-        storage of some tensor-core fragments again once it has merged storage: such a program is
-        lowered without merging.
+        storage of some tensor-core fragments again once others use it too: such a program is
+        lowered so that buffers share memory in a later pass, and shared memory only.
         """
         config: dict[str, Any] = {} if check_arguments else {"tirx.disable_assert": True}
         if _capability(self.target) >= _FIRST_WITH_ASYNC_COPIES:
@@ -137,7 +141,7 @@ class CUDAGenerator(CodeGenerator):
         except Exception as error:
             if _LOST_FRAGMENT not in str(error):
                 raise
-        return self._lower(unlowered, {**config, "tirx.disable_storage_rewrite": True})
+        return self._lower(unlowered, {**config, _SHARE_LATER: True})
 
     def _lower(self, mod: IRModule, config: dict[str, Any]) -> LoweredProgram:
         """Lower a bound program; without asynchronous copies where TVM makes wrong ones."""
@@ -157,7 +161,7 @@ class CUDAGenerator(CodeGenerator):
             host, device = split_host_device_mods(
                 passes(tvm.tirx.transform.BindTarget(target)(mod))
             )
-            finished = {one: finish_device()(part) for one, part in device.items()}
+            finished = {one: OWN_SCOPES(finish_device()(part)) for one, part in device.items()}
             return LoweredProgram(finish_host()(host), finished, host, config)
 
 
@@ -165,16 +169,45 @@ def bound(mod: IRModule, target: TVMTarget) -> IRModule:
     """Bind the blocks outside all threads, as those of a program that nobody scheduled.
 
     TVM compiles no other programs for GPUs. Blocks in threads stay as they are. Where all are, the
-    pass does not run: it fails on some blocks that hold others.
+    pass does not run: it fails on some blocks that hold others. Raises TargetError for a program
+    that is scheduled for a CPU, and for others that the pass cannot bind.
     """
     if not any(
         isinstance(function, PrimFunc) and _has_free_block(function.body)
         for function in mod.functions.values()
     ):
         return mod
+    if _has_cpu_loops(mod):
+        raise TargetError(
+            "the program has parallel or vectorised loops outside GPU threads: it is scheduled for "
+            'a CPU. Draw one from a GPU\'s space: sl.default_space("h100").sample(workload)'
+        )
     functions = {name: _with_free_root(function) for name, function in mod.functions.items()}
-    with target:
-        return DefaultGPUSchedule()(IRModule(functions, attrs=mod.attrs))
+    try:
+        with target:
+            return DefaultGPUSchedule()(IRModule(functions, attrs=mod.attrs))
+    except Exception as error:
+        raise TargetError(
+            f"TVM binds no threads to the blocks that have none: {_reason(error)}. Bind the loops "
+            "around them in the program (T.thread_binding), or write results to other tensors"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what TVM says in one line, without the program."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    found = [line for line in lines if line.startswith(_SAID)] or lines[:1]
+    return found[0].removeprefix(_SAID).strip().rstrip(".") if found else type(error).__name__
+
+
+def _has_cpu_loops(mod: IRModule) -> bool:
+    """Tell whether a program without any threads has parallel or vectorised loops."""
+    kinds: set[Any] = set()
+    for function in mod.functions.values():
+        structural_walk(function, (For, lambda loop: kinds.add(loop.kind)))
+    return ForKind.THREAD_BINDING not in kinds and bool(
+        kinds & {ForKind.PARALLEL, ForKind.VECTORIZED}
+    )
 
 
 def _has_free_block(stmt: Any) -> bool:

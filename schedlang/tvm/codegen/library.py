@@ -38,6 +38,11 @@ def write_library(executable: Executable, path: Path, text: str = "") -> None:
         os.replace(linked, path)
 
 
+def has_linker() -> bool:
+    """Tell whether TVM finds a compiler that links libraries, where it looks for one itself."""
+    return os.name != "posix" or cc.get_cc() is not None
+
+
 def _source_of(text: str, folder: Path) -> str:
     """Write a source file, in C and in C++, that defines ``SYMBOL``."""
     content = text.encode()

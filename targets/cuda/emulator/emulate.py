@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from schedlang.targets.cuda.emulator.errors import EmulationError
 from schedlang.targets.cuda.emulator.execute import Array, Execution, execute
 from schedlang.targets.cuda.emulator.reference import Expected, expected_of
 from schedlang.targets.cuda.emulator.result import Emulation, KernelFault
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tvm.ir import IRModule
 
 _TARGET = "cuda/sm_90"
+# Operations a second of an emulation; more than any reaches.
+_MOST_FLOPS = 1e9
 
 
 def emulate(
@@ -50,8 +53,9 @@ def emulate(
     where that is known: not for an IRModule that is scheduled already. ``docs/gpu.md`` says what
     an emulation cannot show.
 
-    Raises ``EmulationError`` where there is no C++ compiler, TypeError and ValueError for wrong
-    arguments, ``UnknownCodeError`` for PTX and functions that the emulator does not know.
+    Raises ``EmulationError`` where there is no C++ compiler and for a program that is too large,
+    TypeError and ValueError for wrong arguments (``TargetError`` for a program that is scheduled
+    for a CPU), ``UnknownCodeError`` for PTX and functions that the emulator does not know.
     """
     if not isinstance(orders, int) or isinstance(orders, bool) or orders < 1:
         raise ValueError(f"orders={orders!r}; give the number of orders of threads, 1 or more")
@@ -59,10 +63,21 @@ def emulate(
     machine = as_target(_TARGET if target is None else target)
     if machine.kind != "cuda":
         raise ValueError(f"target={machine.key!r} is no GPU; give one such as 'sm_90'")
+    _check_size(workload, orders, seconds)
     source = cuda_source(mod, machine.tvm_target())
     expected = expected_of(workload, inputs, seed, runs=unscheduled)
     run = execute(source, expected.inputs, orders=orders, seed=seed, seconds=seconds)
     return judge(run, expected)
+
+
+def _check_size(workload: Workload, orders: int, seconds: float) -> None:
+    """Refuse what surely takes longer, before the unscheduled program runs as long."""
+    if workload.flops * orders > _MOST_FLOPS * seconds:
+        raise EmulationError(
+            f"the program computes {workload.flops:.2g} operations, which cannot be emulated "
+            f"{orders} times in seconds={seconds:g}: give it a smaller shape (64 x 64 x 64 is "
+            "usual for products), or more seconds"
+        )
 
 
 def judge(run: Execution, expected: Expected) -> Emulation:

@@ -12,10 +12,11 @@ import pytest
 import schedlang as sl
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.modules import UseTensorCore
-from schedlang.modules.gpu import use_tensor_core
-from schedlang.targets.cuda import check
+from schedlang.modules.gpu import tile_binds, use_tensor_core
+from schedlang.targets.cuda import check, emulate
 from schedlang.tvm.codegen.cuda import CUDAGenerator
 from tests.modules.gpu.tensor_core_programs import fused_dense
+from tests.targets.cuda.emulator.programs import needs_compiler
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 
@@ -100,6 +101,35 @@ def test_where_vectors_do_not_lie_together() -> None:
     assert sch.trace.choices["depth:C"] == 1
     drawn = [sch.trace.decisions[f"vector:C:{side}"] for side in "ABC"]
     assert drawn == [1, 1, 1]
+
+
+def one_fragment_each(workload: sl.Workload, way: str, rows: int, columns: int) -> sl.Schedule:
+    """Each block computes one fragment; those of a row of fragments are along x."""
+    tiles = ("s_inner", "s_outer", "_warps")
+    decisions = {f"row{tile}:C": (rows, 1) for tile in (*tiles, "_blocks")}
+    decisions |= {f"column{tile}:C": (columns, 1) for tile in tiles}
+    trace = sample(workload, way, depths=[1]).trace
+    return trace.with_decisions(
+        {**trace.decisions, **decisions, "column_blocks:C": (1, columns)}
+    ).replay()
+
+
+def test_more_blocks_than_a_grid_has_along_y() -> None:
+    workload = sl.workloads.matmul(16 * 65536, 16, 16, dtype="float16", out_dtype="float32")
+    sch = one_fragment_each(workload, "mma", 65536, 1)
+    [kernel] = CUDAGenerator(SM80.tvm_target()).lower(sch.mod).kernels
+    assert kernel.grid == (65536, 1, 1)
+
+
+@needs_compiler
+def test_blocks_along_x_only_are_the_same_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tile_binds, "MAX_BLOCKS_Y", 2)
+    workload = sl.workloads.matmul(48, 32, 16, dtype="float16", out_dtype="float32")
+    sch = one_fragment_each(workload, "wmma", 3, 2)
+    [kernel] = CUDAGenerator(SM80.tvm_target()).lower(sch.mod).kernels
+    assert kernel.grid == (6, 1, 1)
+    found = emulate(sch)
+    assert found.verified is True, found.faults
 
 
 @pytest.mark.parametrize(

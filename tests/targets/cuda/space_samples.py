@@ -30,10 +30,15 @@ class Sample:
 
 
 def draw(
-    name: str, workload: sl.Workload, target: CUDAMachine, seeds: Sequence[int]
+    name: str,
+    workload: sl.Workload,
+    target: CUDAMachine,
+    seeds: Sequence[int],
+    space: sl.Space | None = None,
 ) -> list[Sample]:
-    """Draw programs from the target's space, lower them and check the limits of the GPU."""
-    space, generator = target.default_space(), CUDAGenerator(target.tvm_target())
+    """Draw programs from a space, by default the target's, lower them and check the limits."""
+    space = space or target.default_space()
+    generator = CUDAGenerator(target.tvm_target())
     found = []
     for seed in seeds:
         sample = Sample(name, seed, space.sample(workload, seed=seed), "", [])
@@ -59,11 +64,20 @@ def compile_all(samples: Sequence[Sample], arch: str) -> None:
             sample.problems.append(f"nvcc {arch}: {found}")
 
 
+TENSOR_CORE = {"wmma": ("wmma::mma_sync(",), "mma": ("ldmatrix.sync", "mma.sync")}
+
+
 def has_expected_instructions(sample: Sample) -> bool:
     """Whether the code has what the drawn structure means: stages, pipelines, shared reductions."""
     trace, source = sample.schedule.trace, sample.source
+    ways = [way for site, way in trace.choices.items() if site.startswith("tensor_core:")]
+    expected = [one for way in ways for one in TENSOR_CORE[way.removesuffix("_trans")]]
+    if not all(instruction in source for instruction in expected):
+        return False
     staged = any(i.kind.name == "cooperative_fetching" for i in trace.instructions)
-    asynchronous = any(site.startswith("depth:") for site in trace.decisions)
+    asynchronous = any(site.startswith("depth:") for site in trace.decisions) or any(
+        depth > 1 for site, depth in trace.choices.items() if site.startswith("depth:")
+    )
     shared = any(i.kind.name == "reduce_across_threads" for i in trace.instructions)
     return (
         ("__shared__" in source or not staged)

@@ -165,6 +165,27 @@ def test_what_does_not_lower_has_its_reason() -> None:
     assert "TVM does not lower it" in found.problems[0]
 
 
+UPDATE = """
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
+    for i in range(30):
+        with T.sblock("B"):
+            v = T.axis.spatial(30, i)
+            B[v] = B[v] * T.float32(0.5) + A[v]
+"""
+
+
+def test_what_no_gpu_program_is() -> None:
+    scheduled = sl.default_space("x86/avx2").sample(sl.workloads.matmul(8, 8, 8), seed=0)
+    with pytest.raises(sl.TargetError, match=r"scheduled for a CPU.*default_space\(\"h100\"\)"):
+        report.check(scheduled, "h100")
+    with pytest.raises(TypeError, match="program=None is no program"):
+        report.check(None, "h100")
+    updated = sl.workloads.from_script(UPDATE)
+    with pytest.raises(sl.TargetError, match=r"no threads .*overlap|dataflow.*T.thread_binding"):
+        report.check(sl.default_space("h100").sample(updated, seed=0), "h100")
+
+
 def test_only_gpus_are_checked() -> None:
     with pytest.raises(TargetError, match="of kind 'cpu'"):
         sl.targets.cuda.check(tiled(), "cpu")

@@ -143,6 +143,9 @@ def test_what_the_driver_does_not_tell_is_assumed(gpus: list[Device]) -> None:
     [
         ({"arch": "sm_99"}, "arch='sm_99' is not known.*sm_90"),
         ({"arch": "sm_80a"}, "arch='sm_80a' is not known"),
+        ({"arch": "h1000"}, r"arch='h1000' is not known.* the model, Target\('h100'\)\?"),
+        ({"arch": 9.0}, r"arch=9.0 is not known.*did you mean arch='sm_90'\?"),
+        ({"name": "cuda:1"}, r"unknown target 'cuda:1'; did you mean Target\('cuda', device=1\)\?"),
         ({"arch": "sm_80", "sms": 0}, "sms=0"),
         ({"arch": "sm_80", "peak_flops": -1.0}, "peak_flops=-1.0"),
         ({"name": "h100", "arch": "sm_80"}, "'nvidia/h100' has arch 'sm_90a'"),

@@ -10,6 +10,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.targets.cuda import emulate
+from schedlang.targets.cuda.emulator import EmulationError
 from tests.targets.cuda.emulator.programs import (
     needs_compiler,
     shared_product,
@@ -70,3 +71,8 @@ def test_given_inputs_and_outputs() -> None:
 def test_without_a_workload_nothing_is_compared() -> None:
     found = emulate(shared_product(16).mod, orders=1)
     assert found.verified is None and found.faults == () and len(found.outputs) == 1
+
+
+def test_what_takes_too_long_is_refused_at_once() -> None:
+    with pytest.raises(EmulationError, match=r"1.4e\+11 operations.*seconds=120.*smaller shape"):
+        emulate(sl.workloads.matmul(4096, 4096, 4096))

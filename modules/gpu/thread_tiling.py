@@ -6,6 +6,7 @@ then a reduction whose outer part stages its operands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -112,8 +113,11 @@ def _draw_depth(
     depths: Sequence[int],
     prob: float,
 ) -> int | IntExpr:
-    """Draw how deep the copies are pipelined; 0 is not at all."""
-    if not depths or not staged:
+    """Draw how deep the copies are pipelined; 0 is not at all.
+
+    Where all sums have one term, TVM sets their initial values inside the loop of the copies.
+    """
+    if not depths or not staged or math.prod(facts.reduction_extents) == 1:
         return 0
     if not sch.choose(f"pipeline:{facts.name}", (False, True), (1 - prob, prob)):
         return 0

@@ -24,6 +24,7 @@ can_decompose_padding = _ffi_api.CanDecomposePadding
 _is_spatial_program = _ffi_api.IsSpatialPrimFunc
 _get_sref = _ffi_api.ScheduleGetSRef
 _block_realize = _ffi_api.GetSBlockRealize
+_PIPELINE = "software_pipeline_stage"
 _BINARY = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min,
     tirx.Max, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or,
@@ -110,6 +111,11 @@ def thread_axis(sch: TVMSchedule, loop: Any) -> str:
     """Return the thread axis a loop is bound to, such as ``"threadIdx.x"``; ``""`` if none."""
     binding = get_statement(sch, loop).thread_binding
     return "" if binding is None else str(binding.thread_tag)
+
+
+def is_in_pipeline(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether a loop around a block is a software pipeline."""
+    return any(_PIPELINE in get_statement(sch, loop).annotations for loop in get_loops(sch, block))
 
 
 def is_below_root(sch: TVMSchedule, block: Any) -> bool:

@@ -12,6 +12,7 @@ from schedlang.errors import SpaceError
 from schedlang.modules.gpu.finish_threads import finish_threads
 from schedlang.modules.gpu.thread_tiling import thread_tiling
 from schedlang.spaces.space import Space
+from schedlang.tvm.codegen.cuda import CUDAGenerator
 from tests.language.primitives.programs import elementwise, matmul, row_sum
 from tests.modules.module_runs import Golden, assert_golden, assert_not_applicable, sampled
 
@@ -80,6 +81,18 @@ def test_decisions_change_the_prior_of_later_ones() -> None:
     whole = trace.with_decisions({"tile:C:i": (1, 1, 16, 1, 1)}).replay().trace
     untiled = trace.with_decisions({"tile:C:i": (16, 1, 1, 1, 1)}).replay().trace
     assert whole.distributions[site] != untiled.distributions[site]
+
+
+def test_pipelines_of_tiny_tiles_can_be_lowered() -> None:
+    """A tile of one element stays in its pipeline, and sums of one term have none."""
+    gpu = sl.Target("cuda", arch="sm_80")
+    space = sl.default_space(gpu)
+    single = space.sample(sl.workloads.matmul(5, 7, 1), seed=0)
+    assert "pipeline:C" not in single.trace.choices
+    tiles = {"tile:C:i": (5, 1, 1, 1, 1), "tile:C:j": (1, 1, 7, 1, 1), "tile:C:k": (11, 1, 1)}
+    workload = sl.workloads.matmul(5, 7, 11)
+    sch = space.sample(workload, seed=0, choices={"pipeline:C": True}, decisions=tiles)
+    assert CUDAGenerator(gpu.tvm_target()).lower(sch.mod).kernels
 
 
 ACCUMULATING = """

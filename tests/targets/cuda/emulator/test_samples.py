@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 import schedlang as sl
+from tests.modules.gpu.tensor_core_programs import fused_dense
 from tests.properties.programs import SMALL, small
 from tests.targets.cuda.emulator.programs import needs_compiler
 
@@ -17,6 +18,7 @@ TARGET = sl.Target("cuda", arch="sm_90")
 PRODUCTS = {
     "odd float16": sl.workloads.matmul(33, 47, 29, dtype="float16", out_dtype="float32"),
     "float16": sl.workloads.matmul(64, 32, 32, dtype="float16"),
+    "fused dense": fused_dense(24, 32, 16),
 }
 
 

@@ -21,15 +21,12 @@ ATOM = 64
 def operand_layout(row: Any, column: Any, *, swizzled: bool) -> list[Any]:
     """Return the place of an element of a stored matrix.
 
-    Plain: columns of 16 bytes, one below the other: ``[column // 8, row, column % 8]``. A wgmma
-    reads 8 rows of such a column at a time. Swizzled: rows of 128 bytes, whose eight parts of 16
-    bytes are exchanged, part p of row r being number ``p xor r % 8``.
+    Plain: columns of 16 bytes: ``[column // 8, row, column % 8]``. A wgmma reads 8 rows of such a
+    column at a time. Swizzled: columns of 128 bytes; of each row, the eight parts of 16 bytes are
+    exchanged when code is generated: part p of row r becomes number ``p xor r % 8``.
     """
-    if not swizzled:
-        return [column // CHUNK, row, column % CHUNK]
-    # Exclusive or, as sums that TVM can find the bounds of.
-    bits = [(column // (CHUNK * bit) + row // bit) % 2 * bit for bit in (1, 2, 4)]
-    return [column // ATOM, row, bits[0] + bits[1] + bits[2], column % CHUNK]
+    width = ATOM if swizzled else CHUNK
+    return [column // width, row, column % width]
 
 
 def result_layout(row: Any, column: Any) -> list[Any]:

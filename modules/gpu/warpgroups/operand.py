@@ -61,13 +61,9 @@ class Operand:
 
     @property
     def shape(self) -> list[int]:
-        """The shape of the buffer. A single column of it has no dimension of columns.
-
-        TVM does not prove that its index is the intrinsic's where only 0 is possible.
-        """
+        """The shape of the buffer: columns, rows, and elements of a row of a column."""
         width = ATOM if self.swizzled else CHUNK
-        inner = [self.rows, ATOM // CHUNK, CHUNK] if self.swizzled else [self.rows, CHUNK]
-        return inner if self.columns == width else [self.columns // width, *inner]
+        return [self.columns // width, self.rows, width]
 
     @property
     def declaration(self) -> str:
@@ -86,7 +82,7 @@ class Operand:
     def at(self, row: str, column: str) -> str:
         """Return the access to an element."""
         places = operand_layout(Text(row), Text(column), swizzled=self.swizzled)
-        return f"{self.name}[{', '.join(map(str, places[-len(self.shape) :]))}]"
+        return f"{self.name}[{', '.join(map(str, places))}]"
 
     def descriptor(self, variable: str, line: int, term: int) -> str:
         """Return the statement that writes a descriptor of the part that starts at ``line``.
@@ -96,18 +92,15 @@ class Operand:
         those of CUTLASS's ``make_gmma_desc``.)
         """
         row, column = (line, term) if self.sums_along_rows else (term, line)
-        # From a column of the buffer to the next one; 1 where there is none.
-        several = len(self.shape) > (3 if self.swizzled else 2)
-        beside = f"{self.name}0 // {CHUNK}" if several else "1"
+        beside = f"{self.name}0 // {CHUNK}"  # from a column of the buffer to the next one
         if self.swizzled:
-            start = [column // ATOM, row, column % ATOM // CHUNK, 0]
             distances = ["1" if self.sums_along_rows else beside, "64"]
             mode = _SWIZZLE_128
         else:
-            start = [column // CHUNK, row, 0]
             distances = [beside, "8"] if self.sums_along_rows else ["8", beside]
             mode = _PLAIN
-        steps = enumerate(start[-len(self.shape) :])
+        start = operand_layout(row, column, swizzled=self.swizzled)
+        steps = enumerate(start)
         offset = " + ".join(f"{index} * {self.name}{n}" for n, index in steps)
         # An access pointer counts as a use, unlike an address: TVM would let operands share memory.
         return (

@@ -20,6 +20,9 @@ from schedlang.modules.gpu.warpgroups.layouts import (
 )
 from schedlang.modules.gpu.warpgroups.operand import SHARED
 
+# TVM exchanges the parts of rows of 128 bytes in what a block with this annotation writes.
+_EXCHANGED = "permuted_layout"
+
 
 @instruction
 def stage_for_warpgroups(
@@ -44,7 +47,9 @@ def stage_for_warpgroups(
         return [*rest, *operand_layout(row, column, swizzled=swizzled)]
 
     sch.transform_layout(stage, ("write", 0), stored, assume_injective_transform=True)
-    if not swizzled:
+    if swizzled:
+        sch.annotate(stage, _EXCHANGED, 1)
+    else:
         sch.storage_align(stage, 0, -3, ATOM, CHUNK)
     copy_by_warps(sch, stage, calls, 1, width, by_warp=False, lanes=WARPGROUP)
     return stage

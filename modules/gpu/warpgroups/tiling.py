@@ -12,7 +12,7 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import sampling_instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.gpu.fragments import pad_to_tiles
-from schedlang.modules.gpu.tile_binds import bind_tiles
+from schedlang.modules.gpu.tile_binds import bind_grid
 from schedlang.modules.gpu.warp_tiling import sample_factor
 from schedlang.modules.gpu.warpgroups.layouts import ATOM, CHUNK, ROWS, TERMS
 from schedlang.modules.gpu.warpgroups.ways import Way
@@ -142,7 +142,6 @@ def tile_for_warpgroups(
     j, j1 = sch.split(j, sample_factor(sch, j, _ANY, name=f"column_blocks:{name}"))
     sch.reorder(*batches, i, j, i1, j1, i2, k, i3, j2, k1)
     calls = sch.blockize(i3)
-    levels = bind_tiles(
-        sch, [[*batches, i, j], [i1, j1], [i2]], ["blockIdx.y", "blockIdx.x", "threadIdx.y"]
-    )
-    return WarpgroupTiles(calls, levels[2][0], k, [rows, columns, terms])
+    bind_grid(sch, sch.fuse(*batches, i, j), sch.fuse(i1, j1))
+    sch.bind(i2, "threadIdx.y")
+    return WarpgroupTiles(calls, i2, k, [rows, columns, terms])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
+from tvm import te
 
 import schedlang as sl
 from schedlang.analysis.einsum import MatrixProduct, matrix_product
@@ -87,11 +89,32 @@ def test_numbers_are_right(workload: sl.Workload, seed: int) -> None:
 def test_numbers_of_other_decisions_are_right() -> None:
     """A search changes decisions one by one: the intrinsic changes with its shape."""
     sch = sample(PRODUCT, layouts=["plain"], depths=[2])
-    decisions = {"columns:C": 32, "terms:C": 64, "rows:C": [1, 2], "warpgroups:C": [1, 1]}
-    changed = sch.trace.with_decisions({**decisions, "column_blocks:C": [2, 2]}).replay()
-    assert "m64n32k16" in changed.mod.script()
+    decisions = {"columns:C": 8, "terms:C": 64, "rows:C": [1, 2], "warpgroups:C": [1, 1]}
+    changed = sch.trace.with_decisions({**decisions, "column_blocks:C": [4, 4]}).replay()
+    assert "m64n8k16" in changed.mod.script()
     found = sl.targets.cuda.emulate(changed, target=SM90A)
     assert found.verified is True, found.faults
+
+
+def product(left: Any, right: Any, name: str) -> Any:
+    k = te.reduce_axis((0, left.shape[1]), "k")
+
+    def total(i: Any, j: Any) -> Any:
+        return te.sum(left[i, k].astype("float32") * right[k, j].astype("float32"), axis=k)
+
+    return te.compute((left.shape[0], right.shape[1]), total, name=name)
+
+
+def test_two_products_of_a_program() -> None:
+    """The first is padded and swizzled; TVM must still know that it writes all of its result."""
+    one, two, three = (te.placeholder(shape, "float16") for shape in ((64, 40), (40, 72), (72, 40)))
+    first = product(one, two, "P0")
+    half = te.compute(first.shape, lambda i, j: first[i, j].astype("float16"))
+    workload = sl.workloads.from_te([one, two, three, product(half, three, "P1")])
+    sch = sl.Schedule(workload, seed=0)
+    for name in ("P0", "P1"):
+        UseWGMMA(layouts=["swizzled"], depths=[2])(sch, sch.get_block(name))
+    assert sch.mod.script().count("permuted_layout") == 4
 
 
 def test_the_order_of_memory_is_more_probable() -> None:

@@ -17,7 +17,7 @@ from schedlang.targets.deployment import library
 from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verify_policy import Verify
+from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.workloads.workload import Workload

@@ -16,7 +16,7 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verify_policy import Verify, check_verify
+from schedlang.targets.measure.verification.policy import Verify, check_verify
 from schedlang.tuning.arguments import (
     as_space,
     as_strategy,

@@ -25,7 +25,7 @@ from schedlang.targets.measure.interleaved import InterleavedTiming
 from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
 from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
+from schedlang.targets.measure.verification.policy import Verify, VerifyPolicy
 from schedlang.targets.measure.work import Requests, Work, binding_requests
 from schedlang.targets.target import Target
 from schedlang.targets.worker.build_timeout import BuildTimeout

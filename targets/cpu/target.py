@@ -17,7 +17,7 @@ from schedlang.targets.cpu.named import HOST, NAMES, find_named
 from schedlang.targets.cpu.space import cpu_space
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verify_policy import Verify
+from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tvm import codegen
 from schedlang.workloads.workload import Workload
 

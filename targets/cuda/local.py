@@ -27,7 +27,7 @@ from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.interleaved import InterleavedTiming
 from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
+from schedlang.targets.measure.verification.policy import Verify, VerifyPolicy
 from schedlang.targets.measure.work import Work, binding_requests
 from schedlang.targets.target import as_target
 from schedlang.targets.worker.pool import WorkerPool

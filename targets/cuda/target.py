@@ -20,7 +20,7 @@ from schedlang.targets.cuda.space import cuda_space
 from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verify_policy import Verify
+from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import cuda
 from schedlang.workloads.workload import Workload

@@ -8,8 +8,8 @@ from typing import Any
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import describe
-from schedlang.targets.measure.repeats import REPEATS, Repeats
 from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.measure.verification.repeats import REPEATS, Repeats
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.tvm.program import to_json
 

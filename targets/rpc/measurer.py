@@ -23,9 +23,9 @@ from schedlang.targets.measure.expected.preparation import Preparation
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.reference_timing import cut_off_timing
-from schedlang.targets.measure.repeats import REMOTE_FINAL_REPEATS
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.measure.verify_policy import Verify, VerifyPolicy
+from schedlang.targets.measure.verification.policy import Verify, VerifyPolicy
+from schedlang.targets.measure.verification.repeats import REMOTE_FINAL_REPEATS
 from schedlang.targets.measure.work import binding_requests, run_header
 from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address
 from schedlang.targets.rpc.scheduler import Limits, RemoteScheduler

@@ -6,7 +6,7 @@ import os
 
 from schedlang.database import Database, Record
 from schedlang.search import Strategy, pretrain
-from schedlang.targets.measure.verify_policy import Verify
+from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.warm_start.measurement_cache import MeasurementCache
 from schedlang.tuning.warm_start.suggestions import applied, newest, suggestions

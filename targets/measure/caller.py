@@ -1,0 +1,105 @@
+"""Calls of programs on one workload's data, and what the data hold after them."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+
+from schedlang.measurement import Status
+from schedlang.measurement.stopwatch import Stopwatch
+from schedlang.targets.measure.backend import Backend, Program
+from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.fault import Fault, faults
+from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
+
+
+class Caller:
+    """Calls programs, and keeps account of the inputs.
+
+    Attributes
+    ----------
+    data: the tensors.
+    last: the draw of the last call, whose results may still be in workspaces; None before any.
+    stopwatch: times what calls need besides.
+    """
+
+    def __init__(self, backend: Backend, data: Dataset) -> None:
+        self._backend = backend
+        self.data = data
+        self.last: Draw | None = None
+        self.stopwatch = Stopwatch()
+        # Whether the inputs in place are known to be as they were drawn.
+        self._clean = True
+
+    def vouch(self) -> None:
+        """Take the inputs in place as they are drawn: they were compared after the last call."""
+        self._clean = True
+
+    def put(self, draw: Draw) -> None:
+        """Put the inputs of a draw in place, unless they are there and as they were drawn."""
+        if self.data.draw != draw or not self._clean:
+            with self.stopwatch.timing("fill"):
+                self.data.place(draw)
+            self._clean = True
+
+    def call(self, program: Program) -> None:
+        """Call a program once."""
+        self._note_call()
+        program.entry(*self.data.tensors)
+
+    def call_first(self, program: Program, *, poison: bool = True, protect: bool = False) -> float:
+        """Call a program and keep what it writes; return the seconds.
+
+        Without ``poison`` workspaces stay as other calls left them. With ``protect`` this process
+        ends where the program writes to an input.
+        """
+        guard = self.data.read_only_inputs() if protect else nullcontext()
+        with self.stopwatch.timing("fill"):
+            self.data.restore_first()
+        with faults(Status.RUN_ERROR), self._backend.running():
+            if poison:
+                with self.stopwatch.timing("poison"):
+                    self._backend.poison_workspaces()
+            self._note_call()
+            with guard:
+                start = time.perf_counter()
+                program.entry(*self.data.first_tensors)
+                return time.perf_counter() - start
+
+    def seconds(self, program: Program, calls: int, *, flush_cache: bool = False) -> float:
+        """Return seconds per call of some calls in a row."""
+        restore = self.data.restore if self.data.in_place else _nothing
+        self._note_call()
+        return program.seconds_per_call(
+            self.data.tensors, calls, restore=restore, flush_cache=flush_cache
+        )
+
+    def time(
+        self,
+        program: Program,
+        policy: TimingPolicy,
+        best: float | None = None,
+        cold: float | None = None,
+    ) -> Timing:
+        """Time a program, see ``collect``."""
+
+        def run(calls: int) -> float:
+            return self.seconds(program, calls, flush_cache=policy.flush_cache)
+
+        with faults(Status.RUN_ERROR), self._backend.running():
+            return collect(run, policy, best, cold=cold)
+
+    def check_bounds(self) -> None:
+        """Raise ``Fault`` where a program wrote next to a tensor."""
+        if (reason := self.data.overrun()) is not None:
+            # Memory beyond the guard may be damaged too.
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+
+    def _note_call(self) -> None:
+        """Remember that a program is called, which may change what is in place."""
+        self.last, self._clean = self.data.draw, False
+
+
+def _nothing() -> None:
+    """Do nothing: calls overwrite no tensor that they read."""

@@ -1,0 +1,1 @@
+"""Comparing what candidates compute with the right results: which of them, how often, and how."""

@@ -1,0 +1,162 @@
+"""Comparing a program's results with the right ones, in calls on every draw of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NoReturn
+
+from schedlang.measurement import Status
+from schedlang.targets.measure.backend import Backend, Program
+from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.caller import Caller
+from schedlang.targets.measure.dataset import same_bits
+from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.expected.results import Results
+from schedlang.targets.measure.fault import Fault, faults
+from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.verification.repeats import ONCE, Repeats
+from schedlang.targets.measure.verify import Array
+
+# A longer unscheduled program is not run a second time: the candidate's time would run out.
+_LONGEST_SECOND_OPINION = 1.0
+_UNSTABLE = "; run again it gives other results: its threads race, or it reads what it never wrote"
+
+
+class Verifier:
+    """Compares what programs compute with the right results.
+
+    Attributes
+    ----------
+    reference: the right results; None where they are not known.
+    unscheduled: the program that gave them; None where another process ran it.
+    """
+
+    def __init__(
+        self, backend: Backend, binding: Binding, caller: Caller, reference: Reference | None
+    ) -> None:
+        self.reference = reference
+        self.unscheduled: Program | None = None
+        self._unscheduled_repeats = False
+        self._backend = backend
+        self._binding = binding
+        self._caller = caller
+        self._data = caller.data
+        self._stopwatch = caller.stopwatch
+
+    @property
+    def draws(self) -> list[Draw]:
+        """The draws of inputs; the first is the one to time on."""
+        if self.reference is None:
+            return [self._data.draw]
+        return [results.draw for results in self.reference.results]
+
+    def verify(self, program: Program, first: int, repeats: Repeats, latency: float) -> None:
+        """Compare results on every draw; those on the ``first`` are there already.
+
+        A call takes ``latency`` seconds. One that gives the same results in every call is called
+        once more, on the first; others as often on each as ``repeats`` says. Raises ``Fault``.
+        """
+        if program.determinism.race is not None:
+            raise Fault(Status.WRONG_RESULT, program.determinism.race)
+        results, proven = self._known.results, program.determinism.proven
+        repeats = ONCE if proven else repeats
+        calls: Callable[[], Iterator[None]] = partial(repeats.calls, len(results), latency)
+        # Once for all calls, as it takes a while to move a thread to another CPU.
+        with self._backend.running():
+            # The others overwrite what the first left.
+            for right in (results[first], *results[:first], *results[first + 1 :]):
+                # Programs that compute only over what an output held the first time are found out.
+                self._data.otherwise = right is not results[first]
+                with self._stopwatch.timing("fill"):
+                    if self._data.draw != right.draw:
+                        self._data.place(right.draw)
+                reason = self._compare(program, right, calls, called=right is results[first])
+                if reason is not None:
+                    self._refuse(right, reason)
+                if proven:
+                    calls = _no_calls
+        self._caller.vouch()
+
+    def verify_again(self, calls: int) -> None:
+        """Compare the results of the last of some calls on the first draw, where they are right."""
+        right, data = self._known.results[0], self._data
+        with self._stopwatch.timing("compare"):
+            reason = data.changed_input()
+            if reason is None and (calls == 1 or not data.in_place):
+                reason = self._mismatch(right, data.written())
+            if reason is not None:
+                self._refuse(right, reason + _UNSTABLE)
+
+    @property
+    def _known(self) -> Reference:
+        if self.reference is None:
+            raise RuntimeError("there is no reference to verify with")
+        return self.reference
+
+    def _refuse(self, right: Results, reason: str) -> NoReturn:
+        if self._known.damaged(self._data):
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+        self._seek_second_opinion(right, reason)
+        raise Fault(Status.WRONG_RESULT, reason)
+
+    def _compare(
+        self,
+        program: Program,
+        right: Results,
+        calls: Callable[[], Iterator[None]],
+        *,
+        called: bool,
+    ) -> str | None:
+        """Say why results on the draw in place are not right, in any of several calls."""
+        data, again, unstable = self._data, None, False
+        if not called:
+            with self._stopwatch.timing("other draws"):
+                self._caller.call_first(program, poison=False, protect=True)
+        got = data.first_written()
+        with faults(Status.RUN_ERROR), self._backend.running():
+            for _ in calls():
+                with self._stopwatch.timing("repeats"):
+                    data.restore()
+                    self._caller.call(program)
+                    outputs = data.written()
+                    same = all(map(same_bits, got, outputs))
+                if not same:
+                    unstable = True
+                    again = self._mismatch(right, outputs)
+                    if again is not None:
+                        break
+        self._caller.check_bounds()
+        reason = data.changed_input() or self._mismatch(right, got) or again
+        return reason + _UNSTABLE if reason is not None and unstable else reason
+
+    def _mismatch(self, right: Results, outputs: Sequence[Array]) -> str | None:
+        binding = self._binding
+        return right.mismatch(
+            outputs,
+            self._data.output_types,
+            binding.numerics,
+            binding.tolerances,
+            self._data.values,
+            self._data.contents(),
+        )
+
+    def _seek_second_opinion(self, right: Results, reason: str) -> None:
+        """Raise Fault(corrupt) when the unscheduled program does not repeat its own results.
+
+        It is asked until it does once. Only a process that ran it can ask.
+        """
+        if self.unscheduled is None or self._unscheduled_repeats:
+            return
+        if self._known.seconds > _LONGEST_SECOND_OPINION:
+            return
+        self._data.select(right.draw)
+        self._caller.call(self.unscheduled)
+        self._unscheduled_repeats = self._mismatch(right, self._data.written()) is None
+        if not self._unscheduled_repeats:
+            reason += "; nor does the unscheduled program give its own results again"
+            raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+
+
+def _no_calls() -> Iterator[None]:
+    return iter(())

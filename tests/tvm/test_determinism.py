@@ -69,6 +69,16 @@ for i in T.parallel(64):
                 C[vi] = T.float32(0)
             C[vi] = C[vi] + A[vk]
 """,
+    "a part of the tensor": """
+for i in T.parallel(16):
+    with T.sblock("C"):
+        vi = T.axis.spatial(16, i)
+        T.reads(A[0:4])
+        T.writes(C[vi * 4 : vi * 4 + 4])
+        part = T.match_buffer(C[vi * 4 : vi * 4 + 4], (4,), offset_factor=1)
+        for j in range(4):
+            part[j] = A[j]
+""",
     "a pure function": "for i in T.parallel(64):\n    C[i] = T.exp(A[i])",
 }
 APART_IN_TWO_DIMENSIONS = {
@@ -112,6 +122,17 @@ for i in T.parallel(64):
         vi = T.axis.spatial(64, i)
         T.where(False)
         C[0] = C[0] + A[vi]
+""",
+    "a part of the tensor that the data choose": """
+for i in T.parallel(4):
+    with T.sblock("C"):
+        vi = T.axis.spatial(4, i)
+        T.reads(A[0:64], I[0:64])
+        T.writes(C[0:64])
+        part = T.match_buffer(C[I[vi] : I[vi] + 4], (4,), offset_factor=1)
+        C[vi] = A[vi]
+        for j in range(4):
+            part[j] = A[j]
 """,
     "a function of the C library": 'C[0] = T.float32(T.call_extern("int32", "rand"))',
     "memory that iterations share": """

@@ -14,6 +14,7 @@ from tvm_ffi import structural_equal, structural_walk
 from schedlang.tvm.analysis.program import mentions
 from schedlang.tvm.analysis.races.execution import impure_calls, is_true, runs
 from schedlang.tvm.analysis.races.intervals import Interval, Unbounded, interval, point
+from schedlang.tvm.analysis.races.places import are_apart, meet
 
 # Of the loop and of those around it, together: each is looked at.
 _MOST_ITERATIONS = 1 << 14
@@ -54,6 +55,13 @@ class _Update(NamedTuple):
     defined: int
 
 
+class _Region(NamedTuple):
+    """What a buffer stands for: a part of another one, and its bounds if they are known."""
+
+    source: Any
+    box: list[Interval] | None
+
+
 class Iterations:
     """The iterations of a parallel loop.
 
@@ -73,7 +81,7 @@ class Iterations:
         self._inside: list[Definition] = []
         self._updates: list[_Update] = []
         self._own: set[Any] = set()
-        self._regions: dict[Any, tuple[Any, list[Interval]]] = {}
+        self._regions: dict[Any, _Region] = {}
         self._boxes: dict[Any, list[Interval]] = {}
         self._written = _written_in(loop.body)
         self._bounded = self._certain = True
@@ -83,7 +91,9 @@ class Iterations:
         self._enumerate((*around, Definition.of_loop(loop)))
         outside = dict(self._known)
         self._read(loop.body, always=self._extent > 1)
-        self.apart = self._bounded and all(map(self._are_apart, self._boxes.values()))
+        self.apart = self._bounded and all(
+            are_apart(box, self._outer, self._extent) for box in self._boxes.values()
+        )
         updates = self._updates if self._certain and not self.apart else []
         met = (update.name for update in updates if self._meet(update, outside))
         self.updated = next(met, None)
@@ -172,16 +182,13 @@ class Iterations:
 
     def _match(self, match: Any) -> None:
         """Note that a buffer stands for a region of another one."""
-        source = match.source.source
-        try:
-            box = []
-            for dom in match.source.region:
-                first, length = (interval(e, self._known) for e in (dom.min, dom.extent))
-                box.append(Interval(first.low, first.high + length.high - 1))
-            self._regions[match.buffer] = (source, box)
-        except Unbounded:
-            self._bounded = self._bounded and source not in self._written
-            self._regions[match.buffer] = (source, [])
+        box = self._box_of(
+            [bound for dom in match.source.region for bound in (dom.min, dom.extent)]
+        )
+        if box is not None:
+            bounds = zip(box[::2], box[1::2], strict=True)
+            box = [Interval(first.low, first.high + length.high - 1) for first, length in bounds]
+        self._regions[match.buffer] = _Region(match.source.source, box)
 
     def _read_store(self, store: Any, always: bool) -> None:
         buffer, indices = store.buffer, store.indices[:]
@@ -217,20 +224,23 @@ class Iterations:
     def _note(self, buffer: Any, indices: Sequence[Any]) -> None:
         """Note an access to an element, or to several."""
         region = self._regions.get(buffer)
-        if region is not None:
-            buffer, box = region
+        buffer = buffer if region is None else region.source
         if buffer in self._own or buffer not in self._written:
             return
-        if region is None:
-            try:
-                box = [interval(index, self._known) for index in indices]
-            except Unbounded:
-                self._bounded = False
-                return
+        box = self._box_of(indices) if region is None else region.box
+        if box is None:
+            self._bounded = False
+            return
         before = self._boxes.get(buffer)
         if before is not None:
             box = [a.joined(b) for a, b in zip(before, box, strict=True)]
         self._boxes[buffer] = box
+
+    def _box_of(self, indices: Sequence[Any]) -> list[Interval] | None:
+        try:
+            return [interval(index, self._known) for index in indices]
+        except Unbounded:
+            return None
 
     def _meet(self, update: _Update, outside: Mapping[Any, Interval]) -> bool:
         """Whether two iterations update one element when all loops inside are at their start."""
@@ -241,25 +251,7 @@ class Iterations:
             indices = [interval(index, known) for index in update.indices]
         except Unbounded:
             return False
-        if any((index.low != index.high).any() for index in indices):
-            return False
-        total = self._outer * self._extent
-        places = np.array([np.broadcast_to(index.low, total) for index in indices])
-        rows = places.reshape(len(indices), self._outer, self._extent).transpose(1, 2, 0)
-        return any(len(np.unique(row, axis=0)) < self._extent for row in rows)
-
-    def _are_apart(self, box: Sequence[Interval]) -> bool:
-        """Whether the boxes that the iterations of one execution of the loop access are apart."""
-        shape = (self._outer, self._extent)
-        places = np.zeros((*shape, 0), np.int64)
-        for bounds in box:
-            low, high = (np.broadcast_to(end, self._outer * self._extent) for end in bounds)
-            widest = int((high - low).max())
-            steps = np.diff(np.unique(low))
-            # Different lowest indices along this dimension mean boxes that are apart.
-            if steps.size and int(steps.min()) > widest:
-                places = np.concatenate([places, low.reshape(*shape, 1)], axis=2)
-        return all(len(np.unique(rows, axis=0)) == self._extent for rows in places)
+        return meet(indices, self._outer, self._extent)
 
 
 def _written_in(body: Any) -> set[Any]:

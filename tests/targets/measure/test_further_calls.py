@@ -8,11 +8,12 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import WorkloadError
-from schedlang.targets.measure.verification.repeats import REPEATS
+from schedlang.targets.measure.verification.repeats import Repeats
 from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import QUICK, Bench, bench_of, reason
 from tests.targets.programs import from_body
 
+TWENTY = Repeats(least=20, most=20, seconds=0.0, longest=100.0)
 TENSORS = 'A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")'
 RIGHT = """
 for i in T.parallel(64):
@@ -47,7 +48,7 @@ def calls_of(bench: Bench, text: str) -> int:
 
     program.entry = counted  # type: ignore[method-assign]
     program.seconds_per_call = lambda *_, **__: 1e-6  # type: ignore[method-assign]
-    assert bench._runner.run(program, QUICK, None, 1.0).verified
+    assert bench._runner.run(program, QUICK, None, 1.0, TWENTY).verified
     return len(done)
 
 
@@ -57,7 +58,7 @@ def test_a_program_that_cannot_race_is_called_on_each_draw_and_once_more() -> No
     draws = len(bench._runner.reference.results)
     assert draws > 1
     assert calls_of(bench, RIGHT) == draws + 1
-    assert calls_of(bench, TWICE) >= draws + REPEATS.least
+    assert calls_of(bench, TWICE) >= draws + TWENTY.least
 
 
 def test_a_race_is_refused_whatever_was_computed() -> None:

@@ -22,6 +22,8 @@ from schedlang.errors import (
     DistributionError,
     InstructionError,
     InvalidTrace,
+    MissingExtraError,
+    NetworkError,
     NoLatencyError,
     NotApplicable,
     PartialTraceWarning,
@@ -30,6 +32,7 @@ from schedlang.errors import (
     TargetError,
     TraceFormatError,
     UnreadableWarning,
+    UnsupportedOperatorError,
     WorkloadError,
 )
 from schedlang.expressions import IndexMap, IntExpr, IntRV, maximum, minimum
@@ -38,6 +41,7 @@ from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.replay import assess, replay, resample
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.networks import Network, import_network
 from schedlang.spaces.module import Module, module
 from schedlang.spaces.sketch import FailedPathWarning, Sketch
 from schedlang.spaces.space import Space
@@ -80,7 +84,10 @@ __all__ = [
     "Match",
     "Measurement",
     "Measurer",
+    "MissingExtraError",
     "Module",
+    "Network",
+    "NetworkError",
     "NoLatencyError",
     "NotApplicable",
     "PartialTraceWarning",
@@ -102,6 +109,7 @@ __all__ = [
     "TraceFormatError",
     "TuneResult",
     "UnreadableWarning",
+    "UnsupportedOperatorError",
     "UntunedWarning",
     "Workload",
     "WorkloadError",
@@ -112,6 +120,7 @@ __all__ = [
     "distribution",
     "distribution_from_json",
     "distribution_to_json",
+    "import_network",
     "instruction",
     "load",
     "maximum",

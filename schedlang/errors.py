@@ -133,6 +133,27 @@ class DatabaseError(SchedlangError):
     """A database cannot be opened, read or written; the message says why and what to do."""
 
 
+class NetworkError(SchedlangError, ValueError):
+    """A model cannot be imported as a network, or is called with other inputs than it takes."""
+
+
+class UnsupportedOperatorError(NetworkError):
+    """A model has operators that cannot be imported.
+
+    Attributes
+    ----------
+    operators: the name of each such operator, and the places in the model that call it.
+    """
+
+    def __init__(self, message: str, operators: dict[str, list[str]]) -> None:
+        self.operators = operators
+        super().__init__(message)
+
+
+class MissingExtraError(SchedlangError, ImportError):
+    """An optional package is needed and not installed; the message names the extra to install."""
+
+
 class UnreadableWarning(UserWarning):
     """A database holds a program or a record that cannot be used; the message names the row."""
 

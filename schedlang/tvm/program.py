@@ -166,10 +166,14 @@ def _row_major(shape: Sequence[int | str]) -> tuple[int, ...]:
 def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> PrimFunc:
     """Reorder the parameters of ``func``; name and attributes are taken from ``like``.
 
-    ``order[k]`` is the position in ``func`` of the k-th parameter of the result.
+    ``order[k]`` is the position in ``func`` of the k-th parameter of the result. Without a global
+    symbol in ``like``, as in Relax modules, the result has none: two functions of one module must
+    not share one.
     """
     chosen = [func.params[place] for place in order]
     result = PrimFunc(chosen, func.body, func.ret_type, func.attrs)
+    if not symbol(like):
+        result = result.without_attr("global_symbol")
     for name, value in like.attrs.items():
         result = result.with_attr(name, value)
     return result
@@ -209,6 +213,16 @@ def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]
         if isinstance(node, SBlockRealize)
         for buffer in node.block.alloc_buffers
     ]
+
+
+def allocates(func: PrimFunc, dtypes: Sequence[str]) -> bool:
+    """Tell whether a block of ``func`` allocates a buffer of one of these element types."""
+    return any(
+        str(buffer.ty.dtype) in dtypes
+        for node in _statements(func.body)
+        if isinstance(node, SBlockRealize)
+        for buffer in node.block.alloc_buffers
+    )
 
 
 def intermediate_sizes(func: PrimFunc) -> list[int]:

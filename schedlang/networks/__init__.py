@@ -1,0 +1,9 @@
+"""Whole networks: from PyTorch, ONNX or Relax to tensor functions, and back to one executable."""
+
+from schedlang.networks.importing import import_network
+from schedlang.networks.network import Network
+from schedlang.networks.tasks import Task
+from schedlang.networks.tensor import Tensor
+from schedlang.networks.verification import OutputError, Verification
+
+__all__ = ["Network", "OutputError", "Task", "Tensor", "Verification", "import_network"]

@@ -1,0 +1,175 @@
+"""Networks from PyTorch: modules and exported programs."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import NetworkError
+from schedlang.networks.arrays import as_numpy
+from schedlang.networks.extras import require
+from schedlang.networks.network import Network
+from schedlang.networks.tensor import inputs_and_outputs
+from schedlang.networks.torch_convention import TorchConvention
+from schedlang.networks.torch_operators import KEPT
+from schedlang.networks.torch_wiring import wiring
+from schedlang.tvm.relax.lowering import lower
+from schedlang.tvm.relax.torch.graph import (
+    FailedOperator,
+    graph_to_relax,
+    operator_name,
+    place_of,
+    refusal,
+    unsupported,
+)
+
+
+def is_torch(model: Any) -> bool:
+    """Tell whether a model is a module or an exported program of torch, without importing it."""
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(model).__mro__}
+    return bool(
+        kinds & {"torch.nn.modules.module.Module", "torch.export.exported_program.ExportedProgram"}
+    )
+
+
+def from_torch(model: Any, example_inputs: Any, name: str) -> Network:
+    """Import a ``torch.nn.Module`` or an ``ExportedProgram``; see ``import_network``."""
+    torch = require("torch", "importing a PyTorch model")
+    if isinstance(model, torch.export.ExportedProgram):
+        return _from_program(torch, model, lambda: model.module(), name)
+    args, kwargs = _arguments(torch, example_inputs)
+    with _evaluating(model), torch.no_grad():
+        try:
+            program = torch.export.export(model, args, kwargs, strict=False)
+        except Exception as error:  # torch raises errors of every type
+            raise NetworkError(
+                f"torch.export cannot capture {name}: {type(error).__name__}: {_line(error)}"
+            ) from error
+    return _from_program(torch, program, lambda: model, name)
+
+
+def _arguments(torch: Any, examples: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Example inputs as positional and keyword arguments, with tensors of torch."""
+    if examples is None:
+        raise NetworkError(
+            "a PyTorch module needs example inputs: import_network(model, (tensor, ...)), or a "
+            "dict of keyword arguments"
+        )
+    examples = torch.utils._pytree.tree_map(
+        lambda leaf: _as_torch(torch, leaf) if isinstance(leaf, np.ndarray) else leaf, examples
+    )
+    if isinstance(examples, dict):
+        return (), examples
+    return (tuple(examples) if isinstance(examples, tuple | list) else (examples,)), {}
+
+
+def _as_torch(torch: Any, array: np.ndarray) -> Any:
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if str(array.dtype) == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+@contextlib.contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Put a module and its parts in evaluation mode, and then back as they were."""
+    training = [part for part in model.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _line(error: BaseException | None) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def _from_program(torch: Any, program: Any, original: Callable[[], Any], name: str) -> Network:
+    if program.range_constraints:
+        raise _dynamic(program)
+    kept = set(KEPT)
+    while True:
+        decomposed = _decomposed(torch, program, kept)
+        missing = unsupported(decomposed.graph)
+        if missing:
+            raise refusal(missing)
+        wires = wiring(torch, decomposed)
+        try:
+            mod, parameters = graph_to_relax(
+                decomposed.graph, wires.inputs, wires.values, wires.outputs
+            )
+            break
+        except FailedOperator as failure:
+            operator = operator_name(failure.node)
+            if operator not in kept:
+                cause = failure.__cause__
+                raise refusal({operator: [place_of(failure.node)]}, _line(cause)) from cause
+            kept.discard(operator)
+    mod, parameters = lower(mod, parameters)
+    convention = wires.convention
+    inputs, outputs = inputs_and_outputs(mod, convention.output_names)
+    return Network(
+        name=name,
+        mod=mod,
+        parameters=parameters,
+        inputs=inputs,
+        outputs=outputs,
+        convention=convention,
+        reference=_reference(torch, original, convention),
+        examples=_examples(program, convention),
+    )
+
+
+def _dynamic(program: Any) -> NetworkError:
+    for node in program.graph.nodes:
+        if node.meta.get("unbacked_bindings"):
+            return NetworkError(
+                f"{operator_name(node)} gives a shape or a number that depends on the values of "
+                f"its inputs, in {place_of(node)}; shapes of a network are static"
+            )
+    symbols = ", ".join(map(str, program.range_constraints))
+    return NetworkError(
+        f"the exported program has dynamic shapes ({symbols}), and those of a network are "
+        "static: export it without dynamic_shapes, once for each size"
+    )
+
+
+def _decomposed(torch: Any, program: Any, kept: set[str]) -> Any:
+    """The program in torch's core operators, except for the ones that are kept."""
+    table = torch.export.default_decompositions()
+    for operator in list(table.keys()):
+        if str(operator) in kept:
+            table.pop(operator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch uses what it deprecates
+        return program.run_decompositions(table)
+
+
+def _reference(
+    torch: Any, original: Callable[[], Any], convention: TorchConvention
+) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+    def reference(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        model = original()
+        weights = [*model.parameters(), *model.buffers()]
+        device = weights[0].device if weights else "cpu"
+        tensors = [_as_torch(torch, value).to(device) for value in inputs]
+        args, kwargs = convention.arguments(tensors)
+        with _evaluating(model), torch.no_grad():
+            returned = model(*args, **kwargs)
+        return [as_numpy(tensor).copy() for tensor in convention.results(returned)]
+
+    return reference
+
+
+def _examples(program: Any, convention: TorchConvention) -> tuple[np.ndarray, ...]:
+    if program.example_inputs is None:
+        return ()
+    args, kwargs = program.example_inputs
+    return tuple(as_numpy(value).copy() for value in convention.flatten(tuple(args), dict(kwargs)))

@@ -1,0 +1,45 @@
+"""``import_network``: a model of PyTorch, ONNX or Relax as a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.errors import NetworkError
+from schedlang.networks.from_onnx import from_onnx, is_onnx
+from schedlang.networks.from_relax import from_relax
+from schedlang.networks.from_torch import from_torch, is_torch
+from schedlang.networks.network import Network
+from schedlang.tvm import program
+
+
+def import_network(model: Any, example_inputs: Any = None, *, name: str | None = None) -> Network:
+    """Import a model as a network: tensor functions, the calls of them, and the weights apart.
+
+    Batch normalisation is folded into the convolution before it, what depends on weights only is
+    computed, powers become products, and operators are fused. docs/networks.md says more.
+
+    Parameters
+    ----------
+    model: a ``torch.nn.Module`` or ``torch.export.ExportedProgram``; an ONNX model, or the path of
+        one; or a Relax module. A torch module is imported as it runs in eval mode, and stays in
+        the mode that it is in. Its weights are copied.
+    example_inputs: a tuple of the positional arguments, or a dict of keyword arguments, as tensors
+        of torch or numpy. Their shapes are the network's. Needed for a torch module, and for an
+        ONNX model without static shapes; an exported program and a Relax module have their own.
+    name: a name to display; by default the class or the file.
+
+    Raises ``MissingExtraError`` where torch or onnx is not installed,
+    ``UnsupportedOperatorError`` with the operators that cannot be imported and their places, and
+    ``NetworkError`` for dynamic shapes, a model that changes its own state, control flow, and
+    anything that is no model.
+    """
+    if is_torch(model):
+        return from_torch(model, example_inputs, name or type(model).__name__)
+    if is_onnx(model):
+        return from_onnx(model, example_inputs, name)
+    if program.is_module(model):
+        return from_relax(model, example_inputs, name or "relax")
+    raise NetworkError(
+        "a network is imported from a torch.nn.Module, a torch.export.ExportedProgram, an ONNX "
+        f"model or its path, or a Relax IRModule, not from a {type(model).__name__}"
+    )

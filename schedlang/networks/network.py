@@ -1,0 +1,174 @@
+"""A network: one program of tensor functions, its weights, and how the model is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedlang.errors import NetworkError
+from schedlang.networks.arrays import as_numpy
+from schedlang.networks.convention import Convention
+from schedlang.networks.description import describe
+from schedlang.networks.tasks import Task, tasks_of
+from schedlang.networks.tensor import Tensor
+from schedlang.networks.verification import Verification, compare
+from schedlang.targets import Target, as_target
+from schedlang.tvm.relax.calls import Call, calls
+from schedlang.tvm.relax.machine import Machine
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """An imported model. Make one with ``import_network``.
+
+    Attributes
+    ----------
+    name: a name to display.
+    mod: a Relax module. Its ``main`` takes the inputs and then the parameters, calls tensor
+        functions in a straight line and returns a tuple; the tensor functions are its PrimFuncs.
+    parameters: the weights by name, in the order in which ``main`` takes them, as they were when
+        the model was imported. Those that were computed from others end in ``(folded)``.
+    inputs, outputs: the tensors of one call.
+    convention: how the model's arguments become the inputs, and the outputs its result.
+    reference: calls the original model with its arguments; None where it cannot be run.
+    examples: an array for each input, as given to ``import_network``; empty without.
+    """
+
+    name: str
+    mod: IRModule = field(repr=False)
+    parameters: Mapping[str, np.ndarray] = field(repr=False)
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    convention: Convention = field(repr=False)
+    reference: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]] | None = field(repr=False)
+    examples: tuple[np.ndarray, ...] = field(repr=False, default=())
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of tensor functions, in order."""
+        return tuple(calls(self.mod))
+
+    @cached_property
+    def _tasks(self) -> tuple[tuple[Task, ...], dict[str, str]]:
+        return tasks_of(self.mod, self.calls)
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Its distinct tensor functions, in the order of their first call."""
+        return self._tasks[0]
+
+    @property
+    def untunable(self) -> Mapping[str, str]:
+        """Functions that are no workloads, with the reason; they always run as they are."""
+        return self._tasks[1]
+
+    @property
+    def flops(self) -> float:
+        """Arithmetic operations of one call; a multiply-add counts as two."""
+        return sum(task.weight * task.flops for task in self.tasks)
+
+    def compile(self, target: Target | str = "cpu", mod: IRModule | None = None) -> Machine:
+        """Compile it for the CPU: a function from the list of input arrays to that of outputs.
+
+        ``mod`` is the network with scheduled functions in place, as ``apply`` returns it; by
+        default every function is unscheduled, and runs on one thread.
+        """
+        tvm_target = as_target(target).tvm_target()
+        return Machine(self.mod if mod is None else mod, self.parameters, tvm_target)
+
+    @cached_property
+    def _unscheduled(self) -> Machine:
+        return self.compile()
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the unscheduled network as the model is called; compiled at the first call.
+
+        Returns numpy arrays in the structure of the model's result. Raises ``NetworkError`` for
+        inputs of another structure, shape or element type.
+        """
+        inputs = self.checked(self.convention.flatten(args, kwargs))
+        return self.convention.unflatten(list(self._unscheduled(inputs)))
+
+    def verify(
+        self,
+        *args: Any,
+        executable: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]] | None = None,
+        seed: int = 0,
+        tolerance: float | None = None,
+        **kwargs: Any,
+    ) -> Verification:
+        """Compare the network's outputs with those of the original model.
+
+        Parameters
+        ----------
+        args, kwargs: the model's arguments; without any, random ones are drawn: see
+            ``random_inputs``.
+        executable: what to compare; by default the unscheduled network.
+        seed: of the random inputs.
+        tolerance: the largest error, relative to the largest magnitude of each output; by default
+            1e-4 for float32, and by the element type for others.
+
+        Raises ``NetworkError`` where there is no original model to run.
+        """
+        if self.reference is None:
+            raise NetworkError(f"network {self.name}: there is no original model to compare with")
+        if args or kwargs:
+            inputs = self.checked(self.convention.flatten(args, kwargs))
+        else:
+            inputs = self.random_inputs(seed)
+        expected = self.reference([value.copy() for value in inputs])
+        outputs = (executable or self._unscheduled)(inputs)
+        return compare([output.name for output in self.outputs], outputs, expected, tolerance)
+
+    def checked(self, values: Sequence[Any]) -> list[np.ndarray]:
+        """Return the inputs as numpy arrays of the right shapes and types.
+
+        Raises ``NetworkError`` that names the input and both shapes or types.
+        """
+        arrays = []
+        for value, tensor in zip(values, self.inputs, strict=True):
+            array = as_numpy(value)
+            if not isinstance(value, bool | int | float):
+                given, wanted = (array.shape, str(array.dtype)), (tensor.shape, tensor.dtype)
+                if given != wanted:
+                    raise NetworkError(
+                        f"input {tensor.name!r}: expected shape {wanted[0]} of {wanted[1]}, got "
+                        f"{given[0]} of {given[1]}; a network has the shapes of its examples"
+                    )
+            arrays.append(array)
+        return arrays
+
+    def random_inputs(self, seed: int = 0) -> list[np.ndarray]:
+        """Draw the inputs of one call.
+
+        Floating-point numbers are normal, with the mean and the deviation of the example; integers
+        and booleans are drawn from the values of the example, as they may be indices. Without
+        examples, the numbers are standard normal and the integers 0 or 1.
+        """
+        rng = np.random.default_rng(seed)
+        drawn = []
+        for position, tensor in enumerate(self.inputs):
+            example = self.examples[position] if self.examples else None
+            dtype = np.dtype(tensor.dtype)
+            if dtype.kind in "iub":
+                values = np.arange(2) if example is None or not example.size else example
+                drawn.append(rng.choice(values.reshape(-1), tensor.shape).astype(dtype))
+                continue
+            mean, deviation = 0.0, 1.0
+            if example is not None and example.size:
+                wide = example.astype(np.float64)
+                mean, deviation = float(wide.mean()), float(wide.std()) or 1.0
+            drawn.append((mean + deviation * rng.standard_normal(tensor.shape)).astype(dtype))
+        return drawn
+
+    def __str__(self) -> str:
+        return describe(
+            self.name, self.inputs, self.outputs, self.parameters, self.tasks, self.untunable
+        )

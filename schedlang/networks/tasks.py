@@ -1,0 +1,86 @@
+"""The tuning tasks of a network: its distinct tensor functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedlang.errors import WorkloadError
+from schedlang.tvm import program
+from schedlang.tvm.movement import only_moves_data
+from schedlang.tvm.relax.calls import Call
+from schedlang.workloads.construct import from_prim_func
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+
+
+@dataclass(frozen=True)
+class Task:
+    """One function to tune, for every call of it in a network.
+
+    Attributes
+    ----------
+    workload: the function; of several with one exact key the first.
+    functions: names in ``Network.mod`` of the functions with its exact key.
+    weight: how often the network calls them; its latency counts so many times.
+    moves_data: whether it computes nothing, as reshape, transpose, take and concatenate do.
+    constants: positions of the workload's arguments that are weights of the network in every call.
+    """
+
+    workload: Workload
+    functions: tuple[str, ...]
+    weight: int
+    moves_data: bool
+    constants: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its workload."""
+        return self.workload.name
+
+    @property
+    def flops(self) -> float:
+        """Arithmetic operations of one call; a multiply-add counts as two."""
+        return self.workload.flops
+
+
+def tasks_of(mod: IRModule, calls: Iterable[Call]) -> tuple[tuple[Task, ...], dict[str, str]]:
+    """Return the tasks in the order of their first call.
+
+    Functions with one exact key are one task. The second result names the functions that cannot be
+    tuned, each with the reason; they run as they are.
+    """
+    by_name: dict[str, list[Call]] = {}
+    for call in calls:
+        by_name.setdefault(call.function, []).append(call)
+    functions = program.named_functions(mod)
+    groups: dict[str, list[Workload]] = {}
+    refused: dict[str, str] = {}
+    for name in by_name:
+        try:
+            workload = from_prim_func(functions[name], name)
+        except WorkloadError as error:
+            refused[name] = str(error)
+            continue
+        groups.setdefault(workload.exact_key, []).append(workload)
+    return tuple(_task(group, by_name) for group in groups.values()), refused
+
+
+def _task(group: list[Workload], calls: dict[str, list[Call]]) -> Task:
+    first = group[0]
+    # The same argument has the same place in canonical order, whatever its place in the signature.
+    places = set(range(len(first.args)))
+    for workload in group:
+        canonical = {place: rank for rank, place in enumerate(workload.structure.parameters)}
+        for call in calls[workload.name]:
+            places &= {canonical[place] for place in call.weights}
+    return Task(
+        workload=first,
+        functions=tuple(workload.name for workload in group),
+        weight=sum(len(calls[workload.name]) for workload in group),
+        moves_data=only_moves_data(first.func),
+        constants=tuple(sorted(first.structure.parameters[rank] for rank in places)),
+    )

@@ -1,0 +1,82 @@
+"""From Relax operators to a module of tensor functions and their calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from tvm import relax, tirx, transform
+from tvm.ir import IRModule
+from tvm.tirx.function import PrimFunc
+
+from schedlang.errors import NetworkError
+from schedlang.tvm import program
+from schedlang.tvm.relax.simplify import simplify
+
+
+def lower(
+    mod: IRModule, parameters: Mapping[str, np.ndarray]
+) -> tuple[IRModule, dict[str, np.ndarray]]:
+    """Return the network as tensor functions, fused, and the calls of them in ``main``.
+
+    ``parameters`` are the values of the parameters of ``main`` after the inputs. Constants become
+    parameters.
+    """
+    mod, parameters = simplify(mod, parameters)
+    mod = _run(
+        mod,
+        relax.transform.DecomposeOpsForInference(),
+        relax.transform.CanonicalizeBindings(),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FoldConstant(),
+    )
+    mod, parameters = simplify(mod, parameters)
+    mod = _run(
+        mod,
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+        relax.transform.DeadCodeElimination(),
+    )
+    return narrowed(mod), parameters
+
+
+def _run(mod: IRModule, *passes: transform.Pass) -> IRModule:
+    try:
+        return transform.Sequential(list(passes))(mod)
+    except Exception as error:  # TVM raises errors of every type
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise NetworkError(f"TVM cannot lower the network: {reason}") from error
+
+
+def narrowed(mod: IRModule) -> IRModule:
+    """Return a module whose tensor functions compute indices as int32, like those of workloads.
+
+    Relax writes shapes as int64. Functions with int64 data, or with a tensor of more elements than
+    int32 can count, stay as they are.
+    """
+    functions = program.named_functions(mod)
+    return program.replace_functions(
+        mod, {name: _narrow(func) for name, func in functions.items() if _is_narrow(func)}
+    )
+
+
+def _narrow(func: PrimFunc) -> PrimFunc:
+    alone = IRModule({program.MAIN: func})
+    return tirx.transform.ForceNarrowIndexToInt32()(alone)[program.MAIN]
+
+
+def _is_narrow(func: PrimFunc) -> bool:
+    shapes = [shape for _, shape in program.intermediate_shapes(func)]
+    for parameter in program.parameters(func):
+        if parameter.dtype in ("int64", "uint64"):
+            return False
+        shapes.append(parameter.shape)
+    if program.allocates(func, ("int64", "uint64")):
+        return False
+    limit = 2**31 - 1
+    return all(
+        all(isinstance(extent, int) for extent in shape) and math.prod(shape) <= limit  # type: ignore[arg-type]
+        for shape in shapes
+    )

@@ -1,0 +1,128 @@
+"""Straight-line Relax functions: their inputs, parameters and bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tvm import relax
+from tvm.ir import GenericConst, GlobalVar, IRModule, Op
+
+from schedlang.errors import NetworkError
+
+MAIN = "main"
+NUM_INPUT = "num_input"
+"""The attribute of TVM's front ends: how many parameters of ``main`` the caller gives."""
+
+
+def with_inputs(mod: IRModule, count: int) -> IRModule:
+    """Return a module that notes that the first ``count`` parameters of ``main`` are its inputs."""
+    result = mod.clone()
+    result.update_func(result.get_global_var(MAIN), result[MAIN].with_attr(NUM_INPUT, count))
+    return result
+
+
+def number_of_inputs(mod: IRModule) -> int:
+    """Return how many parameters of ``main`` the caller gives; the others are weights."""
+    function = mod[MAIN]
+    given = function.attrs.get(NUM_INPUT, None) if function.attrs else None
+    return len(function.params) if given is None else int(given)
+
+
+def bindings(mod: IRModule) -> list[tuple[Any, Any]]:
+    """Return the bindings of ``main`` in order: pairs of a variable and its value.
+
+    Raises ``NetworkError`` for control flow, and where a type is cast at run time.
+    """
+    body = mod[MAIN].body
+    if not isinstance(body, relax.SeqExpr):
+        raise NetworkError("the Relax function main is not normalised; build it with BlockBuilder")
+    found = []
+    for block in body.blocks:
+        for binding in block.bindings:
+            if not isinstance(binding, relax.VarBinding):
+                raise NetworkError(f"main casts {binding.var} at run time; shapes must be static")
+            if isinstance(binding.value, relax.If | relax.Function):
+                raise NetworkError(
+                    f"main has control flow or an inner function at {binding.var}; import a "
+                    "straight line of operators"
+                )
+            found.append((binding.var, binding.value))
+    return found
+
+
+def result(mod: IRModule) -> Any:
+    """Return what ``main`` returns: a variable, or another expression."""
+    return mod[MAIN].body.body
+
+
+def operator(expr: Any) -> str:
+    """Return the name of the operator that an expression calls, or ``""``."""
+    if isinstance(expr, relax.Call) and isinstance(expr.op, Op):
+        return str(expr.op.name)
+    return ""
+
+
+def tir_call(expr: Any) -> tuple[str, list[Any]] | None:
+    """Return the tensor function that a binding calls, and its arguments; else None."""
+    if operator(expr) not in ("relax.call_tir", "relax.call_tir_inplace"):
+        return None
+    callee, arguments = expr.args[0], expr.args[1]
+    if not isinstance(callee, GlobalVar):
+        return None
+    return str(callee.name_hint), list(arguments.fields)
+
+
+def tensor_type(kind: Any) -> tuple[tuple[int, ...], str]:
+    """Return the static shape and the element type of a tensor's type.
+
+    Raises ``NetworkError`` for another type, and for a shape that depends on the inputs.
+    """
+    if not isinstance(kind, relax.TensorType) or not isinstance(kind.shape, relax.ShapeExpr):
+        raise NetworkError(f"expected a tensor of static shape in the network, not {kind}")
+    try:
+        return tuple(int(extent) for extent in kind.shape), str(kind.dtype)
+    except TypeError:
+        raise NetworkError(
+            f"the network has the dynamic shape {kind.shape}; shapes must be static: import it "
+            "once for each size"
+        ) from None
+
+
+def shape_of(expr: Any) -> tuple[int, ...]:
+    """Return the static shape of a tensor expression."""
+    return tensor_type(expr.ty)[0]
+
+
+def dtype_of(expr: Any) -> str:
+    """Return the element type of a tensor expression, such as ``"float32"``."""
+    return str(expr.ty.dtype)
+
+
+def substituted(expr: Any, replacement: Callable[[Any], Any]) -> Any:
+    """Return a value of a binding with every variable and constant replaced."""
+    if isinstance(expr, relax.Var | GenericConst):
+        return replacement(expr)
+    if isinstance(expr, relax.Tuple):
+        return relax.Tuple([substituted(field, replacement) for field in expr.fields])
+    if isinstance(expr, relax.TupleGetItem):
+        return relax.TupleGetItem(substituted(expr.tuple_value, replacement), expr.index)
+    if isinstance(expr, relax.Call):
+        arguments = [substituted(argument, replacement) for argument in expr.args]
+        return relax.Call(expr.op, arguments, expr.attrs, expr.ty_args)
+    return expr
+
+
+def used(expr: Any) -> Iterator[Any]:
+    """Yield the variables and constants that a value of a binding reads."""
+    if isinstance(expr, relax.Var | GenericConst):
+        yield expr
+    children: Sequence[Any] = ()
+    if isinstance(expr, relax.Tuple):
+        children = expr.fields
+    elif isinstance(expr, relax.TupleGetItem):
+        children = (expr.tuple_value,)
+    elif isinstance(expr, relax.Call):
+        children = expr.args
+    for child in children:
+        yield from used(child)

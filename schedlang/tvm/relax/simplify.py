@@ -1,0 +1,278 @@
+"""One pass over an imported network, in which every weight is a known tensor.
+
+What depends on weights only is computed (``evaluation``), batch normalisation is folded
+(``batch_norm``), and powers with a constant exponent become products (``powers``). The result takes
+the inputs and the tensors that are left, its parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import GenericConst, IRModule
+
+from schedlang.tvm.relax.batch_norm import (
+    Affine,
+    affine_of,
+    producer,
+    scaled_weights,
+    use_counts,
+)
+from schedlang.tvm.relax.evaluation import compact, evaluate
+from schedlang.tvm.relax.powers import power_steps
+from schedlang.tvm.relax.program import (
+    MAIN,
+    bindings,
+    number_of_inputs,
+    operator,
+    result,
+    shape_of,
+    substituted,
+    used,
+    with_inputs,
+)
+
+
+def simplify(
+    mod: IRModule, parameters: Mapping[str, np.ndarray]
+) -> tuple[IRModule, dict[str, np.ndarray]]:
+    """Return an equal network without computations on its parameters alone.
+
+    ``parameters`` has a value for each parameter of ``main`` after the inputs, in order. Unused
+    parameters are dropped, and constants other than single numbers become parameters.
+    """
+    mod = relax.transform.EliminateCommonSubexpr()(mod)
+    done = _Simplification(mod, parameters)
+    return done.finish()
+
+
+class _Simplification:
+    """The state of the pass: what is known, what stays, and what stands for what."""
+
+    def __init__(self, mod: IRModule, parameters: Mapping[str, np.ndarray]) -> None:
+        self.mod = mod
+        count = number_of_inputs(mod)
+        self.inputs = list(mod[MAIN].params[:count])
+        self.bound = bindings(mod)
+        self.values = dict(self.bound)
+        self.uses = use_counts(self.bound, result(mod))
+        self.known: dict[Any, Any] = {}
+        self.names: dict[Any, str] = {}
+        for var, (name, value) in zip(mod[MAIN].params[count:], parameters.items(), strict=True):
+            self.known[var], self.names[var] = value, name
+        self.kept: dict[Any, Any] = {}
+        self.aliases: dict[Any, Any] = {}
+        self.normalised: dict[Any, Affine] = {}
+        self.outputs: dict[Any, Any] = {}
+        for var, value in self.bound:
+            self._visit(var, value)
+
+    def _visit(self, var: Any, value: Any) -> None:
+        if operator(value) == "relax.nn.batch_norm" and not value.attrs.training:
+            statistics = [evaluate(argument, self.known.get) for argument in value.args[1:]]
+            if not any(item is None for item in statistics):
+                self.normalised[var] = affine_of(value, statistics)
+                self.names[var] = self._name(value.args[1])
+                return
+        if isinstance(value, relax.TupleGetItem) and value.tuple_value in self.normalised:
+            self._normalise(var, value)
+            return
+        if isinstance(value, relax.Var):
+            self.aliases[var] = value
+        found = evaluate(value, self.known.get)
+        if found is not None:
+            self.known[var], self.names[var] = found, self._name(value)
+            return
+        if operator(value) == "relax.take" and str(value.attrs.mode) == "fast":
+            # It reads anywhere in memory at an index that is too large.
+            value = relax.op.take(*value.args, axis=value.attrs.axis, mode="clip")
+        for step, made in power_steps(var, value, self.known.get):
+            self.kept[step] = made
+
+    def _name(self, value: Any) -> str:
+        """A name for a tensor computed from others: that of the first one, marked."""
+        for item in used(value):
+            name = self.names.get(item)
+            if name:
+                return name if name.endswith(" (folded)") else f"{name} (folded)"
+        return ""
+
+    # -- batch normalisation ----------------------------------------------------------------------
+
+    def _normalise(self, var: Any, value: Any) -> None:
+        """``var`` is one of the results of a batch normalisation."""
+        call = self.values[value.tuple_value]
+        if int(value.index):  # the statistics, which inference does not change
+            argument = call.args[2 + int(value.index)]
+            self.known[var], self.names[var] = evaluate(argument, self.known.get), self._name(call)
+            return
+        if value.tuple_value in self.outputs:
+            self.aliases[var] = self.outputs[value.tuple_value]
+            return
+        self.outputs[value.tuple_value] = var
+        affine = self.normalised[value.tuple_value]
+        if self.uses.get(call.args[0]) == 1 and self._fold(var, call.args[0], affine):
+            return
+        rank, dtype = len(shape_of(call.args[0])), str(value.ty.dtype)
+        name = self.names[value.tuple_value]
+        scale = self._constant(affine.shaped(affine.scale, rank, dtype), name)
+        shift = self._constant(affine.shaped(affine.shift, rank, dtype), name)
+        scaled = relax.Var("scaled", var.ty)
+        self.kept[scaled] = relax.op.multiply(call.args[0], scale)
+        self.kept[var] = relax.op.add(scaled, shift)
+
+    def _fold(self, var: Any, data: Any, affine: Affine) -> bool:
+        """Scale the convolution that computes ``data``; False if there is none to scale."""
+        found = producer(self.resolved(data), affine.axis, self.kept, self.uses)
+        if found is None:
+            return False
+        call = self.kept[found.convolution]
+        weights = evaluate(call.args[1], self.known.get)
+        if weights is None:
+            return False
+        rank, dtype = len(shape_of(found.convolution)), weights.dtype
+        shift = affine.shaped(affine.shift, rank, np.float64)
+        if found.bias is not None:
+            bias = evaluate(found.bias[1], self.known.get)
+            if bias is None or np.broadcast_shapes(bias.shape, shift.shape) != shift.shape:
+                return False
+            shift = shift + bias * affine.shaped(affine.scale, rank, np.float64)
+        name = self._name(call.args[1])
+        scaled = self._constant(scaled_weights(call, weights, affine.scale), name)
+        self.kept[found.convolution] = relax.Call(
+            call.op, [call.args[0], scaled], call.attrs, call.ty_args
+        )
+        added = relax.op.add(found.convolution, self._constant(shift.astype(dtype), f"{name} bias"))
+        if found.bias is None:
+            self.kept[var] = added
+        else:
+            self.kept[found.bias[0]] = added
+            self.aliases[var] = found.bias[0]
+        return True
+
+    def _constant(self, value: np.ndarray, name: str) -> Any:
+        var = relax.Var("folded", relax.TensorType(value.shape, str(value.dtype)))
+        self.known[var], self.names[var] = value, name
+        return var
+
+    # -- the new module ---------------------------------------------------------------------------
+
+    def finish(self) -> tuple[IRModule, dict[str, np.ndarray]]:
+        returned = self._returned()
+        needed = self._needed(returned)
+        left = [(var, value) for var, value in self.kept.items() if var in needed]
+        writer = _Writer(self)
+        builder = relax.BlockBuilder(self.mod)
+        for value in [*(value for _, value in left), returned]:
+            for item in used(value):
+                writer.prepare(item)
+        with builder.function("rewritten", [*self.inputs, *writer.variables]):
+            with builder.dataflow():
+                for var, value in left:
+                    made = substituted(value, lambda item: writer.expression(item, builder))
+                    writer.made[var] = builder.emit(made)
+                made = substituted(returned, lambda item: writer.expression(item, builder))
+                output = builder.emit_output(made)
+            builder.emit_func_output(output)
+        rewritten = builder.get()
+        function = rewritten["rewritten"].with_attr("global_symbol", MAIN)
+        final = self.mod.clone()
+        final.update_func(final.get_global_var(MAIN), function)
+        return with_inputs(final, len(self.inputs)), writer.parameters
+
+    def _returned(self) -> Any:
+        """What the function returns, as a tuple of tensors."""
+        returned = result(self.mod)
+        while isinstance(returned, relax.Var) and isinstance(
+            self.values.get(returned), relax.Var | relax.Tuple
+        ):
+            returned = self.values[returned]
+        if isinstance(returned, relax.Tuple):
+            return returned
+        if isinstance(returned.ty, relax.TupleType):
+            places = range(len(returned.ty.fields))
+            return relax.Tuple([relax.TupleGetItem(returned, place) for place in places])
+        return relax.Tuple([returned])
+
+    def _needed(self, returned: Any) -> set[Any]:
+        """The variables whose bindings the result depends on."""
+        needed: set[Any] = set()
+        pending = [self.resolved(item) for item in used(returned)]
+        while pending:
+            var = pending.pop()
+            if var not in needed and var in self.kept:
+                needed.add(var)
+                pending += [self.resolved(item) for item in used(self.kept[var])]
+        return needed
+
+    def resolved(self, item: Any) -> Any:
+        """Return what stands for a variable."""
+        while item in self.aliases and item not in self.known:
+            item = self.aliases[item]
+        return item
+
+
+class _Writer:
+    """Expressions of the new function for the variables and constants of the old one."""
+
+    def __init__(self, state: _Simplification) -> None:
+        self.state = state
+        self.made: dict[Any, Any] = {var: var for var in state.inputs}
+        self.parameters: dict[str, np.ndarray] = {}
+        self.variables: list[Any] = []
+        self._chosen: dict[Any, Any] = {}
+
+    def prepare(self, item: Any) -> None:
+        """Make a known tensor a parameter, unless it is a single number."""
+        item = self.state.resolved(item)
+        if item in self._chosen:
+            return
+        if isinstance(item, GenericConst):
+            self._chosen[item] = self._tensor(item.value.numpy(), "")
+        elif item in self.state.known:
+            value, name = self.state.known[item], self.state.names.get(item, "")
+            if isinstance(value, tuple):
+                self._chosen[item] = [self._tensor(part, name) for part in value]
+            else:
+                self._chosen[item] = self._tensor(value, name)
+
+    def _tensor(self, value: np.ndarray, name: str) -> tuple[Any, tuple[int, ...]]:
+        """A variable or a constant, and the shape to broadcast it to."""
+        small = np.ascontiguousarray(compact(np.asarray(value))).reshape(compact(value).shape)
+        if small.size == 1:
+            return relax.const(small.reshape(()), str(small.dtype)), value.shape
+        name = self._unique(name or "constant")
+        hint = re.sub(r"^(?=\d)", "_", re.sub(r"\W+", "_", name).strip("_"))
+        variable = relax.Var(hint, relax.TensorType(small.shape, str(small.dtype)))
+        self.parameters[name] = small
+        self.variables.append(variable)
+        return variable, value.shape
+
+    def _unique(self, name: str) -> str:
+        number, chosen = 1, name
+        while chosen in self.parameters:
+            number += 1
+            chosen = f"{name} {number}"
+        return chosen
+
+    def expression(self, item: Any, builder: Any) -> Any:
+        """Return the expression of the new function that stands for an item of the old one."""
+        item = self.state.resolved(item)
+        if item not in self.made:
+            chosen = self._chosen[item]
+            if isinstance(chosen, list):
+                self.made[item] = relax.Tuple([_broadcast(part, builder) for part in chosen])
+            else:
+                self.made[item] = _broadcast(chosen, builder)
+        return self.made[item]
+
+
+def _broadcast(chosen: tuple[Any, tuple[int, ...]], builder: Any) -> Any:
+    expression, shape = chosen
+    if shape_of(expression) == shape:
+        return expression
+    return builder.emit(relax.op.broadcast_to(expression, shape))

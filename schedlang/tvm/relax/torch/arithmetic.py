@@ -1,0 +1,205 @@
+"""Sums, products, choices, reductions and activations of torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax
+
+from schedlang.tvm.relax.program import dtype_of, shape_of
+from schedlang.tvm.relax.torch.arguments import (
+    Converter,
+    argument,
+    cast,
+    first_of_three,
+    is_inexact,
+    product,
+    result_type,
+)
+
+
+def _arithmetic(operator: Callable[[Any, Any], Any], swap: bool = False) -> Converter:
+    def convert(importer: Any, node: Any) -> Any:
+        dtype = result_type(node)
+        left = cast(importer, argument(importer, node, 0, "input"), dtype)
+        right = cast(importer, argument(importer, node, 1, "other"), dtype)
+        alpha = argument(importer, node, 2, "alpha", 1)
+        left, right = (right, left) if swap else (left, right)
+        if alpha != 1:
+            scale = relax.const(alpha, dtype)
+            if swap:
+                left, right = left, importer.block_builder.emit(relax.op.multiply(right, scale))
+            else:
+                right = importer.block_builder.emit(relax.op.multiply(right, scale))
+        return importer.block_builder.emit(operator(left, right))
+
+    return convert
+
+
+def _where(importer: Any, node: Any) -> Any:
+    dtype = result_type(node)
+    condition, one, other = (argument(importer, node, place, "") for place in range(3))
+    chosen = relax.op.where(condition, cast(importer, one, dtype), cast(importer, other, dtype))
+    return importer.block_builder.emit(chosen)
+
+
+def _softmax(operator: Callable[..., Any]) -> Converter:
+    def convert(importer: Any, node: Any) -> Any:
+        x = cast(importer, argument(importer, node, 0, "input"), result_type(node))
+        axis = argument(importer, node, 1, "dim")
+        return importer.block_builder.emit(operator(x, axis))
+
+    return convert
+
+
+def _matmul(importer: Any, node: Any) -> Any:
+    left, right = argument(importer, node, 0, "input"), argument(importer, node, 1, "other")
+    return product(importer, left, right)
+
+
+def _linear(importer: Any, node: Any) -> Any:
+    x, weight = argument(importer, node, 0, "input"), argument(importer, node, 1, "weight")
+    bias = argument(importer, node, 2, "bias")
+    transposed = importer.block_builder.emit(relax.op.permute_dims(weight))
+    made = product(importer, x, transposed)
+    return made if bias is None else importer.block_builder.emit(relax.op.add(made, bias))
+
+
+def _add_product(importer: Any, node: Any) -> Any:
+    """``addmm`` and ``baddbmm``: ``beta * added + alpha * (left @ right)``."""
+    dtype = result_type(node)
+    added, left, right = (argument(importer, node, place, "") for place in range(3))
+    made = product(importer, left, right)
+    scaled = []
+    for value, name, place in ((made, "alpha", 4), (added, "beta", 3)):
+        factor = argument(importer, node, place, name, 1)
+        if factor != 1:
+            value = importer.block_builder.emit(
+                relax.op.multiply(value, relax.const(factor, dtype))
+            )
+        scaled.append(value)
+    return importer.block_builder.emit(relax.op.add(*scaled))
+
+
+def _elu(importer: Any, node: Any) -> Any:
+    """``scale * (max(x, 0) + min(alpha * (exp(input_scale * x) - 1), 0))``."""
+    x = argument(importer, node, 0, "input")
+    dtype = dtype_of(x)
+    alpha, scale, inner = (
+        relax.const(argument(importer, node, place, name, 1), dtype)
+        for place, name in ((1, "alpha"), (2, "scale"), (3, "input_scale"))
+    )
+    zero, one = relax.const(0, dtype), relax.const(1, dtype)
+    emit = importer.block_builder.emit
+    grown = emit(relax.op.exp(emit(relax.op.multiply(x, inner))))
+    below = emit(relax.op.multiply(emit(relax.op.subtract(grown, one)), alpha))
+    summed = relax.op.add(relax.op.maximum(x, zero), relax.op.minimum(below, zero))
+    return emit(relax.op.multiply(emit(summed), scale))
+
+
+def _divide_and_round(importer: Any, node: Any) -> Any:
+    dtype = result_type(node)
+    left = cast(importer, argument(importer, node, 0, "input"), dtype)
+    right = cast(importer, argument(importer, node, 1, "other"), dtype)
+    mode, emit = argument(importer, node, 2, "rounding_mode"), importer.block_builder.emit
+    if mode == "floor":
+        return emit(relax.op.floor_divide(left, right))
+    quotient = emit(relax.op.divide(left, right))
+    if mode == "trunc" and is_inexact(dtype):
+        return emit(relax.op.trunc(quotient))
+    if mode is None:
+        return quotient
+    raise ValueError(f"a division of {dtype} that rounds by {mode!r}")
+
+
+def _extreme(operator: Callable[..., Any]) -> Converter:
+    """A reduction over some axes, or all: ``amax``, ``amin`` and ``prod``."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        x = cast(importer, argument(importer, node, 0, "input"), result_type(node))
+        axes = argument(importer, node, 1, "dim", ())
+        axes = [axes] if isinstance(axes, int) else list(axes)
+        keep = bool(argument(importer, node, 2, "keepdim", False))
+        return importer.block_builder.emit(operator(x, axes or None, keepdims=keep))
+
+    return convert
+
+
+def _concatenate(importer: Any, node: Any) -> Any:
+    dtype = result_type(node)
+    parts = [cast(importer, part, dtype) for part in argument(importer, node, 0, "tensors")]
+    axis = argument(importer, node, 1, "dim", 0)
+    return importer.block_builder.emit(relax.op.concat(parts, axis))
+
+
+def _least(importer: Any, node: Any) -> Any:
+    """``min`` along an axis, and where it is; TVM's front end knows ``max`` only."""
+    x, axis = argument(importer, node, 0, "input"), argument(importer, node, 1, "dim")
+    keep = bool(argument(importer, node, 2, "keepdim", False))
+    emit = importer.block_builder.emit
+    place = emit(relax.op.argmin(x, axis, keepdims=keep))
+    return emit(relax.op.min(x, axis, keepdims=keep)), cast(importer, place, "int64")
+
+
+def _variance_and_mean(importer: Any, node: Any) -> Any:
+    x = argument(importer, node, 0, "input")
+    axes = argument(importer, node, 1, "dim")
+    axes = list(range(len(shape_of(x)))) if axes is None else list(axes)
+    correction = argument(importer, node, 2, "correction", 1)
+    keep = bool(argument(importer, node, 3, "keepdim", False))
+    count = math.prod(shape_of(x)[axis] for axis in axes)
+    emit = importer.block_builder.emit
+    spread = emit(relax.op.variance(x, axes, keepdims=keep))
+    factor = relax.const(count / max(count - correction, 0), dtype_of(x))
+    return emit(relax.op.multiply(spread, factor)), emit(relax.op.mean(x, axes, keepdims=keep))
+
+
+def _random(importer: Any, node: Any) -> Any:
+    raise ValueError("it draws random numbers, and a network computes the same at every call")
+
+
+def _dropout(importer: Any, node: Any) -> Any:
+    if argument(importer, node, 2, "train", False) and argument(importer, node, 1, "p", 0.5) > 0:
+        raise ValueError("it drops values at random, as in training; export the model in eval mode")
+    return argument(importer, node, 0, "input")
+
+
+ARITHMETIC: dict[str, Converter] = {
+    "add.Tensor": _arithmetic(relax.op.add),
+    "add.Scalar": _arithmetic(relax.op.add),
+    "sub.Tensor": _arithmetic(relax.op.subtract),
+    "sub.Scalar": _arithmetic(relax.op.subtract),
+    "rsub.Tensor": _arithmetic(relax.op.subtract, swap=True),
+    "rsub.Scalar": _arithmetic(relax.op.subtract, swap=True),
+    "mul.Tensor": _arithmetic(relax.op.multiply),
+    "mul.Scalar": _arithmetic(relax.op.multiply),
+    "div.Tensor": _arithmetic(relax.op.divide),
+    "div.Scalar": _arithmetic(relax.op.divide),
+    "where.self": _where,
+    "softmax.int": _softmax(relax.op.nn.softmax),
+    "_softmax.default": _softmax(relax.op.nn.softmax),
+    "log_softmax.int": _softmax(relax.op.nn.log_softmax),
+    "_log_softmax.default": _softmax(relax.op.nn.log_softmax),
+    "matmul.default": _matmul,
+    "mm.default": _matmul,
+    "bmm.default": _matmul,
+    "linear.default": _linear,
+    "addmm.default": _add_product,
+    "baddbmm.default": _add_product,
+    "elu.default": _elu,
+    "div.Tensor_mode": _divide_and_round,
+    "amax.default": _extreme(relax.op.max),
+    "amin.default": _extreme(relax.op.min),
+    "prod.dim_int": _extreme(relax.op.prod),
+    "min.dim": _least,
+    "var_mean.correction": _variance_and_mean,
+    "cat.default": _concatenate,
+    "dropout.default": _dropout,
+    "native_dropout.default": first_of_three(_dropout),
+    **{
+        name: _random
+        for name in ("bernoulli.p", "exponential.default", "randn.default", "randn_like.default")
+    },
+}

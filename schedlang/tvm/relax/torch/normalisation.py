@@ -1,0 +1,104 @@
+"""Normalisations of torch: by batch, layer and group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from schedlang.tvm.relax.program import dtype_of, shape_of
+from schedlang.tvm.relax.torch.arguments import (
+    Converter,
+    accumulator,
+    argument,
+    cast,
+    first_of_three,
+)
+
+
+def _filled(importer: Any, given: Any, default: int, shape: Any, dtype: str) -> Any:
+    """A weight in an element type; a constant where the layer has none."""
+    if given is None:
+        return relax.const(np.full(shape, default), dtype)
+    return cast(importer, given, dtype)
+
+
+def _batch_norm(importer: Any, node: Any) -> Any:
+    names = ("", "weight", "bias", "running_mean", "running_var")
+    x, weight, bias, mean, variance = (
+        argument(importer, node, place, name) for place, name in enumerate(names)
+    )
+    if node.target.__name__ == "batch_norm.default":
+        training, epsilon = (
+            argument(importer, node, 5, "training"),
+            argument(importer, node, 7, "eps"),
+        )
+    else:
+        training, epsilon = False, argument(importer, node, 6, "eps")
+    if training or mean is None or variance is None:
+        raise ValueError("it normalises by the statistics of the batch, as in training")
+    channels, dtype = shape_of(mean)[0], dtype_of(mean)
+    weight = _filled(importer, weight, 1, channels, dtype)
+    bias = _filled(importer, bias, 0, channels, dtype)
+    made = importer.block_builder.emit(
+        relax.op.nn.batch_norm(
+            x, weight, bias, mean, variance, axis=1, epsilon=epsilon, training=False
+        )
+    )
+    return importer.block_builder.emit(made[0])
+
+
+def _layer_norm(importer: Any, node: Any) -> Any:
+    x, shape = argument(importer, node, 0, "input"), argument(importer, node, 1, "shape")
+    weight, bias = argument(importer, node, 2, "weight"), argument(importer, node, 3, "bias")
+    epsilon = argument(importer, node, 4, "eps", 1e-5)
+    builder, dtype = importer.block_builder, dtype_of(x)
+    axes = list(range(-len(shape), 0))
+    if dtype == "float64":  # TVM's operator knows float32 and float16
+        centred = builder.emit(relax.op.subtract(x, relax.op.mean(x, axes, keepdims=True)))
+        squares = relax.op.mean(relax.op.multiply(centred, centred), axes, keepdims=True)
+        spread = builder.emit(relax.op.add(squares, relax.const(epsilon, dtype)))
+        made = builder.emit(relax.op.multiply(centred, relax.op.rsqrt(spread)))
+        made = made if weight is None else builder.emit(relax.op.multiply(made, weight))
+        return made if bias is None else builder.emit(relax.op.add(made, bias))
+    wide = accumulator(dtype)
+    weight = _filled(importer, weight, 1, shape, wide)
+    bias = _filled(importer, bias, 0, shape, wide)
+    made = relax.op.nn.layer_norm(cast(importer, x, wide), weight, bias, axes=axes, epsilon=epsilon)
+    return cast(importer, builder.emit(made), dtype)
+
+
+def _group_norm(importer: Any, node: Any) -> Any:
+    x = argument(importer, node, 0, "input")
+    if node.target.__name__ == "group_norm.default":
+        places = {"num_groups": 1, "weight": 2, "bias": 3, "eps": 4}
+    else:  # native_group_norm: x, weight, bias, batches, channels, elements, groups, epsilon
+        places = {"weight": 1, "bias": 2, "num_groups": 6, "eps": 7}
+    groups, weight, bias, epsilon = (
+        argument(importer, node, places[name], name, default)
+        for name, default in (("num_groups", 1), ("weight", None), ("bias", None), ("eps", 1e-5))
+    )
+    shape, dtype = shape_of(x), dtype_of(x)
+    if dtype == "float64":
+        raise ValueError("TVM normalises groups in float32 at most")
+    wide = accumulator(dtype)
+    weight = (
+        relax.const(np.ones(shape[1]), wide) if weight is None else cast(importer, weight, wide)
+    )
+    bias = relax.const(np.zeros(shape[1]), wide) if bias is None else cast(importer, bias, wide)
+    axes = list(range(2, len(shape)))
+    made = relax.op.nn.group_norm(
+        cast(importer, x, wide), weight, bias, groups, 1, axes, epsilon=epsilon
+    )
+    return cast(importer, importer.block_builder.emit(made), dtype)
+
+
+NORMALISATION: dict[str, Converter] = {
+    "batch_norm.default": _batch_norm,
+    "_native_batch_norm_legit_no_training.default": first_of_three(_batch_norm),
+    "layer_norm.default": _layer_norm,
+    "native_layer_norm.default": first_of_three(_layer_norm),
+    "group_norm.default": _group_norm,
+    "native_group_norm.default": first_of_three(_group_norm),
+}

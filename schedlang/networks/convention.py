@@ -35,7 +35,7 @@ class ByName:
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if len(args) == 1 and isinstance(args[0], dict) and not kwargs:
-            args, kwargs = (), args[0]
+            return self.flatten((), args[0])
         given = dict(zip(self.names, args, strict=False))
         unknown = [name for name in kwargs if name not in self.names or name in given]
         missing = [name for name in self.names if name not in given and name not in kwargs]

@@ -135,13 +135,13 @@ class Network:
         arrays = []
         for value, tensor in zip(values, self.inputs, strict=True):
             array = as_numpy(value)
-            if not isinstance(value, bool | int | float):
-                given, wanted = (array.shape, str(array.dtype)), (tensor.shape, tensor.dtype)
-                if given != wanted:
-                    raise NetworkError(
-                        f"input {tensor.name!r}: expected shape {wanted[0]} of {wanted[1]}, got "
-                        f"{given[0]} of {given[1]}; a network has the shapes of its examples"
-                    )
+            if isinstance(value, bool | int | float):
+                array = array.astype(tensor.dtype)
+            if (array.shape, str(array.dtype)) != (tensor.shape, tensor.dtype):
+                raise NetworkError(
+                    f"input {tensor.name!r}: expected shape {tensor.shape} of {tensor.dtype}, got "
+                    f"{array.shape} of {array.dtype}; a network has the shapes of its examples"
+                )
             arrays.append(array)
         return arrays
 

@@ -129,10 +129,6 @@ def masked_attention() -> Built:
     return Function(forward, all=nn.Linear(8, 24)), (image(1, 5, 8), keep)
 
 
-def lstm() -> Built:
-    return nn.LSTM(4, 5, num_layers=1, batch_first=True), (image(2, 3, 4),)
-
-
 def gru() -> Built:
     return nn.GRU(4, 5), (image(3, 2, 4),)
 
@@ -177,7 +173,6 @@ MODELS = {
         perceptron,
         tied_embedding,
         masked_attention,
-        lstm,
         gru,
         pooling,
         moving,

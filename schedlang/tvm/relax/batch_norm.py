@@ -32,7 +32,7 @@ class Affine:
         """Return one of the two so that it broadcasts to a tensor of this rank."""
         shape = [1] * rank
         shape[self.axis] = len(values)
-        return values.reshape(shape).astype(dtype)
+        return np.asarray(values.reshape(shape), dtype)
 
 
 def affine_of(call: Any, values: list[np.ndarray]) -> Affine:
@@ -80,7 +80,7 @@ def producer(
     ``values`` are the bindings by variable. The channels must be the convolution's along ``axis``.
     """
     bias = None
-    value = values.get(data)
+    value: Any = values.get(data)
     if operator(value) == "relax.add" and uses.get(data) == 1:
         for first, second in (value.args, value.args[::-1]):
             if operator(values.get(first)) in _CONVOLUTIONS and first not in bound_to(second):
@@ -109,7 +109,7 @@ def scaled_weights(convolution: Any, weights: np.ndarray, scale: np.ndarray) -> 
     if operator(convolution) not in _TRANSPOSED:
         shape = [1] * wide.ndim
         shape[place] = len(scale)
-        return (wide * scale.reshape(shape)).astype(weights.dtype)
+        return np.asarray(wide * scale.reshape(shape), weights.dtype)
     # A transposed convolution holds its groups along the input channels.
     inputs = layout.find("I")
     moved = np.moveaxis(wide, (inputs, place), (0, 1))
@@ -117,4 +117,4 @@ def scaled_weights(convolution: Any, weights: np.ndarray, scale: np.ndarray) -> 
     tail = [1] * (moved.ndim - 2)
     made = grouped * scale.reshape(groups, 1, -1, *tail)
     back = np.moveaxis(made.reshape(moved.shape), (0, 1), (inputs, place))
-    return back.astype(weights.dtype)
+    return np.asarray(back, weights.dtype)

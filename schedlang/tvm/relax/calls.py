@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm import relax
 from tvm.ir import IRModule
 
 from schedlang.tvm.relax.program import (
@@ -41,15 +40,6 @@ def calls(mod: IRModule) -> list[Call]:
             positions = [place for place, item in enumerate(arguments) if item in weights]
             found.append(Call(name, tuple(positions)))
     return found
-
-
-def other_operators(mod: IRModule) -> list[str]:
-    """Return what ``main`` does besides calls of tensor functions, as text; usually nothing."""
-    return [
-        str(value.op)
-        for _, value in bindings(mod)
-        if isinstance(value, relax.Call) and tir_call(value) is None
-    ]
 
 
 def signature(

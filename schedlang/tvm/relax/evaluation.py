@@ -35,8 +35,8 @@ def evaluate(expr: Any, known: Callable[[Any], Value | None]) -> Value | None:
         values = [evaluate(field, known) for field in expr.fields]
         return None if any(value is None for value in values) else tuple(values)
     if isinstance(expr, relax.TupleGetItem):
-        values = evaluate(expr.tuple_value, known)
-        return None if values is None else values[int(expr.index)]
+        whole = evaluate(expr.tuple_value, known)
+        return None if whole is None else whole[int(expr.index)]
     rule = _RULES.get(operator(expr))
     if rule is None:
         return None
@@ -137,12 +137,19 @@ def _squeeze(attrs: Any, x: Any) -> Any:
 
 
 def _expand(attrs: Any, x: Any) -> Any:
-    return np.expand_dims(x, axis=_axes(attrs.axis))
+    return np.expand_dims(x, axis=_axes(attrs.axis) or ())
 
 
 def _filled(attrs: Any, value: int, shape: Sequence[int]) -> Any:
     """A tensor of one value, as a view of one element."""
     return np.broadcast_to(np.asarray(value, _dtype(attrs.dtype)), shape)
+
+
+def _running_sum(attrs: Any, x: Any) -> Any:
+    if attrs.exclusive:
+        return None
+    dtype = x.dtype if attrs.dtype is None else _dtype(attrs.dtype)
+    return np.cumsum(x, axis=None if attrs.axis is None else int(attrs.axis), dtype=dtype)
 
 
 def _repeat(attrs: Any, x: Any) -> Any:
@@ -153,7 +160,7 @@ def _concat(attrs: Any, parts: Sequence[Any]) -> Any:
     return np.concatenate(parts, axis=0 if attrs.axis is None else int(attrs.axis))
 
 
-_ELEMENTWISE = {
+_ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
@@ -182,6 +189,8 @@ _ELEMENTWISE = {
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
     "bitwise_not": np.invert,
+    "floor_divide": np.floor_divide,
+    "floor_mod": np.mod,
     "where": np.where,
     "clip": np.clip,
 }
@@ -200,6 +209,9 @@ _RULES: dict[str, Callable[..., Any]] = {
     "relax.stack": lambda attrs, parts: np.stack(parts, axis=int(attrs.axis or 0)),
     "relax.flip": lambda attrs, x: np.flip(x, axis=int(attrs.axis)),
     "relax.repeat": _repeat,
+    "relax.cumsum": _running_sum,
+    "relax.index_tensor": lambda attrs, x, indices: x[indices],
+    "relax.gather_elements": lambda attrs, x, places: np.take_along_axis(x, places, attrs.axis),
     "relax.tile": lambda attrs, x: np.tile(x, tuple(int(count) for count in attrs.repeats)),
     "relax.take": _take,
     "relax.matmul": lambda attrs, left, right: np.matmul(left, right),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tvm import relax, tirx, transform
@@ -75,8 +75,10 @@ def _is_narrow(func: PrimFunc) -> bool:
         shapes.append(parameter.shape)
     if program.allocates(func, ("int64", "uint64")):
         return False
-    limit = 2**31 - 1
-    return all(
-        all(isinstance(extent, int) for extent in shape) and math.prod(shape) <= limit  # type: ignore[arg-type]
-        for shape in shapes
-    )
+    return all(_countable(shape) for shape in shapes)
+
+
+def _countable(shape: Sequence[int | str]) -> bool:
+    """Whether int32 can count the elements."""
+    extents = [extent for extent in shape if isinstance(extent, int)]
+    return len(extents) == len(shape) and math.prod(extents) < 2**31

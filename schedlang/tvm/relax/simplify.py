@@ -35,6 +35,7 @@ from schedlang.tvm.relax.program import (
     used,
     with_inputs,
 )
+from schedlang.tvm.relax.views import joined_views, moved_views
 
 
 def simplify(
@@ -73,25 +74,45 @@ class _Simplification:
 
     def _visit(self, var: Any, value: Any) -> None:
         if operator(value) == "relax.nn.batch_norm" and not value.attrs.training:
-            statistics = [evaluate(argument, self.known.get) for argument in value.args[1:]]
-            if not any(item is None for item in statistics):
+            found = [evaluate(argument, self.known.get) for argument in value.args[1:]]
+            statistics = [item for item in found if item is not None]
+            if len(statistics) == len(found):
                 self.normalised[var] = affine_of(value, statistics)
                 self.names[var] = self._name(value.args[1])
                 return
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in self.normalised:
             self._normalise(var, value)
             return
-        if isinstance(value, relax.Var):
-            self.aliases[var] = value
         found = evaluate(value, self.known.get)
         if found is not None:
             self.known[var], self.names[var] = found, self._name(value)
             return
+        if operator(value) == "relax.where" and self._always(value):
+            value = value.args[1]
         if operator(value) == "relax.take" and str(value.attrs.mode) == "fast":
             # It reads anywhere in memory at an index that is too large.
             value = relax.op.take(*value.args, axis=value.attrs.axis, mode="clip")
         for step, made in power_steps(var, value, self.known.get):
-            self.kept[step] = made
+            for last, final in moved_views(step, made, self._binding, self._value):
+                if isinstance(final, relax.Var):
+                    self.aliases[last] = final
+                else:
+                    self.kept[last] = final
+
+    def _binding(self, item: Any) -> Any:
+        return self.kept.get(self.resolved(item))
+
+    def _value(self, item: Any) -> Any:
+        return evaluate(item, self.known.get)
+
+    def _always(self, choice: Any) -> bool:
+        """Whether a ``where`` takes its first tensor everywhere, as with a mask without gaps."""
+        condition = self._value(choice.args[0])
+        return (
+            condition is not None
+            and bool(np.all(compact(condition)))
+            and shape_of(choice.args[1]) == shape_of(choice)
+        )
 
     def _name(self, value: Any) -> str:
         """A name for a tensor computed from others: that of the first one, marked."""
@@ -163,6 +184,8 @@ class _Simplification:
 
     def finish(self) -> tuple[IRModule, dict[str, np.ndarray]]:
         returned = self._returned()
+        for var, value in self.kept.items():
+            self.kept[var] = joined_views(value, self._binding)
         needed = self._needed(returned)
         left = [(var, value) for var, value in self.kept.items() if var in needed]
         writer = _Writer(self)

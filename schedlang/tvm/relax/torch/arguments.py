@@ -64,6 +64,11 @@ def is_inexact(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
+def is_integer(dtype: str) -> bool:
+    """Tell whether an element type is an integer type; booleans are not."""
+    return dtype.startswith(("int", "uint"))
+
+
 def first_of_three(convert: Converter) -> Converter:
     """Return a converter for an operator that returns statistics besides, which nothing uses."""
     return lambda importer, node: (convert(importer, node), None, None)

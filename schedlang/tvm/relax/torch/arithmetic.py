@@ -134,6 +134,14 @@ def _concatenate(importer: Any, node: Any) -> Any:
     return importer.block_builder.emit(relax.op.concat(parts, axis))
 
 
+def _running_sum(importer: Any, node: Any) -> Any:
+    dtype = result_type(node)
+    x = cast(importer, argument(importer, node, 0, "input"), dtype)
+    return importer.block_builder.emit(
+        relax.op.cumsum(x, argument(importer, node, 1, "dim"), dtype)
+    )
+
+
 def _least(importer: Any, node: Any) -> Any:
     """``min`` along an axis, and where it is; TVM's front end knows ``max`` only."""
     x, axis = argument(importer, node, 0, "input"), argument(importer, node, 1, "dim")
@@ -194,6 +202,7 @@ ARITHMETIC: dict[str, Converter] = {
     "amin.default": _extreme(relax.op.min),
     "prod.dim_int": _extreme(relax.op.prod),
     "min.dim": _least,
+    "cumsum.default": _running_sum,
     "var_mean.correction": _variance_and_mean,
     "cat.default": _concatenate,
     "dropout.default": _dropout,

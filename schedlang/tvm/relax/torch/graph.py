@@ -11,7 +11,7 @@ from tvm.ir import IRModule
 
 from schedlang.errors import UnsupportedOperatorError
 from schedlang.tvm.relax.program import MAIN, dtype_of, shape_of, with_inputs
-from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type, is_inexact
+from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type, is_integer
 from schedlang.tvm.relax.torch.operators import OPERATORS
 
 
@@ -134,7 +134,7 @@ def _checked(importer: Any, node: Any, made: Any) -> Any:
     shape, dtype = expected
     if shape_of(made) != shape:
         raise ValueError(f"TVM gives it the shape {shape_of(made)}, torch {shape}")
-    if dtype_of(made) != dtype and (is_inexact(dtype_of(made)) or is_inexact(dtype)):
+    if dtype_of(made) != dtype and not (is_integer(dtype_of(made)) and is_integer(dtype)):
         raise ValueError(f"TVM computes it as {dtype_of(made)}, torch as {dtype}")
     return cast(importer, made, dtype)
 

@@ -74,9 +74,9 @@ class _Simplification:
 
     def _visit(self, var: Any, value: Any) -> None:
         if operator(value) == "relax.nn.batch_norm" and not value.attrs.training:
-            found = [evaluate(argument, self.known.get) for argument in value.args[1:]]
-            statistics = [item for item in found if item is not None]
-            if len(statistics) == len(found):
+            values = [self._value(argument) for argument in value.args[1:]]
+            statistics = [item for item in values if item is not None]
+            if len(statistics) == len(values):
                 self.normalised[var] = affine_of(value, statistics)
                 self.names[var] = self._name(value.args[1])
                 return

@@ -20,6 +20,7 @@ from schedlang.modules.gpu.cross_thread_reduction import cross_thread_reduction
 from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.spaces.space import Space
 from schedlang.tvm.program import structurally_equal
+from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads import NRM, SFM
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import chain, elementwise, matmul, row_sum
@@ -77,6 +78,7 @@ def test_a_consumer_that_has_threads_already(golden: Golden) -> None:
 
 @pytest.mark.parametrize("workload", [softmax, norm, row_sum], ids=lambda w: w.__name__)
 def test_metaschedules_programs_are_contained(workload: Any) -> None:
+    register_all()  # the context imports them all, which takes 20 s without this
     rules = [
         ms.schedule_rule.AutoInline(True, True, True, False, False, False, []),
         ms.schedule_rule.CrossThreadReduction(EXTENTS),

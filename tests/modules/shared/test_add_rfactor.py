@@ -15,6 +15,7 @@ from schedlang.modules.shared.add_rfactor import add_rfactor
 from schedlang.spaces.sketch import Sketch
 from schedlang.spaces.space import Space
 from schedlang.tvm.analysis import block_names as block_names_of
+from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads import NRM, SFM, from_te, matmul
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import elementwise, row_sum
@@ -105,6 +106,7 @@ def test_every_way_computes_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["row_sum", "norm", "softmax", "short_matmul"])
 def test_metaschedules_programs_are_contained(name: str) -> None:
+    register_all()  # the context imports them all, which takes 20 s without this
     workload = WORKLOADS[name]()
     generator = ms.space_generator.PostOrderApply(
         sch_rules=[ms.schedule_rule.AddRFactor(16, 64)], postprocs=[], mutator_probs={}

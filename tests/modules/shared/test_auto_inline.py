@@ -13,6 +13,7 @@ from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.spaces.module import Module
 from schedlang.tvm.program import structurally_equal
+from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads import CBR, SFM, TBG, from_script
 from schedlang.workloads.workload import Workload
 from tests.expressiveness.bindings import BINDINGS
@@ -153,6 +154,7 @@ def main(A: T.Buffer((16,), 'float32'), C: T.Buffer((16,), 'float32')):
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_it_does_what_metaschedules_rule_does(name: str, device: str) -> None:
+    register_all()  # the context imports them all, which takes 20 s without this
     cpu = device == "cpu"
     rule = ms.schedule_rule.AutoInline(
         into_producer=not cpu,

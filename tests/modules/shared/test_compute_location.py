@@ -20,6 +20,7 @@ from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
 from schedlang.spaces.space import Space
 from schedlang.tvm.analysis import block_names
 from schedlang.tvm.program import structurally_equal
+from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads import NRM, SFM
 from schedlang.workloads.workload import Workload
 from tests.language.primitives.programs import chain, matmul, row_sum, siblings
@@ -97,6 +98,7 @@ def test_the_numbers_stay(name: str) -> None:
 @pytest.mark.parametrize("workload", [softmax, norms, row_sum], ids=lambda w: w.__name__)
 def test_metaschedules_programs_are_contained(workload: Any, rfactor: bool) -> None:
     """For each of its sketches, for a dozen of its draws, one of our traces gives its program."""
+    register_all()  # the context imports them all, which takes 20 s without this
     rules = [ms.schedule_rule.AddRFactor(16, 64)] if rfactor else []
     rules.append(ms.schedule_rule.RandomComputeLocation())
     mod = workload().mod

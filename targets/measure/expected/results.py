@@ -40,6 +40,11 @@ class Results:
     exact: bool = False
 
     @property
+    def writes_all(self) -> bool:
+        """Whether the program writes every element of every output."""
+        return all(mask is None for mask in self.untouched)
+
+    @property
     def finite(self) -> bool:
         """Whether all that the program writes are finite numbers."""
         return all(

@@ -54,14 +54,18 @@ class Verifier:
     def verify(self, program: Program, first: int, repeats: Repeats, latency: float) -> None:
         """Compare results on every draw; those on the ``first`` are there already.
 
-        A call takes ``latency`` seconds. One that gives the same results in every call is called
-        once more, on the first; others as often on each as ``repeats`` says. Raises ``Fault``.
+        A call takes ``latency`` seconds. The program was just timed on draw 0: where all its calls
+        give the same results, those of the last one are compared, too, or it is called once more.
+        Others are called as often on each draw as ``repeats`` says. Raises ``Fault``.
         """
         if program.determinism.race is not None:
             raise Fault(Status.WRONG_RESULT, program.determinism.race)
         results, proven = self._known.results, program.determinism.proven
+        timed = proven and not self._data.in_place and results[0].writes_all
         repeats = ONCE if proven else repeats
         calls: Callable[[], Iterator[None]] = partial(repeats.calls, len(results), latency)
+        if timed:
+            calls = _no_calls
         # Once for all calls, as it takes a while to move a thread to another CPU.
         with self._backend.running():
             # The others overwrite what the first left.
@@ -72,6 +76,8 @@ class Verifier:
                     if self._data.draw != right.draw:
                         self._data.place(right.draw)
                 reason = self._compare(program, right, calls, called=right is results[first])
+                if reason is None and timed and right is results[0]:
+                    reason = self._compare_last(right)
                 if reason is not None:
                     self._refuse(right, reason)
                 if proven:
@@ -129,6 +135,14 @@ class Verifier:
         self._caller.check_bounds()
         reason = data.changed_input() or self._mismatch(right, got) or again
         return reason + _UNSTABLE if reason is not None and unstable else reason
+
+    def _compare_last(self, right: Results) -> str | None:
+        """Say why the last timed call was not right, if it gave other results than the first."""
+        outputs = self._data.written()
+        if all(map(same_bits, self._data.first_written(), outputs)):
+            return None
+        reason = self._mismatch(right, outputs)
+        return None if reason is None else reason + _UNSTABLE
 
     def _mismatch(self, right: Results, outputs: Sequence[Array]) -> str | None:
         binding = self._binding

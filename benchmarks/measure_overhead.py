@@ -13,6 +13,9 @@ Reported for each workload: wall time per candidate of both, their ratio, and ra
 * between consecutive passes of one measurer: an upper bound for the agreement of two measurers,
   because noise ranks the candidates that tie.
 
+``--alone`` leaves MetaSchedule out and prints the seconds a candidate of each pass: to compare two
+checkouts of schedlang, run it in both in turns.
+
 Targets: ratio at least 4 (geometric mean), rank correlation at least 0.98. Needs the ``bench``
 extra.
 """
@@ -120,6 +123,22 @@ def compare(name: str, candidates: int, seed: int, passes: int) -> dict[str, Any
     }
 
 
+def alone(name: str, candidates: int, seed: int, passes: int) -> list[float]:
+    """Seconds a candidate of each pass of schedlang's measurer."""
+    workload = sl.workloads.get(name)
+    modules = distinct_programs(workload, candidates, seed)
+    batch = [sl.Candidate(number, module) for number, module in enumerate(modules)]
+    seconds = []
+    with LocalCPU(workload, sl.Target("cpu")) as measurer:
+        list(measurer.measure([sl.Candidate(-1, modules[0]), sl.Candidate(-2, modules[1])]))
+        for _ in range(passes):
+            measurer.best_so_far = None
+            start = time.perf_counter()
+            list(measurer.measure(batch))
+            seconds.append((time.perf_counter() - start) / len(batch))
+    return seconds
+
+
 def one_pass(
     measurer: LocalCPU, peer: MetaSchedule, modules: list[Any], wall: dict[str, float]
 ) -> tuple[list[float], list[float]]:
@@ -171,6 +190,7 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", default=list(NAMES))
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--alone", action="store_true", help="without MetaSchedule")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     # TVM halves the number of hardware threads unless told; the runner's process inherits this.
@@ -178,6 +198,11 @@ def main() -> None:
     names = ["GMM", "SFM"] if arguments.quick else arguments.workloads
     candidates = 16 if arguments.quick else arguments.candidates
     passes = 2 if arguments.quick else arguments.passes
+    if arguments.alone:
+        for name in names:
+            seconds = alone(name, candidates, arguments.seed, passes)
+            print(f"{name:8}", *(f"{one:8.4f}" for one in seconds), "  seconds a candidate")
+        return
     rows = []
     print("          seconds a candidate                rank correlation over the faster half")
     print("workload  schedlang  MetaSchedule  ratio     one pass  medians  own  MetaSchedule's own")

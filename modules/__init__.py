@@ -31,6 +31,7 @@ from schedlang.modules.gpu.matrix_operands import to_matrix_product
 from schedlang.modules.gpu.shared_stage import cooperative_fetching, sample_fetch_width
 from schedlang.modules.gpu.thread_tile import sample_thread_tile
 from schedlang.modules.gpu.thread_tiling import thread_tiling
+from schedlang.modules.gpu.tile_binds import bind_grid
 from schedlang.modules.gpu.use_tensor_core import UseTensorCore
 from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_width
 from schedlang.modules.gpu.warp_tiling import sample_factor
@@ -69,6 +70,7 @@ __all__ = [
     "annotate_unroll",
     "auto_bind",
     "auto_inline",
+    "bind_grid",
     "bind_to_threads",
     "bind_unbound_blocks",
     "cooperative_fetching",

@@ -66,6 +66,9 @@ class Verifier:
         calls: Callable[[], Iterator[None]] = partial(repeats.calls, len(results), latency)
         if timed:
             calls = _no_calls
+        # Other draws would hide it.
+        if (changed := self._data.changed_input()) is not None:
+            self._refuse(results[0], changed)
         # Once for all calls, as it takes a while to move a thread to another CPU.
         with self._backend.running():
             # The others overwrite what the first left.

@@ -350,7 +350,14 @@ def test_an_impossible_time_is_no_result(
 ) -> None:
     bench = bench_of(workload)
     for seconds in (0.0, -1e-6, math.nan, math.inf):
-        monkeypatch.setattr(CPUProgram, "seconds_per_call", lambda *_, s=seconds, **__: s)
+
+        def timed(
+            program: CPUProgram, tensors: Any, *_: Any, s: float = seconds, **__: Any
+        ) -> float:
+            program.entry(*tensors)
+            return s
+
+        monkeypatch.setattr(CPUProgram, "seconds_per_call", timed)
         fault = suspicion(bench, workload.mod)
         assert fault.status is Status.SUSPICIOUS_TIME and not fault.corrupt
         assert "by the clock" in str(fault) and fault.samples

@@ -25,7 +25,7 @@ class Task:
     ----------
     workload: the function; of several with one exact key the first.
     functions: names in ``Network.mod`` of the functions with its exact key.
-    weight: how often the network calls them; its latency counts so many times.
+    weight: how often the network calls them: its latency times this is its share of the network's.
     moves_data: whether it computes nothing, as reshape, transpose, take and concatenate do.
     constants: positions of the workload's arguments that are weights of the network in every call.
     """

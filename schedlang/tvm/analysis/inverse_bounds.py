@@ -13,6 +13,7 @@ from tvm.sym import Analyzer, ConstIntBound
 from tvm_ffi import structural_walk
 
 IF_THEN_ELSE = "prim.if_then_else"
+_LEAVES = (tirx.IntImm, tirx.FloatImm, tirx.Var)
 _LIKELY = "prim.likely"
 _FLIPPED: dict[type, type] = {
     tirx.LT: tirx.GT, tirx.GT: tirx.LT, tirx.LE: tirx.GE, tirx.GE: tirx.LE,
@@ -205,7 +206,8 @@ def has_loads(expression: Any) -> bool:
 def loads_of(expression: Any) -> list[Any]:
     """Return the loads in an expression, innermost first."""
     found: list[Any] = []
-    structural_walk(expression, (TensorLoad, found.append))
+    if not isinstance(expression, _LEAVES):
+        structural_walk(expression, (TensorLoad, found.append))
     return found
 
 

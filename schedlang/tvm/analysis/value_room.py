@@ -14,7 +14,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, has_loads, is_integer
+from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, has_loads, is_integer, loads_of
 from schedlang.tvm.program import MAIN, block_realizes
 
 _REDUCTION_AXIS = 2
@@ -196,7 +196,7 @@ class _Magnitudes:
         if not is_integer(buffer):
             self._of(value)
             return
-        again = any(self._tensor(load.source).same_as(buffer) for load in _loads(value))
+        again = any(self._tensor(load.source).same_as(buffer) for load in loads_of(value))
         size = max(before, self._of(value))
         if again and isinstance(value, tirx.Add | tirx.Sub):
             size = before + (size - before) * times
@@ -272,12 +272,6 @@ class _Magnitudes:
 
     def _tensor(self, buffer: Any) -> Any:
         return self._tensor(self._regions[buffer]) if buffer in self._regions else buffer
-
-
-def _loads(expression: Any) -> list[Any]:
-    found: list[Any] = []
-    structural_walk(expression, (TensorLoad, found.append))
-    return found
 
 
 def _constant(extent: Any) -> int:

@@ -10,9 +10,9 @@ from tvm.ir import Call, IRModule
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_equal, structural_map, structural_walk
+from tvm_ffi import structural_equal, structural_map
 
-from schedlang.tvm.analysis.inverse_bounds import is_integer
+from schedlang.tvm.analysis.inverse_bounds import is_integer, loads_of
 from schedlang.tvm.data_flow.flow import Flow, Flows
 from schedlang.tvm.data_flow.rounding import IF_THEN_ELSE, Rounding, dtype_of, is_floating
 from schedlang.tvm.data_flow.stores import Store
@@ -62,9 +62,9 @@ def selection_of(func: PrimFunc, flows: Flows, output: Any) -> Selection | None:
         if chosen is None or not store.blocks:
             continue
         condition, candidate = chosen
-        loaded = {stores.tensor(load.source) for load in _loads(condition)}
+        loaded = {stores.tensor(load.source) for load in loads_of(condition)}
         values = loaded & _written_beside(flows, store)
-        mentions = {stores.tensor(load.source) for load in _loads(candidate)}
+        mentions = {stores.tensor(load.source) for load in loads_of(candidate)}
         if len(values) != 1 or mentions & {index, *values}:
             continue
         if index in loaded and flows.errors.of(condition) == Rounding.EXACT:
@@ -120,7 +120,7 @@ def _choice(flows: Flows, store: Store) -> tuple[Any, Any] | None:
         new = [case for case in cases if not _is_element(flows, case, store)]
         return (condition, new[0]) if len(new) == 1 else None
     condition = flows.stores.resolved(store.conditions[-1]) if store.conditions else None
-    if condition is None or dtype_of(condition) != "bool" or not _loads(condition):
+    if condition is None or dtype_of(condition) != "bool" or not loads_of(condition):
         return None
     return condition, value
 
@@ -142,14 +142,8 @@ def _written_beside(flows: Flows, store: Store) -> set[Any]:
         if other.blocks
         and other.blocks[-1].same_as(store.blocks[-1])
         and not other.buffer.same_as(store.buffer)
-        and _loads(flows.stores.resolved(other.value))
+        and loads_of(flows.stores.resolved(other.value))
     }
-
-
-def _loads(expression: Any) -> list[Any]:
-    found: list[Any] = []
-    structural_walk(expression, (TensorLoad, found.append))
-    return found
 
 
 def _asking(

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from tvm import tirx
-from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_equal, structural_walk
 
+from schedlang.tvm.analysis.inverse_bounds import loads_of
 from schedlang.tvm.analysis.program import mentions
 from schedlang.tvm.analysis.races.execution import impure_calls, is_true, runs
 from schedlang.tvm.analysis.races.intervals import Interval, Unbounded, interval, point
@@ -18,7 +18,6 @@ from schedlang.tvm.analysis.races.places import are_apart, meet
 
 # Of the loop and of those around it, together: each is looked at.
 _MOST_ITERATIONS = 1 << 14
-_LEAVES = (tirx.IntImm, tirx.FloatImm, tirx.Var)
 
 
 class Definition(NamedTuple):
@@ -192,7 +191,7 @@ class Iterations:
 
     def _read_store(self, store: Any, always: bool) -> None:
         buffer, indices = store.buffer, store.indices[:]
-        loads = _loads(store.value)
+        loads = loads_of(store.value)
         for load in loads:
             self._note(load.source, load.indices[:])
         for index in indices:
@@ -216,7 +215,7 @@ class Iterations:
 
     def _note_loads(self, expr: Any) -> bool:
         """Note the elements that an expression reads; return whether there are any."""
-        loads = _loads(expr)
+        loads = loads_of(expr)
         for load in loads:
             self._note(load.source, load.indices[:])
         return bool(loads)
@@ -264,10 +263,3 @@ def _written_in(body: Any) -> set[Any]:
 
     structural_walk(body, (SBlock, note_sources))
     return written
-
-
-def _loads(expr: Any) -> list[Any]:
-    found: list[Any] = []
-    if not isinstance(expr, _LEAVES):
-        structural_walk(expr, (TensorLoad, found.append))
-    return found

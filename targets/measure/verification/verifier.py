@@ -62,10 +62,9 @@ class Verifier:
             raise Fault(Status.WRONG_RESULT, program.determinism.race)
         results, proven = self._known.results, program.determinism.proven
         timed = proven and not self._data.in_place and results[0].writes_all
-        repeats = ONCE if proven else repeats
-        calls: Callable[[], Iterator[None]] = partial(repeats.calls, len(results), latency)
-        if timed:
-            calls = _no_calls
+        calls: Callable[[], Iterator[None]] = _no_calls
+        if not timed:
+            calls = partial((ONCE if proven else repeats).calls, len(results), latency)
         # Other draws would hide it.
         if (changed := self._data.changed_input()) is not None:
             self._refuse(results[0], changed)

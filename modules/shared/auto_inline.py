@@ -12,7 +12,7 @@ from schedlang.analysis import (
     count_operations,
     has_first_binding,
     has_plain_binding,
-    is_in_pipeline,
+    is_in_software_pipeline,
     is_output,
     is_spatial_program,
     read_pattern,
@@ -77,7 +77,7 @@ def auto_inline(
     require(not facts.reduction_extents and not facts.has_init, "a reduction cannot be inlined")
     require(facts.writes == 1, "it writes several buffers")
     require(_DISABLED not in facts.annotations, f"it is annotated with {_DISABLED}")
-    require(not is_in_pipeline(sch, block), "it is a stage of a pipeline")
+    require(not is_in_software_pipeline(sch, block), "it is a stage of a pipeline")
     bound = has_plain_binding(sch, block) or has_first_binding(sch, block)
     require(bound, "its variables are not plain loops")
     waived = facts.reads == 0 or (always_in_spatial_programs and is_spatial_program(sch))

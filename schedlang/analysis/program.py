@@ -176,9 +176,9 @@ def thread_axis(sch: Schedule, loop: LoopRV) -> str:
     return _patterns.thread_axis(sch.raw, sch.raw_value(sch.own(loop)))
 
 
-def is_in_pipeline(sch: Schedule, block: BlockRV) -> bool:
+def is_in_software_pipeline(sch: Schedule, block: BlockRV) -> bool:
     """Return whether a loop around the block is a software pipeline, which counts its blocks."""
-    return _patterns.is_in_pipeline(sch.raw, sch.raw_value(sch.own(block)))
+    return _patterns.is_in_software_pipeline(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def is_below_root(sch: Schedule, block: BlockRV) -> bool:

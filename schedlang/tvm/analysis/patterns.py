@@ -113,7 +113,7 @@ def thread_axis(sch: TVMSchedule, loop: Any) -> str:
     return "" if binding is None else str(binding.thread_tag)
 
 
-def is_in_pipeline(sch: TVMSchedule, block: Any) -> bool:
+def is_in_software_pipeline(sch: TVMSchedule, block: Any) -> bool:
     """Return whether a loop around a block is a software pipeline."""
     return any(_PIPELINE in get_statement(sch, loop).annotations for loop in get_loops(sch, block))
 

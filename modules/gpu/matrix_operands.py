@@ -4,11 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from schedlang.analysis import has_trivial_binding, require
 from schedlang.analysis.einsum import MatrixProduct, matrix_product
+from schedlang.errors import NotApplicable
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.gpu.inline_around import inline_consumers, inline_producers
+
+
+def find_matrix_product(sch: Schedule, block: BlockRV) -> MatrixProduct:
+    """Return what product an unscheduled block computes, with copies in front of it inlined.
+
+    Raises ``NotApplicable`` for other blocks.
+    """
+    require(has_trivial_binding(sch, block), "it is scheduled already")
+    inline_producers(sch, block, copies_only=True)
+    product = matrix_product(sch, block)
+    if not isinstance(product, MatrixProduct):
+        raise NotApplicable(product)
+    return product
+
+
+def to_fused_matrix_product(
+    sch: Schedule, block: BlockRV, transposed: bool
+) -> tuple[BlockRV, BlockRV, BlockRV]:
+    """Do what ``to_matrix_product`` does, then inline the blocks before A and B and behind C."""
+    left, right, store = to_matrix_product(sch, block, transposed)
+    inline_producers(sch, left)
+    inline_producers(sch, right)
+    inline_consumers(sch, store)
+    return left, right, store
 
 
 @instruction

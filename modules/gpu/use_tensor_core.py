@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.analysis import block_facts, has_trivial_binding, require
-from schedlang.analysis.einsum import MatrixProduct, matrix_product
-from schedlang.errors import NotApplicable
+from schedlang.analysis import block_facts, require
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.modules.gpu.fragment_store import store_fragments
 from schedlang.modules.gpu.fragments import load_fragments, split_to_fragments, use_intrinsics
-from schedlang.modules.gpu.inline_around import inline_consumers, inline_producers
-from schedlang.modules.gpu.matrix_operands import to_matrix_product
+from schedlang.modules.gpu.matrix_operands import find_matrix_product, to_fused_matrix_product
 from schedlang.modules.gpu.pipeline import pipeline
 from schedlang.modules.gpu.tensor_core_ways import bytes_of, fragments_of
 from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_copies, stage_by_warps
@@ -44,20 +41,13 @@ def UseTensorCore(  # noqa: N802 - MetaSchedule's name
                 C_s = F; C = C_s
     """
     check_positive("UseTensorCore", max_fragments=max_fragments, max_warps=max_warps)
-    require(has_trivial_binding(sch, block), "it is scheduled already")
-    inline_producers(sch, block, copies_only=True)
-    product = matrix_product(sch, block)
-    if not isinstance(product, MatrixProduct):
-        raise NotApplicable(product)
+    product = find_matrix_product(sch, block)
     types, name = product.dtypes, block_facts(sch, block).name
     ways = fragments_of(via, types)
     require(bool(ways), f"no tensor core computes {types[0]} x {types[1]} -> {types[2]}")
     fragments = ways[sch.choose(f"tensor_core:{name}", list(ways))]
     with not_applicable_if_refused():
-        left, right, store = to_matrix_product(sch, block, fragments.transposed)
-        inline_producers(sch, left)
-        inline_producers(sch, right)
-        inline_consumers(sch, store)
+        left, right, store = to_fused_matrix_product(sch, block, fragments.transposed)
         size = bytes_of(types[0])
         depth, widths = sample_copies(sch, name, [left, right, store], types, size, depths)
         calls = split_to_fragments(sch, block, fragments.terms)

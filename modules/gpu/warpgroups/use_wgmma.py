@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.analysis import block_facts, has_trivial_binding, require
-from schedlang.analysis.einsum import MatrixProduct, matrix_product
+from schedlang.analysis import block_facts, require
 from schedlang.analysis.layouts import vector_run
-from schedlang.errors import NotApplicable
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.gpu.inline_around import inline_consumers, inline_producers
-from schedlang.modules.gpu.matrix_operands import to_matrix_product
+from schedlang.modules.gpu.matrix_operands import find_matrix_product, to_fused_matrix_product
 from schedlang.modules.gpu.pipeline import pipeline
 from schedlang.modules.gpu.warp_copies import sample_copies
 from schedlang.modules.gpu.warpgroups.steps import (
@@ -54,18 +51,11 @@ def UseWGMMA(  # noqa: N802 - named after the hardware, as UseTensorCore is
     """
     check_positive("UseWGMMA", max_results=max_results, max_warpgroups=max_warpgroups)
     require(arch == _ARCH, f"only {_ARCH} has wgmma, and the target is {arch}")
-    require(has_trivial_binding(sch, block), "it is scheduled already")
-    inline_producers(sch, block, copies_only=True)
-    product = matrix_product(sch, block)
-    if not isinstance(product, MatrixProduct):
-        raise NotApplicable(product)
+    product = find_matrix_product(sch, block)
     types, name = product.dtypes, block_facts(sch, block).name
     way = choose_way(sch, block, product, name, layouts)
     with not_applicable_if_refused():
-        left, right, store = to_matrix_product(sch, block, way.transposed)
-        inline_producers(sch, left)
-        inline_producers(sch, right)
-        inline_consumers(sch, store)
+        left, right, store = to_fused_matrix_product(sch, block, way.transposed)
         depth, widths = sample_copies(sch, name, [left, right], types[:2], 2, depths)
         pair = vector_run(sch, store, (1, 2))
         limits = WarpgroupLimits(max_results, max_warpgroups, shared_bytes // depth)

@@ -14,6 +14,7 @@ from tvm_ffi import structural_walk
 
 from schedlang.expressions import IndexMap
 from schedlang.tvm.expressions import index_map_from_tvm
+from schedlang.tvm.packing import weight_positions
 from schedlang.tvm.program import MAIN
 from schedlang.tvm.schedule import TVMSchedule, get_loops, get_module, get_statement
 
@@ -28,9 +29,7 @@ def layout_free_buffers(sch: TVMSchedule) -> tuple[str, ...]:
     ``layout_free_placeholders`` of its blocks.
     """
     func = get_module(sch)[MAIN]
-    attrs = func.attrs
-    marked = attrs["layout_free_buffers"] if "layout_free_buffers" in attrs else []
-    names = [str(func.params[int(position)].name) for position in marked]
+    names = [str(func.params[position].name) for position in weight_positions(func)]
 
     def note(block: Any) -> None:
         if "layout_free_placeholders" in block.annotations:

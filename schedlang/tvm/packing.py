@@ -1,0 +1,225 @@
+"""Split what depends on weights only off a function, so that it runs once, ahead of all calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.s_tir import SBlock, SBlockRealize, renew_defs
+from tvm.tirx import BufferStore, SeqStmt, Var
+from tvm.tirx.buffer import BufferType
+from tvm.tirx.function import PrimFunc
+from tvm_ffi import structural_walk
+
+from schedlang.tvm import program
+
+LAYOUT_FREE = "layout_free_buffers"
+"""Attribute of a function: positions of the parameters that are weights in every call."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """One tensor that is computed from weights, ahead of all calls.
+
+    Attributes
+    ----------
+    function: computes it; its parameters are the weights and then the tensor, which it writes.
+    weights: positions of these weights among the parameters of the function that was split.
+    shape, dtype: of the tensor.
+    """
+
+    function: PrimFunc
+    weights: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class SplitFunction:
+    """A function in two parts: what runs ahead of all calls, and what runs in each.
+
+    Attributes
+    ----------
+    main: what runs in each call. It reads the packed tensors, and has no parameter for a weight
+        that only they are made of.
+    packings: how to compute the packed tensors.
+    sources: for each parameter of ``main`` where it comes from: below ``count``, it is the
+        parameter at that position of the function that was split; ``count + k`` is the tensor of
+        ``packings[k]``. Packed tensors come right before the first parameter that is written.
+    count: number of parameters of the function that was split.
+    """
+
+    main: PrimFunc
+    packings: tuple[Packing, ...]
+    sources: tuple[int, ...]
+    count: int
+
+
+def weight_positions(func: PrimFunc) -> tuple[int, ...]:
+    """Return the positions of the parameters that are weights in every call, in order."""
+    marked = func.attrs[LAYOUT_FREE] if func.attrs and LAYOUT_FREE in func.attrs else ()
+    return tuple(sorted({int(position) for position in marked}))
+
+
+def with_weights(func: PrimFunc, positions: Iterable[int]) -> PrimFunc:
+    """Return a function with these parameters marked as weights; the same one for none."""
+    marked = sorted(positions)
+    return func.with_attr(LAYOUT_FREE, marked) if marked else func
+
+
+def split_packing(func: PrimFunc) -> SplitFunction | None:
+    """Split a function with weights into what runs ahead of all calls and what runs in each.
+
+    ::
+
+        main(A, W, C): P[j0, k, j1] = W[j, k];  C += A * P
+        ->  pack(W, P): P[j0, k, j1] = W[j, k];    main(A, P, C): C += A * P
+
+    The weights are those of its attribute ``layout_free_buffers``. What runs ahead are the
+    statements of the function's root that depend on weights only: packed copies, which
+    ``pack_ahead`` and ``layout_rewrite`` make, and also a kernel that is flipped or padded. None
+    where there is nothing of this sort.
+
+    Neither function has a global symbol but ``main``, if ``func`` has one.
+    """
+    weights = {func.params[position] for position in weight_positions(func)}
+    if not weights or not isinstance(func.body, SBlockRealize):
+        return None
+    root = func.body.block
+    steps = [_Step.of(statement) for statement in _flattened(root.body)]
+    weights -= {var for step in steps for var in step.written}
+    ahead = _ahead(steps, weights, set(root.alloc_buffers))
+    later = [step for step in steps if step not in ahead]
+    needed = {var for step in later for var in step.used}
+    packed = [var for var in root.alloc_buffers if var in needed and _is_written(var, ahead)]
+    if not packed:
+        return None
+    packings = tuple(_packing(func, var, ahead, weights) for var in packed)
+    only_ahead = {var for step in ahead for var in step.used} - needed
+    kept = [place for place, var in enumerate(func.params) if var not in only_ahead]
+    outputs = {place for place, var in enumerate(func.params) if _is_written(var, steps)}
+    first = next((k for k, place in enumerate(kept) if place in outputs), len(kept))
+    count = len(func.params)
+    sources = [*kept[:first], *range(count, count + len(packed)), *kept[first:]]
+    tensors = [*func.params, *packed]
+    params = [tensors[source] for source in sources]
+    allocated = [var for var in root.alloc_buffers if var in needed and var not in set(packed)]
+    main = _function(func, params, root, later, allocated)
+    main = renew_defs(main.without_attr(LAYOUT_FREE))
+    return SplitFunction(main, packings, tuple(sources), count)
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A statement of the root: the tensors outside of it that it uses, and those that it writes."""
+
+    statement: Any
+    used: frozenset[Any]
+    written: frozenset[Any]
+
+    @classmethod
+    def of(cls, statement: Any) -> _Step:
+        used: set[Any] = set()
+        written: set[Any] = set()
+        inside: set[Any] = set()
+
+        def note_block(block: Any) -> None:
+            inside.update(block.alloc_buffers)
+            inside.update(match.buffer for match in block.match_buffers)
+            written.update(region.source for region in block.writes)
+
+        def note_use(var: Any) -> None:
+            if isinstance(var.ty, BufferType):
+                used.add(var)
+
+        structural_walk(
+            statement,
+            [
+                (SBlock, note_block),
+                (Var, note_use),
+                (BufferStore, lambda store: written.add(store.buffer)),
+            ],
+        )
+        return cls(statement, frozenset((used | written) - inside), frozenset(written - inside))
+
+
+def _flattened(statement: Any) -> list[Any]:
+    if not isinstance(statement, SeqStmt):
+        return [statement]
+    return [inner for child in statement.seq for inner in _flattened(child)]
+
+
+def _ahead(steps: Sequence[_Step], weights: set[Any], inner: set[Any]) -> list[_Step]:
+    """Return the steps that depend on weights only; ``inner`` are the tensors between steps."""
+    found = list(steps)
+    while True:
+        known: set[Any] = set()
+        kept: list[_Step] = []
+        for step in found:
+            writers = [one for one in steps if one.written & step.written]
+            complete = all(one in found for one in writers) and step.written <= inner
+            # What reads constants only need not run ahead, unless a packed tensor needs it.
+            if complete and step.used <= weights | known | step.written:
+                known |= step.written
+                kept.append(step)
+        # In between, a later step could see a tensor that is not complete.
+        early = {
+            var
+            for place, step in enumerate(steps)
+            if step not in kept
+            for var in step.used
+            if any(var in one.written for one in steps[place:] if one in kept)
+        }
+        kept = [step for step in kept if not step.written & early]
+        if len(kept) == len(found):
+            return _behind_weights(kept, weights)
+        found = kept
+
+
+def _behind_weights(steps: list[_Step], weights: set[Any]) -> list[_Step]:
+    """Leave out the steps whose results hold no weight, unless others of the steps read them."""
+    holding = set(weights)
+    for step in steps:
+        if step.used & holding:
+            holding |= step.written
+    needed: set[Any] = set()
+    kept: list[_Step] = []
+    for step in reversed(steps):
+        if step.written & (holding | needed):
+            needed |= step.used
+            kept.insert(0, step)
+    return kept
+
+
+def _is_written(var: Any, steps: Iterable[_Step]) -> bool:
+    return any(var in step.written for step in steps)
+
+
+def _packing(func: PrimFunc, packed: Any, ahead: list[_Step], weights: set[Any]) -> Packing:
+    needed = {packed}
+    steps: list[_Step] = []
+    for step in reversed(ahead):
+        if step.written & needed:
+            needed |= step.used
+            steps.insert(0, step)
+    root = func.body.block
+    positions = [place for place, var in enumerate(func.params) if var in weights and var in needed]
+    params = [*(func.params[place] for place in positions), packed]
+    allocated = [var for var in root.alloc_buffers if var in needed and not var.same_as(packed)]
+    made = _function(func, params, root, steps, allocated)
+    for name in list(made.attrs.keys()):
+        if name not in ("s_tir", "tirx.noalias"):
+            made = made.without_attr(name)
+    shape = tuple(int(extent) for extent in packed.ty.shape)
+    return Packing(renew_defs(made), tuple(positions), shape, str(packed.ty.dtype))
+
+
+def _function(
+    func: PrimFunc, params: list[Any], root: Any, steps: list[_Step], allocated: list[Any]
+) -> PrimFunc:
+    statements = [step.statement for step in steps]
+    body = statements[0] if len(statements) == 1 else SeqStmt(statements)
+    block = program.changed_block(root, body=body, allocated=allocated)
+    realize = SBlockRealize(func.body.iter_values, func.body.predicate, block)
+    return PrimFunc(params, realize, func.ret_type, func.attrs)

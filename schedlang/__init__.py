@@ -41,7 +41,7 @@ from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.replay import assess, replay, resample
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.networks import Network, import_network
+from schedlang.networks import Network, NetworkResult, import_network, tune_network
 from schedlang.spaces.module import Module, module
 from schedlang.spaces.sketch import FailedPathWarning, Sketch
 from schedlang.spaces.space import Space
@@ -87,6 +87,7 @@ __all__ = [
     "MissingExtraError",
     "Module",
     "Network",
+    "NetworkResult",
     "NetworkError",
     "NoLatencyError",
     "NotApplicable",
@@ -131,6 +132,7 @@ __all__ = [
     "resample",
     "sampling_instruction",
     "tune",
+    "tune_network",
     "workloads",
 ]
 

@@ -4,6 +4,17 @@ from schedlang.networks.importing import import_network
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
 from schedlang.networks.tensor import Tensor
+from schedlang.networks.tuning import NetworkResult, TaskResult, tune_network
 from schedlang.networks.verification import OutputError, Verification
 
-__all__ = ["Network", "OutputError", "Task", "Tensor", "Verification", "import_network"]
+__all__ = [
+    "Network",
+    "NetworkResult",
+    "OutputError",
+    "Task",
+    "TaskResult",
+    "Tensor",
+    "Verification",
+    "import_network",
+    "tune_network",
+]

@@ -15,19 +15,22 @@ _FINALS_OVERHEAD = 1.5
 
 
 class Budget:
-    """The wall time of one call of ``tune``; it counts from the moment the object is made.
+    """The wall time of one call; it counts from the moment the object is made.
 
     Parameters
     ----------
-    seconds: wall-clock budget of the run; None for no limit. ValueError unless positive.
+    seconds: wall-clock budget of the call; None for no limit. ValueError unless positive.
+    finals: most seconds that are kept free for the finals.
 
     Attributes
     ----------
     seconds: the budget, infinite without a limit.
     earlier: seconds of the budget that earlier calls of the same run have used.
+    measured: number of candidates measured in this call.
+    finals_left: number of finals that the time left is for.
     """
 
-    def __init__(self, seconds: float | None = None) -> None:
+    def __init__(self, seconds: float | None = None, finals: float = _FINALS_SECONDS) -> None:
         if seconds is not None and not (
             isinstance(seconds, (int, float)) and 0 < seconds < math.inf
         ):
@@ -35,6 +38,9 @@ class Budget:
         self._started = time.monotonic()
         self.seconds = math.inf if seconds is None else float(seconds)
         self.earlier = 0.0
+        self.measured = 0
+        self.finals_left = 1
+        self._finals = finals
         self._spent = {"search": 0.0, "measure": 0.0, "finals": 0.0}
 
     @property
@@ -54,13 +60,14 @@ class Budget:
 
     def search_deadline(self, finals: bool) -> float:
         """Return when to stop measuring, in ``time.monotonic``: time for the finals is left."""
-        kept = min(_FINALS_PART * self.seconds, _FINALS_SECONDS) if finals and self.limited else 0
+        kept = min(_FINALS_PART * self.seconds, self._finals) if finals and self.limited else 0
         return self._started + self.seconds - self.earlier - kept
 
     @property
     def finals_budget(self) -> float:
-        """Seconds left for the finals' samples; 0 or less when there is no time for them."""
-        return self.seconds - self.used - _FINALS_OVERHEAD
+        """Seconds left for the samples of the next finals; 0 or less when there is no time."""
+        left = self.seconds - self.used - _FINALS_OVERHEAD
+        return left / max(self.finals_left, 1)
 
     @contextmanager
     def timing(self, part: str) -> Iterator[None]:

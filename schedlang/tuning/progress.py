@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status, describe_latency
+
+
+class Progress(Protocol):
+    """What a run tells of each measurement."""
+
+    def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
+        """Count one measurement.
+
+        ``rejected`` is the number of traces that did not become candidates, ``report`` the search's
+        own. Candidates that the measurer rejected before they ran are counted with them.
+        """
 
 
 class ProgressBar:
@@ -34,12 +45,12 @@ class ProgressBar:
         self._flops = flops
         self._best: float | None = None
         self._counts: Counter[Status] = Counter()
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[state]}"),
+        self._progress = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("{task.fields[state]}"),
             console=console,
             disable=not visible,
         )
@@ -50,11 +61,7 @@ class ProgressBar:
             self._show(self._counts.total() - self._counts[Status.REJECTED])
 
     def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
-        """Count one measurement.
-
-        ``rejected`` is the number of traces that did not become candidates, ``report`` the search's
-        own. Candidates that the measurer rejected before they ran are counted with them.
-        """
+        """Count one measurement, see ``Progress``."""
         self._count(measurement)
         self._show(int(measurement.status is not Status.REJECTED), rejected, report)
 

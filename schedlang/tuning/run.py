@@ -16,13 +16,15 @@ from schedlang.measurement.finals import Finals
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.search import Outcome, Proposal
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.progress import ProgressBar
+from schedlang.tuning.progress import Progress
 from schedlang.tuning.records import as_record, finals_entries
 from schedlang.tuning.resume import RunState
 from schedlang.tuning.sharing import share
 from schedlang.tuning.unscheduled import Unscheduled
 
 FINALS_SECONDS = 5.0
+"""Most seconds of the finals' samples."""
+
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
 # A search ends after this many candidates in a row that were rejected before they ran.
@@ -77,7 +79,7 @@ class TuningRun:
 
     # -- searching -------------------------------------------------------------------------------
 
-    def search(self, trials: int | None, batch: int, bar: ProgressBar) -> str:
+    def search(self, trials: int | None, batch: int, bar: Progress) -> str:
         """Ask, measure and tell until trials or time are used up; return why it ended.
 
         A candidate that is rejected before it runs is no trial.
@@ -133,7 +135,7 @@ class TuningRun:
 
     def _fit(self, left: float) -> int:
         """Return how many candidates can be measured in ``left`` seconds, as far as is known."""
-        measured = len(self.state.records) - self.state.earlier
+        measured = self.budget.measured
         return max(1, int(left / self.budget.elapsed * measured)) if measured else _FIRST_BATCH
 
     def _ask(self, wanted: int) -> list[Proposal]:
@@ -144,7 +146,7 @@ class TuningRun:
             self.state.journal.note(wanted, used)
         return proposals
 
-    def _measure(self, proposals: Sequence[Proposal], bar: ProgressBar) -> Iterator[Outcome]:
+    def _measure(self, proposals: Sequence[Proposal], bar: Progress) -> Iterator[Outcome]:
         """Measure what is not known and write it down, until the deadline."""
         strategy = self.state.strategy
         by_id = {proposal.id: proposal for proposal in proposals}
@@ -171,6 +173,7 @@ class TuningRun:
         finally:
             # A record that cannot be stored is part of the result so far.
             seconds = measurement.build_seconds + measurement.run_seconds
+            self.budget.measured += 1
             self.state.add(record, proposal.schedule, seconds)
 
     @contextmanager
@@ -184,20 +187,23 @@ class TuningRun:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def conclude(self) -> None:
-        """Let the unscheduled program compete, and hold the finals if there is time for them."""
+    def conclude(self, finals_seconds: float = FINALS_SECONDS) -> None:
+        """Let the unscheduled program compete, and hold the finals if there is time for them.
+
+        ``finals_seconds`` is what their samples may take.
+        """
         self.unscheduled.measure()
         self.unscheduled.enter()
         if self._with_finals and self.budget.finals_budget > 0:
-            self._hold_finals()
+            self._hold_finals(finals_seconds)
 
-    def _hold_finals(self) -> None:
+    def _hold_finals(self, finals_seconds: float) -> None:
         leaderboard = self.state.leaderboard
         if not leaderboard.fastest_first:
             return
 
         def remeasure(candidates: Sequence[Candidate], ready: float) -> Sequence[Measurement]:
-            seconds = min(FINALS_SECONDS, max(self.budget.finals_budget - ready, 0.0))
+            seconds = min(finals_seconds, max(self.budget.finals_budget - ready, 0.0))
             return self._measurer.remeasure(candidates, budget_seconds=seconds)
 
         with self.budget.timing("finals"):

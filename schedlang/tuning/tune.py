@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from schedlang.database import Database, open_database
-from schedlang.database.programs import put_program
 from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.module import Module
@@ -35,7 +34,8 @@ from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.progress import ProgressBar
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.resume import RunState, identity, new_run, open_journal, resume
+from schedlang.tuning.resume import RunState, resume
+from schedlang.tuning.resume.opening import journal_of, run_identity
 from schedlang.tuning.run import TuningRun
 from schedlang.tuning.unfinished import Unfinished
 from schedlang.tuning.warm_start import WarmStart
@@ -157,18 +157,19 @@ def tune(
         leaderboard = Leaderboard(max(finals, 1), verified=verified is not False)
         state = RunState(workload, strategy, leaderboard)
         if database is not None:
-            put_program(opened, workload)
+            call = run_identity(
+                workload,
+                target,
+                space,
+                *(seed, str(verify), transfer, search_identity(search, strategy)),
+                *(measurer_identity(measurer), *problem.given().items()),
+            )
             past = WarmStart(
                 opened, workload, blank, verified, transfer=transfer, reuse=not remeasure
             )
-            call = identity(
-                # Traces name blocks, which the key of a workload does not.
-                *(workload.key, workload.structure.blocks, target.key, space, seed, str(verify)),
-                *(transfer, search_identity(search, strategy), measurer_identity(measurer)),
-                *problem.given().items(),
+            journal = stack.enter_context(
+                journal_of(opened, workload, blank, call, past, anew=remeasure)
             )
-            journal = open_journal(opened, new_run(blank, call, past.newest), anew=remeasure)
-            stack.enter_context(journal)
             ending = journal.ending
             if ending is not None and ending.covers(trials, seconds, finals=finals > 0):
                 return stored_result(workload, target, journal, ending, budget)

@@ -6,7 +6,7 @@ import warnings
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from schedlang.targets import Target
 from schedlang.tuning.conclusion import result_of
@@ -24,14 +24,14 @@ _NOT_STORED = (
 
 
 class InterruptedWarning(UserWarning):
-    """``tune`` was interrupted (Ctrl-C) and returned the result so far.
+    """``tune`` or ``tune_network`` was interrupted (Ctrl-C) and returned the result so far.
 
     Attributes
     ----------
     result: the result so far, where warnings are raised as errors and nothing is returned.
     """
 
-    result: TuneResult
+    result: Any
 
 
 class Unfinished:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,6 +36,8 @@ from schedlang.workloads.workload import Workload
 _PROGRAM = "schedlang.targets.cpu.worker"
 _CANDIDATES_A_WORKER = 8
 _LEAST_MEMORY = 2 << 30
+# Workloads whose right results are kept for when it is bound to them again.
+_PREPARATIONS = 64
 
 
 class LocalCPU(Measurer):
@@ -117,6 +119,7 @@ class LocalCPU(Measurer):
         self._recycle_after = recycle_after
         self._seed = seed
         self._serials = itertools.count()
+        self._preparations: OrderedDict[str, Preparation] = OrderedDict()
         self._workers = workers or self.target.cores
         self._memory_bytes = memory_bytes
         size = fitting_workers(workload, self._workers, host.available_memory())
@@ -161,15 +164,20 @@ class LocalCPU(Measurer):
 
     def _begin(self, size: int) -> tuple[Request, Request]:
         """Return the requests that bind a new and a running worker to the workload."""
-        self._preparation = Preparation(
-            self.workload,
-            self.target,
-            self._seed,
-            self.problem,
-            self._large,
-            verifies=self._verify.enabled,
-            run_timeout=self._run_timeout,
-        )
+        known = self._preparations.pop(self.workload.key, None)
+        if known is None or known.workload != self.workload:
+            known = Preparation(
+                self.workload,
+                self.target,
+                self._seed,
+                self.problem,
+                self._large,
+                verifies=self._verify.enabled,
+                run_timeout=self._run_timeout,
+            )
+        self._preparation = self._preparations[self.workload.key] = known
+        if len(self._preparations) > _PREPARATIONS:
+            self._preparations.popitem(last=False)
         memory = _share_of_memory(size) if self._memory_bytes == "share" else self._memory_bytes
         self._set_up = {
             "code": self.target.spec(),

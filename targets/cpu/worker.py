@@ -10,19 +10,58 @@ from typing import Any
 from schedlang.targets.cpu.backend import CPUBackend
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.worker.bound import Bound, BoundWorkloads
 from schedlang.targets.worker.in_process import InProcessWorker, limit_memory, run_worker
+from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.codegen import runtime
+
+# Workloads that the worker was bound to before may take this part of its memory.
+_KEPT_PART = 8
+_KEPT_BYTES = 512 << 20
 
 
 class CPUWorker(InProcessWorker):
-    """A worker on the CPU."""
+    """A worker on the CPU.
+
+    It keeps the workloads that it was bound to, so that going back to one costs nothing: the tasks
+    of a network are tuned in turns.
+    """
+
+    _present: tuple[str, dict[str, Any]] | None = None
 
     def set_up(self, header: dict[str, Any]) -> None:
         """Limit its memory, and start TVM's threads."""
-        if header["memory_bytes"] is not None:
-            limit_memory(header["memory_bytes"])
+        memory = header["memory_bytes"]
+        if memory is not None:
+            limit_memory(memory)
+        self._kept = BoundWorkloads(
+            _KEPT_BYTES if memory is None else min(_KEPT_BYTES, memory // _KEPT_PART)
+        )
         self._threads = runtime.configure_threads(header["cpus"])
         self._backend = CPUBackend(code_generator(header["code"]), header["cpus"])
+
+    def on_bind(self, request: Message) -> dict[str, Any]:
+        """Work for another workload, as it was left where the worker was bound to it before."""
+        fingerprint = request.header["fingerprint"]
+        self._set_aside()
+        known = self._kept.take(fingerprint)
+        if known is None:
+            reply = super().on_bind(request)
+        else:
+            self._binding, self._runner, self._unscheduled, reply = known
+        self._present = fingerprint, {**reply, "spent": {}}
+        return reply
+
+    def _set_aside(self) -> None:
+        """Keep the present workload, unless the worker has none that it was bound to in full."""
+        self._built.clear()
+        present, self._present = self._present, None
+        if present is not None:
+            fingerprint, reply = present
+            self._kept.put(
+                fingerprint, Bound(self._binding, self._runner, self._unscheduled, reply)
+            )
+            del self._runner
 
     def bind(self, binding: Binding) -> dict[str, Any]:
         """Work for another workload; the reply also says how many threads parallel loops use."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -59,11 +61,16 @@ def program_of(work: Work) -> bytes | Reply:
 def binding_requests(binding: Binding, set_up: dict[str, Any]) -> tuple[Request, Request]:
     """Return the requests that bind a new and a running worker to a workload.
 
-    ``set_up`` holds further settings of a new worker.
+    ``set_up`` holds further settings of a new worker. A worker that keeps workloads knows them by
+    the header's ``fingerprint``.
     """
     message = binding.message()
-    start = {"request": "start", **set_up, **message.header}
-    bind = {"request": "bind", **message.header}
+    digest = hashlib.sha256(json.dumps(message.header, sort_keys=True).encode())
+    for blob in message.blobs:
+        digest.update(hashlib.sha256(blob).digest())
+    header = {**message.header, "fingerprint": digest.hexdigest()}
+    start = {"request": "start", **set_up, **header}
+    bind = {"request": "bind", **header}
     blobs = message.blobs
     return Request(start, blobs, START_TIMEOUT), Request(bind, blobs, START_TIMEOUT)
 

@@ -40,7 +40,8 @@ class Preparation:
 
     Attributes
     ----------
-    is_large: whether the workload is.
+    workload: as given.
+    is_large: whether it is large.
     done: ``find`` has nothing left to do.
     binding: for the workers; before it is done, they verify nothing.
     first: the results of a large workload, where they had to be found.
@@ -67,7 +68,7 @@ class Preparation:
         self.first: FirstReference | None = None
         self.run_timeout = RUN_TIMEOUT if run_timeout is None else run_timeout
         self._given_timeout = run_timeout
-        self._workload, self._target = workload, target
+        self.workload, self._target = workload, target
         self._problem, self._policy = problem, policy
 
     def find(self, learn: Learn) -> bool:
@@ -76,7 +77,7 @@ class Preparation:
         if found is None:
             space = self._target.default_space()
             self.first = find_reference(
-                learn, self._workload, space, self._policy, partial(explain_crash, self.binding)
+                learn, self.workload, space, self._policy, partial(explain_crash, self.binding)
             )
             if self.first is None:
                 return False

@@ -1,0 +1,148 @@
+"""Show the tuning of networks as it goes: a table of tasks, and a line for all of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from schedlang.measurement import Measurement, Status, describe_latency
+from schedlang.networks.tuning.shares import Shares, shares_of
+from schedlang.networks.tuning.task_run import TaskRun
+
+# Tasks that the table shows, those with the largest share first.
+_ROWS = 12
+
+
+class Display:
+    """A live table on a terminal; elsewhere it writes nothing unless ``show`` is True.
+
+    Where it is shown and the output is no terminal, it writes a line after each slice.
+
+    Parameters
+    ----------
+    title: names of the networks.
+    runs: of the tasks.
+    trials: limit on all trials; None for no limit.
+    show: None shows it on a terminal.
+    """
+
+    def __init__(
+        self, title: str, runs: Sequence[TaskRun], trials: int | None, show: bool | None
+    ) -> None:
+        self._console = Console(stderr=True)
+        moves = self._console.file.isatty()
+        self._visible = moves if show is None else show
+        self._title, self._runs, self._trials = title, runs, trials
+        self._began = time.monotonic()
+        self._counts: Counter[Status] = Counter()
+        self._gains: dict[int, float] = {}
+        self._current: int | None = None
+        self._phase = "starting"
+        self._live: Live | None = None
+        if self._visible and moves:
+            self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+
+    def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
+        """Count one measurement."""
+        self._counts[measurement.status] += 1
+        self._refresh()
+
+    def begin_slice(self, place: int) -> None:
+        """Say which task is next."""
+        self._current, self._phase = place, "tuning"
+        self._refresh()
+
+    def end_slice(self, place: int, before: float) -> None:
+        """Show what a slice gained; ``before`` is the task's best latency before it."""
+        run = self._runs[place]
+        now = run.latency
+        self._gains[place] = 1.0 - now / before if before > 0 else math.nan
+        if self._visible and self._live is None:
+            self._console.print(self._line(place), highlight=False, soft_wrap=True)
+        self._refresh()
+
+    def say(self, phase: str) -> None:
+        """Show another phase than tuning."""
+        self._current, self._phase = None, phase
+        if self._visible and self._live is None:
+            self._console.print(f"{self._title}: {phase}", highlight=False, soft_wrap=True)
+        self._refresh()
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        self._refresh()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def _refresh(self) -> None:
+        if self._live is not None:
+            self._live.update(Group(self._table(), Text(self._summary())))
+
+    def _table(self) -> Table:
+        shares = shares_of(self._runs)
+        table = Table(box=None, pad_edge=False)
+        table.add_column("task", no_wrap=True, max_width=44)
+        for name in ("calls", "share", "best", "last slice", "trials"):
+            table.add_column(name, justify="right")
+        order = sorted(range(len(self._runs)), key=lambda k: (-shares.parts[k], k))
+        for place in order[:_ROWS]:
+            run = self._runs[place]
+            style = "bold" if place == self._current else ""
+            table.add_row(run.shared.task.name, *self._cells(place, shares), style=style)
+        if len(order) > _ROWS:
+            table.add_row(f"and {len(order) - _ROWS} more")
+        return table
+
+    def _cells(self, place: int, shares: Shares) -> list[str]:
+        run = self._runs[place]
+        gain = self._gains.get(place, math.nan)
+        return [
+            str(sum(run.shared.weights)),
+            f"{shares.parts[place]:.1%}" if shares.parts[place] > 0 else "-",
+            "-" if math.isnan(run.latency) else describe_latency(run.latency),
+            "-" if math.isnan(gain) else f"-{gain:.1%}",
+            str(run.trials),
+        ]
+
+    def _line(self, place: int) -> str:
+        share, best, gain = self._cells(place, shares_of(self._runs))[1:4]
+        name = self._runs[place].shared.task.name
+        return f"{self._summary()}; {name}: {share} of it, {best}, last slice {gain}"
+
+    def _summary(self) -> str:
+        shares = shares_of(self._runs)
+        done = sum(run.trials for run in self._runs)
+        tuned = sum(run.trials > 0 for run in self._runs)
+        limit = "" if self._trials is None else f"/{self._trials}"
+        known = describe_latency(shares.total) if shares.total > 0 else "-"
+        failures = [
+            f"{count} {status}"
+            for status, count in sorted(self._counts.items())
+            if status is not Status.OK
+        ]
+        parts = [
+            f"{self._title}: {self._phase}, {done}{limit} trials",
+            f"{tuned} of {len(self._runs)} tasks",
+            f"{known} so far" if tuned == len(self._runs) else f"{known} in those",
+            *failures,
+            f"{time.monotonic() - self._began:.0f} s",
+        ]
+        return ", ".join(parts)

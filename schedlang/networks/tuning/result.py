@@ -1,0 +1,123 @@
+"""The result of tuning networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schedlang.database import Database
+from schedlang.measurement import describe_latency
+from schedlang.networks.network import Network
+from schedlang.networks.tasks import Task
+from schedlang.targets import Target
+from schedlang.tuning.result import TuneResult
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What tuning did for one task.
+
+    Attributes
+    ----------
+    task: as the first network has it that calls it.
+    weights: number of calls in one run of each network.
+    trials: number of candidates that were measured.
+    latency: of the best program in seconds, the unscheduled one included; NaN if none is known.
+    reference_latency: of the unscheduled program, in seconds; NaN if it is not known.
+    share: part of the networks' time that its calls take; NaN if it is not known.
+    history: trials so far and best latency in seconds, after each slice of trials.
+    finished: why its search ended; empty where it had more to propose.
+    failed: why the task cannot be tuned; empty if it can.
+    result: records and the best program; None where nothing was measured.
+    """
+
+    task: Task
+    weights: tuple[int, ...]
+    trials: int
+    latency: float
+    reference_latency: float
+    share: float
+    history: Sequence[tuple[int, float]] = field(repr=False)
+    finished: str
+    failed: str
+    result: TuneResult | None = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of its workload."""
+        return self.task.name
+
+    @property
+    def speedup(self) -> float:
+        """Reference latency over best latency; a lower bound where measuring it was cut off."""
+        return self.reference_latency / self.latency
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """What ``tune_network`` measured.
+
+    Attributes
+    ----------
+    networks: what was tuned.
+    target: the machine.
+    tasks: the distinct tasks of all networks, those with most arithmetic first.
+    latencies: for each network, the latency of its tasks' best programs in seconds, each as often
+        as it is called. NaN where a task's latency is not known.
+    reference_latencies: the same of the unscheduled programs.
+    trials: number of candidates that were measured, those of earlier calls included.
+    seconds: wall time of the call.
+    finished: why it ended.
+    interrupted: whether Ctrl-C ended it, without finals.
+    database: holds the records; in memory if none was given.
+    time_split: parts of ``seconds``, as in ``TuneResult``.
+    """
+
+    networks: tuple[Network, ...]
+    target: Target
+    tasks: tuple[TaskResult, ...]
+    latencies: tuple[float, ...]
+    reference_latencies: tuple[float, ...]
+    trials: int
+    seconds: float
+    finished: str
+    interrupted: bool = False
+    database: Database | None = field(default=None, repr=False)
+    time_split: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def latency(self) -> float:
+        """Sum of ``latencies``: of the one network, where one was tuned."""
+        return math.fsum(self.latencies)
+
+    @property
+    def speedup(self) -> float:
+        """Latency of the unscheduled programs over that of the best ones."""
+        return math.fsum(self.reference_latencies) / self.latency
+
+    def __str__(self) -> str:
+        names = ", ".join(network.name for network in self.networks)
+        lines = [
+            f"{names} on {self.target.key}: {_milliseconds(self.latency)} in tensor functions, "
+            f"{_factor(self.speedup)} faster than unscheduled; {self.trials} trials in "
+            f"{self.seconds:.0f} s; {self.finished}",
+            "  calls   share        best  speed-up  trials  task",
+        ]
+        ordered = sorted(self.tasks, key=lambda one: -(one.share if one.share > 0 else 0.0))
+        for one in ordered:
+            note = f"  ({one.failed})" if one.failed else ""
+            share = "-" if math.isnan(one.share) else f"{one.share:.1%}"
+            lines.append(
+                f"  {sum(one.weights):5d}  {share:>6}  {_milliseconds(one.latency):>10}"
+                f"  {_factor(one.speedup):>8}  {one.trials:6d}  {one.name}{note}"
+            )
+        return "\n".join(lines)
+
+
+def _milliseconds(seconds: float) -> str:
+    return "-" if math.isnan(seconds) else describe_latency(seconds)
+
+
+def _factor(number: float) -> str:
+    return "-" if math.isnan(number) else f"{number:.1f}x"

@@ -1,0 +1,157 @@
+"""The loop over tasks: slices of trials, finals, the result."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from schedlang.networks.network import Network
+from schedlang.networks.tuning.display import Display
+from schedlang.networks.tuning.result import NetworkResult, TaskResult
+from schedlang.networks.tuning.settings import Settings
+from schedlang.networks.tuning.shared_tasks import SharedTask
+from schedlang.networks.tuning.shares import shares_of
+from schedlang.networks.tuning.task_run import TaskRun
+from schedlang.search.tasks import TaskScheduler
+
+# Trials of a slice: as few as let every task have one with half of all trials, within limits.
+_FEWEST, _MOST = 4, 16
+# Seconds of the finals' samples: of a task, and of all of them together.
+_LEAST_FINALS, _MOST_FINALS = 0.3, 3.0
+_ALL_FINALS = 30.0
+
+
+class Session:
+    """One call of ``tune_network``, after its arguments were checked.
+
+    Parameters
+    ----------
+    networks: what is tuned.
+    tasks: their tasks, those with most arithmetic first.
+    settings: of all tasks.
+    scheduler: says which task is next.
+    trials: limit on the trials of all tasks together, those of earlier calls included.
+    stack: closes what is opened.
+
+    Attributes
+    ----------
+    runs: of the tasks.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[Network],
+        tasks: Sequence[SharedTask],
+        settings: Settings,
+        scheduler: TaskScheduler,
+        trials: int | None,
+        stack: ExitStack,
+    ) -> None:
+        self._networks = tuple(networks)
+        self._settings = settings
+        self._scheduler = scheduler
+        self._trials = math.inf if trials is None else trials
+        self.runs = [TaskRun(shared, settings, stack) for shared in tasks]
+
+    def restore_clock(self) -> None:
+        """Count the seconds that earlier calls used."""
+        if self._settings.budget.limited:
+            self._settings.budget.earlier = max((run.seconds for run in self.runs), default=0.0)
+
+    @property
+    def trials(self) -> int:
+        """Number of trials so far, those of earlier calls included."""
+        return sum(run.trials for run in self.runs)
+
+    def search(self, display: Display) -> str:
+        """Give slices to tasks until trials or time are used up; return why it ended."""
+        size = self._slice
+        budget = self._settings.budget
+        deadline = budget.search_deadline(self._settings.finals > 0)
+        while self.trials < self._trials:
+            if time.monotonic() >= deadline:
+                return f"{budget.seconds:g} s are over"
+            place = self._scheduler.next([run.progress for run in self.runs])
+            if place is None:
+                return "no task is left that more trials could help"
+            run = self.runs[place]
+            before = run.latency
+            display.begin_slice(place)
+            if run.advance(self._slice_of(run, size), display):
+                display.end_slice(place, before)
+        return f"{self._trials} trials"
+
+    @property
+    def _slice(self) -> int:
+        if math.isinf(self._trials):
+            return _MOST // 2
+        return max(_FEWEST, min(_MOST, int(self._trials) // (2 * max(len(self.runs), 1))))
+
+    def _slice_of(self, run: TaskRun, size: int) -> int:
+        most = run.progress.most
+        room = math.inf if most is None else most - run.trials
+        return int(min(size, room, self._trials - self.trials))
+
+    def conclude(self, display: Display, finished: str) -> None:
+        """Hold the finals of all tasks, and store how their runs ended."""
+        budget = self._settings.budget
+        changed = [run for run in self.runs if run.is_open]
+        if changed:
+            display.say(f"finals of {len(changed)} tasks")
+        parts = dict(zip(self.runs, shares_of(self.runs).parts, strict=True))
+        budget.finals_left = len(changed)
+        for run in sorted(changed, key=lambda one: -parts[one]):
+            seconds = min(max(_ALL_FINALS * parts[run], _LEAST_FINALS), _MOST_FINALS)
+            run.conclude(seconds)
+            budget.finals_left -= 1
+            result = run.result(finished)
+            if result is not None:
+                run.store(result)
+
+    def result(self, finished: str, *, interrupted: bool = False) -> NetworkResult:
+        """Return the result so far."""
+        found = [self._task_result(run, finished) for run in self.runs]
+        seconds = [sum(one.weights) * one.latency for one in found]
+        total = math.fsum(seconds)
+        tasks = tuple(
+            replace(one, share=part / total) for one, part in zip(found, seconds, strict=True)
+        )
+        places = range(len(self._networks))
+        settings = self._settings
+        return NetworkResult(
+            self._networks,
+            settings.target,
+            tasks,
+            tuple(math.fsum(one.weights[k] * one.latency for one in tasks) for k in places),
+            tuple(
+                math.fsum(one.weights[k] * one.reference_latency for one in tasks) for k in places
+            ),
+            self.trials,
+            settings.budget.elapsed,
+            finished,
+            interrupted,
+            settings.database,
+            settings.budget.split(settings.measurer.seconds, 0.0),
+        )
+
+    def _task_result(self, run: TaskRun, finished: str) -> TaskResult:
+        result = run.result(finished)
+        latency, reference = math.nan, math.nan
+        if result is not None:
+            reference = result.reference_latency
+            latency = result.best.latency if result.has_best else math.nan
+        return TaskResult(
+            run.shared.task,
+            run.shared.weights,
+            run.trials,
+            latency,
+            reference,
+            math.nan,
+            tuple(run.history),
+            run.finished,
+            run.failed,
+            result,
+        )

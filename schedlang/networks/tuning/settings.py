@@ -1,0 +1,64 @@
+"""What the runs of all tasks of one call share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedlang.database import Database
+from schedlang.measurement import Measurer
+from schedlang.search import MakeStrategy, Strategy, make_search
+from schedlang.spaces.space import Space
+from schedlang.targets import Target
+from schedlang.targets.measure.verification.policy import Verify
+from schedlang.tuning.budget import Budget
+from schedlang.workloads.workload import Workload
+
+# Tasks of a network get some tens of trials each, for which descending at once measured best.
+_AUTO = "coordinate_descent"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of one call of ``tune_network``.
+
+    Attributes
+    ----------
+    space: of tasks that compute.
+    search: name of a search, or what makes one.
+    seed: of searches and random inputs.
+    batch: maximum number of candidates per ``ask``.
+    verify: as given; it is part of a run's identity.
+    verified: which records may win: those with compared results, unless False.
+    transfer: start searches from what was fast for the task and for similar ones.
+    remeasure: ignore what the database holds.
+    finals: number of finalists of a task; 0 for no finals.
+    measurer_identity: of the measurer that was given; None for the target's own.
+    measurer: measures; it is bound to one task after the other.
+    """
+
+    target: Target
+    space: Space
+    search: str | MakeStrategy
+    seed: int
+    batch: int
+    verify: Verify
+    verified: Verify
+    transfer: bool
+    remeasure: bool
+    finals: int
+    database: Database
+    budget: Budget
+    measurer_identity: object
+    measurer: Measurer
+
+    def make_search(self, space: Space, workload: Workload) -> Strategy:
+        """Make the search of a task; it does not depend on the number of trials."""
+        if callable(self.search):
+            made = self.search(space, workload, self.seed)
+            if not isinstance(made, Strategy):
+                raise ValueError(
+                    f"search={self.search!r} made a {type(made).__name__}, not a Strategy"
+                )
+            return made
+        name = _AUTO if self.search == "auto" else self.search
+        return make_search(name, space, workload, self.seed)

@@ -1,0 +1,197 @@
+"""``tune_network()``: tune all tasks of networks together, with one pool of workers."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from schedlang.database import Database, open_database
+from schedlang.errors import NetworkError
+from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
+from schedlang.networks.network import Network
+from schedlang.networks.tuning.display import Display
+from schedlang.networks.tuning.result import NetworkResult
+from schedlang.networks.tuning.session import Session
+from schedlang.networks.tuning.settings import Settings
+from schedlang.networks.tuning.shared_tasks import shared_tasks
+from schedlang.search import MakeStrategy
+from schedlang.search.tasks import Objective, TaskScheduler, make_scheduler
+from schedlang.spaces.module import Module
+from schedlang.spaces.space import Space
+from schedlang.targets import Target, as_target
+from schedlang.targets.measure.verification.policy import Verify, check_verify
+from schedlang.tuning.arguments import as_space, check_whole, measurer_identity
+from schedlang.tuning.budget import Budget
+from schedlang.tuning.unfinished import InterruptedWarning
+
+TRIALS = 1000
+"""Number of trials where neither ``trials`` nor ``seconds`` are given."""
+
+BATCH = 16
+# Seconds of the finals of all tasks together that a wall-clock budget keeps free.
+_FINALS_SECONDS = 60.0
+
+
+def tune_network(
+    network: Network | Sequence[Network],
+    target: Target | str = "cpu",
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    scheduler: str | TaskScheduler = "gradient",
+    objective: str | Objective | Callable[[Sequence[float]], float] = "latency",
+    limits: float | Sequence[float] | None = None,
+    patience: int | None = None,
+    space: Space | Module | None = None,
+    search: str | MakeStrategy = "auto",
+    batch: int = BATCH,
+    database: Database | str | os.PathLike[str] | None = None,
+    remeasure: bool = False,
+    transfer: bool = True,
+    verify: Verify = True,
+    finals: int = 3,
+    measurer: SupportsMeasure | None = None,
+    progress: bool | None = None,
+) -> NetworkResult:
+    """Tune the tasks of one network or several, and share the trials out between them.
+
+    A task is a distinct tensor function; those that compute the same are one, also of different
+    networks. Tasks get their trials in slices. The scheduler gives the next slice to the task that
+    should lower the objective most (Ansor, section 6). All tasks share one set of workers.
+
+    Parameters
+    ----------
+    network: what ``import_network`` returns, or a sequence of such.
+    target: a ``Target`` or its name.
+    trials: maximum number of candidates to measure, of all tasks together; 1000 when ``seconds`` is
+        not given either. A task that computes nothing gets two at most.
+    seconds: wall time of the whole call, finals included. Seconds that earlier calls of the same
+        runs used count.
+    seed: of searches and random inputs.
+    scheduler: ``"gradient"``, ``"round_robin"``, ``"equal_split"``, or an object with
+        ``next(progress)``; see ``schedlang.search.tasks``.
+    objective: what to minimize: ``"latency"``, the sum of the networks' latencies;
+        ``"requirements"``, the same, but no network need be faster than its limit; ``"speedup"``,
+        the geometric mean over the unscheduled networks; or ``f(latencies)`` of the networks'
+        latencies in seconds.
+    limits: seconds for each network, for ``"requirements"``.
+    patience: a task gets no more trials after this many without a gain.
+    space: of tasks that compute something; by default the target's own.
+    search: a name of ``schedlang.search.SEARCHES``, ``"auto"``, or a function ``(space, workload,
+        seed) -> Strategy``. It makes the search of each task.
+    batch: maximum number of candidates per ``ask``.
+    database: where records go: a path, a ``Database``, or None for memory only. The same call with
+        the same database continues, and returns at once when nothing is left to do.
+    remeasure: start again, and ignore what the database holds.
+    transfer: start each task from the fastest programs that the database has for it and for similar
+        tasks, those of this call included.
+    verify: compare results with the unscheduled program's, as in ``tune``.
+    finals: number of a task's fastest programs to time again at the end; 0 takes the fastest as
+        measured.
+    measurer: measures the candidates of all tasks; it needs ``bind(workload)``, and keeps its own
+        settings. By default the target's own, on this machine.
+    progress: show the tasks as they go; None does so on a terminal.
+
+    Returns the best program of each task: the unscheduled one where nothing is faster. Ctrl-C ends
+    the call without finals: it returns the result so far, with an ``InterruptedWarning``.
+
+    A task whose program cannot be tuned is named in the result, and the others go on. Raises
+    ``NetworkError`` for what is no network, and what ``tune`` raises for wrong arguments. An error
+    that ends the call has the result so far as its attribute ``result``.
+    """
+    budget = Budget(seconds, finals=_FINALS_SECONDS)
+    networks = _networks(network)
+    target = as_target(target)
+    if trials is None and seconds is None:
+        trials = TRIALS
+    check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
+    check_whole(seed=seed, finals=finals, least=0)
+    check_verify(verify)
+    used_space = target.default_space() if space is None else as_space(space)
+    schedules = make_scheduler(
+        scheduler,
+        objective=objective,
+        limits=limits,
+        patience=patience,
+        networks=len(networks),
+        seed=seed,
+    )
+    given = None if measurer is None else as_measurer(measurer)
+    if given is None:
+        target.check_present()
+    tasks = shared_tasks(networks)
+    if not tasks:
+        raise NetworkError(f"{networks[0].name} calls no function that could be tuned")
+    if len(tasks) > 1 and not hasattr(measurer or Measurer, "bind"):
+        raise TypeError(
+            f"{type(measurer).__name__} measures one workload only; to tune {len(tasks)} tasks it "
+            "needs a method bind(workload)"
+        )
+    with ExitStack() as stack:
+        opened = open_database(database)
+        if opened is not database and database is not None:
+            stack.callback(opened.close)
+        used = given
+        if used is None:
+            used = target.measurer(tasks[0].task.workload, verify=verify, seed=seed)
+            stack.enter_context(used)
+        settings = Settings(
+            target,
+            used_space,
+            search,
+            seed,
+            batch,
+            verify,
+            verify if given is None else False,
+            transfer,
+            remeasure,
+            finals,
+            opened,
+            budget,
+            measurer_identity(measurer),
+            used,
+        )
+        session = Session(networks, tasks, settings, schedules, trials, stack)
+        session.restore_clock()
+        title = ", ".join(one.name for one in networks)
+        with Display(f"tuning {title}", session.runs, trials, progress) as display:
+            try:
+                finished = session.search(display)
+                session.conclude(display, finished)
+            except KeyboardInterrupt:
+                if not session.trials:
+                    raise
+                return _interrupted(session, title, stored=database is not None)
+            except Exception as error:
+                with suppress(Exception):
+                    error.result = session.result(  # type: ignore[attr-defined]
+                        f"ended by {type(error).__name__}"
+                    )
+                raise
+        return session.result(finished)
+
+
+def _networks(network: Any) -> tuple[Network, ...]:
+    given = (network,) if isinstance(network, Network) else network
+    if isinstance(given, Sequence) and given and all(isinstance(one, Network) for one in given):
+        return tuple(given)
+    raise NetworkError(
+        f"tune_network takes a network or a sequence of networks, not {network!r:.60}; "
+        "import_network(model, example_inputs) makes one"
+    )
+
+
+def _interrupted(session: Session, title: str, *, stored: bool) -> NetworkResult:
+    how = "the same call continues" if stored else "its records are in result.database"
+    finished = f"interrupted (Ctrl-C) after {session.trials} trials; {how}"
+    result = session.result(finished, interrupted=True)
+    try:
+        warnings.warn(f"tuning {title} was {finished}", InterruptedWarning, stacklevel=3)
+    except InterruptedWarning as error:
+        error.result = result
+        raise
+    return result

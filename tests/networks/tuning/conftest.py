@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from schedlang.measurement import adapter
+from schedlang.networks.tuning import session
+from schedlang.tuning import budget, run, sharing
+from tests.tuning.fake_time import FakeTime
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A function that moves the only clock that tuning looks at."""
+    time = FakeTime()
+    for file in (session, adapter, budget, run, sharing):
+        monkeypatch.setattr(file, "time", time)
+    return time.sleep

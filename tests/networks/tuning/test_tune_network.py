@@ -1,0 +1,266 @@
+"""``tune_network``: slices, budgets, interruptions, and what a second call finds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax
+
+import schedlang as sl
+from schedlang.database import MemoryDatabase, open_database
+from schedlang.measurement import Candidate, Measurement
+from schedlang.search.tasks import TaskProgress
+from tests.crash.tuner import Replayed
+
+
+def mlp(sizes: Sequence[int], name: str = "mlp") -> sl.Network:
+    """Dense layers with a ReLU, and a transposition at the end."""
+    rng = np.random.default_rng(0)
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, sizes[0]), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = x
+            for size, following in itertools.pairwise(sizes):
+                weight = relax.const(rng.standard_normal((size, following)).astype("float32"))
+                value = builder.emit(relax.op.nn.relu(relax.op.matmul(value, weight)))
+            output = builder.emit_output(relax.op.permute_dims(value))
+        builder.emit_func_output(output)
+    return sl.import_network(builder.get(), name=name)
+
+
+class Table(Replayed):
+    """Measures any workload from a table, and notes the order of workloads."""
+
+    def __init__(self, stop_after: float = math.inf, error: BaseException | None = None) -> None:
+        super().__init__()
+        self.bound: list[str] = []
+        self.measured = 0
+        self._stop_after = stop_after
+        self._error = error or KeyboardInterrupt()
+
+    def bind(self, workload: sl.Workload) -> None:
+        self.bound.append(workload.name)
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        for found in super().measure(candidates):
+            if self.measured >= self._stop_after:
+                raise self._error
+            self.measured += 1
+            yield found
+
+
+def tune(network: Any, measurer: Any = None, **options: Any) -> sl.NetworkResult:
+    defaults: dict[str, Any] = {"trials": 48, "progress": False}
+    return sl.tune_network(network, measurer=measurer or Table(), **(defaults | options))
+
+
+def histories(result: sl.NetworkResult) -> dict[str, list[tuple[int, float]]]:
+    return {task.name: list(task.history) for task in result.tasks}
+
+
+def test_every_task_is_tuned_and_the_latency_is_the_weighted_sum() -> None:
+    result = tune(mlp((32, 32, 32, 16)))
+    assert [(one.name, one.weights) for one in result.tasks] == [
+        ("fused_matmul_relu", (2,)),
+        ("fused_matmul1_relu1", (1,)),
+        ("transpose", (1,)),
+    ]
+    assert all(one.trials > 0 for one in result.tasks)
+    assert sum(one.trials for one in result.tasks) == result.trials == 48
+    assert result.tasks[-1].trials <= 2, "a task that computes nothing gets two trials"
+    assert result.latency == pytest.approx(
+        sum(sum(one.weights) * one.latency for one in result.tasks)
+    )
+    assert sum(one.share for one in result.tasks) == pytest.approx(1.0)
+    assert result.finished == "48 trials"
+    assert "fused_matmul1_relu1" in str(result)
+
+
+def test_the_last_slice_is_cut_to_the_trials_that_are_left() -> None:
+    measurer = Table()
+    assert tune(mlp((32, 32, 16)), measurer, trials=13).trials == 13
+    assert measurer.measured == 13
+
+
+def test_networks_share_their_tasks() -> None:
+    one, other = mlp((32, 32, 16), "one"), mlp((32, 32, 32, 16), "other")
+    result = tune([one, other])
+    by_name = {task.name: task for task in result.tasks}
+    assert by_name["fused_matmul_relu"].weights == (1, 2)
+    assert len(result.tasks) == 3
+    difference = result.latencies[1] - result.latencies[0]
+    assert difference == pytest.approx(by_name["fused_matmul_relu"].latency)
+    assert result.latency == pytest.approx(sum(result.latencies))
+
+
+def test_the_same_call_again_measures_nothing(tmp_path: Path) -> None:
+    network, database = mlp((32, 32, 16)), tmp_path / "net.db"
+    first = tune(network, database=database)
+    measurer = Table()
+    again = tune(network, measurer, database=database)
+    assert measurer.measured == 0
+    assert histories(again) == histories(first)
+    assert [one.latency for one in again.tasks] == [one.latency for one in first.tasks]
+    assert again.latency == first.latency
+
+
+def test_more_trials_go_on_from_there(tmp_path: Path) -> None:
+    network, database = mlp((32, 32, 16)), tmp_path / "net.db"
+    tune(network, database=database, trials=48)
+    measurer = Table()
+    more = tune(network, measurer, database=database, trials=64)
+    assert more.trials == 64
+    assert 0 < measurer.measured <= 16
+
+
+@pytest.mark.parametrize("after", [1, 11, 44])
+def test_an_interrupted_call_ends_with_the_same_records(tmp_path: Path, after: int) -> None:
+    network = mlp((32, 32, 16))
+    whole = tune(network, database=tmp_path / "whole.db")
+    with pytest.warns(sl.InterruptedWarning, match="the same call continues"):
+        part = tune(network, Table(after), database=tmp_path / "net.db")
+    assert part.interrupted
+    assert "interrupted (Ctrl-C)" in part.finished
+    measurer = Table()
+    ended = tune(network, measurer, database=tmp_path / "net.db")
+    assert measurer.measured == 48 - after
+    assert histories(ended) == histories(whole)
+
+    def programs(name: str) -> list[str]:
+        with open_database(tmp_path / name, read_only=True) as database:
+            return sorted(record.program_key for record in database.query())
+
+    assert programs("net.db") == programs("whole.db")
+
+
+def test_an_interruption_before_anything_was_measured_is_raised() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        tune(mlp((32, 16)), Table(0))
+
+
+def test_an_error_carries_the_result_so_far() -> None:
+    with pytest.raises(RuntimeError, match="the machine is gone") as caught:
+        tune(mlp((32, 32, 16)), Table(20, RuntimeError("the machine is gone")))
+    assert caught.value.result.trials == 20  # type: ignore[attr-defined]
+
+
+class Refusing(Table):
+    """The unscheduled program of one task cannot be measured."""
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        if self.bound[-1] == "fused_matmul1_relu1":
+            raise sl.WorkloadError("the unscheduled program cannot be the reference: no")
+        yield from super().measure(candidates)
+
+
+def test_a_task_that_cannot_be_tuned_is_named_and_the_others_go_on() -> None:
+    result = tune(mlp((32, 32, 16)), Refusing())
+    by_name = {one.name: one for one in result.tasks}
+    assert "cannot be the reference" in by_name["fused_matmul1_relu1"].failed
+    assert by_name["fused_matmul_relu"].trials > 0
+    assert math.isnan(result.latency)
+    assert "cannot be the reference" in str(result)
+
+
+def test_without_a_file_the_result_has_the_records() -> None:
+    network = mlp((32, 32, 16))
+    result = tune(network)
+    assert isinstance(result.database, MemoryDatabase)
+    measurer = Table()
+    tune(network, measurer, database=result.database)
+    assert measurer.measured == 0
+
+
+class Last:
+    """A user's scheduler: always the last task that can take more."""
+
+    def next(self, progress: Sequence[TaskProgress]) -> int | None:
+        wanting = [k for k, task in enumerate(progress) if task.open]
+        return wanting[-1] if wanting else None
+
+
+def test_a_scheduler_and_an_objective_of_a_users_own() -> None:
+    result = tune(mlp((32, 32, 16)), scheduler=Last())
+    assert [one.trials for one in result.tasks] == [0, 46, 2]
+    assert math.isnan(result.tasks[0].latency)
+    calls: list[int] = []
+
+    def objective(latencies: Sequence[float]) -> float:
+        calls.append(len(latencies))
+        return sum(latencies)
+
+    tune(mlp((32, 32, 16)), objective=objective)
+    assert set(calls) == {1}
+
+
+def test_patience_ends_a_task_that_gains_nothing() -> None:
+    result = tune(mlp((32, 32, 16)), patience=8, trials=400)
+    assert result.trials < 400
+    assert result.finished == "no task is left that more trials could help"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trials": 0}, "trials=0"),
+        ({"scheduler": "greedy"}, "greedy"),
+        ({"objective": "speed"}, "speed"),
+        ({"limits": 1.0}, "limits"),
+        ({"objective": "requirements"}, "limits"),
+        ({"search": "best"}, "search='best'"),
+        ({"finals": -1}, "finals=-1"),
+        ({"seconds": -1.0}, "seconds=-1.0"),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tune(mlp((32, 16)), **options)
+
+
+def test_what_is_no_network() -> None:
+    for wrong in ([], "model", [mlp((32, 16)), 3]):
+        with pytest.raises(sl.NetworkError, match="import_network"):
+            tune(wrong)
+
+
+def test_a_measurer_that_knows_one_workload_only() -> None:
+    with pytest.raises(TypeError, match="bind"):
+        tune(mlp((32, 32, 16)), Replayed())
+
+
+def test_time_is_kept_and_counted_over_calls(
+    tmp_path: Path, clock: Callable[[float], None]
+) -> None:
+    class Slow(Table):
+        def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+            for found in super().measure(candidates):
+                clock(1.0)
+                yield found
+
+    network, database = mlp((32, 32, 16)), tmp_path / "net.db"
+    measurer = Slow()
+    result = tune(network, measurer, database=database, trials=None, seconds=40.0, finals=0)
+    assert result.finished == "40 s are over"
+    assert 36 <= measurer.measured <= 40
+    again = Slow()
+    tune(network, again, database=database, trials=None, seconds=40.0, finals=0)
+    assert again.measured <= 2
+    more = Slow()
+    tune(network, more, database=database, trials=None, seconds=60.0, finals=0)
+    assert 15 <= more.measured <= 22
+
+
+def test_on_this_machine() -> None:
+    network = mlp((32, 32, 16))
+    result = sl.tune_network(network, trials=10, finals=2, progress=False)
+    assert all(one.latency > 0 for one in result.tasks)
+    assert result.speedup >= 1.0
+    tuned = sl.apply(network.mod, result.database, strict=True)
+    assert network.verify(executable=network.compile(mod=tuned)).passed

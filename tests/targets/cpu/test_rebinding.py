@@ -89,7 +89,8 @@ def test_a_worker_learns_each_workload_once(learned: list[str]) -> None:
 def test_results_are_compared_with_those_of_the_right_workload() -> None:
     one, other = programs.matmul(), workloads.matmul(24, 16, 8)
     good, wrong = scheduled_matmul(one), matmul_variant(WRONG)
-    with LocalCPU(one, workers=1, verify="all", timing=TimingPolicy(min_repeats=2, max_repeats=3)) as measurer:
+    quick = TimingPolicy(min_repeats=2, max_repeats=3)
+    with LocalCPU(one, workers=1, verify="all", timing=quick) as measurer:
         for _ in range(2):
             found = list(measurer.measure([Candidate(0, good), Candidate(1, wrong)]))
             assert [(one.id, one.status) for one in sorted(found, key=lambda m: m.id)] == [

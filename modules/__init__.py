@@ -6,6 +6,7 @@ replay.
 
 from schedlang.modules.cpu.dot_tile import dot_tile
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
+from schedlang.modules.cpu.move_data import move_block, move_data
 from schedlang.modules.cpu.pack_operand import pack_read
 from schedlang.modules.cpu.parallel_vectorize_unroll import (
     finish_blocks,
@@ -90,6 +91,8 @@ __all__ = [
     "keep_in_registers",
     "layout_rewrite",
     "load_fragments",
+    "move_block",
+    "move_data",
     "multi_level_tiling",
     "multiply_with_wgmma",
     "pack_read",

@@ -112,6 +112,20 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         """Return the space that ``tune`` searches where none is given."""
         raise NotImplementedError
 
+    def movement_space(self) -> Space:
+        """Return the space for programs that only move data (``Task.moves_data``).
+
+        By default the default space.
+        """
+        return self.default_space()
+
+    def estimate(self, mod: IRModule) -> float | None:
+        """Return an estimate of a program's latency, in seconds; None, as by default, without one.
+
+        It ranks programs of one workload that were not measured.
+        """
+        return None
+
     @_required
     def tvm_target(self) -> TVMTarget:
         """Return TVM's target for this machine."""

@@ -2,6 +2,7 @@
 
 from schedlang.search import SEARCHES
 from schedlang.targets import Target, load
+from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.lookup import UntunedWarning, apply, best
 from schedlang.tuning.match import Match
 from schedlang.tuning.result import TuneResult
@@ -18,6 +19,7 @@ __all__ = [
     "UntunedWarning",
     "apply",
     "best",
+    "default_schedule",
     "default_space",
     "load",
     "tune",

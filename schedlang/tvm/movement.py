@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
@@ -10,7 +12,9 @@ from tvm.ir.expr import TensorLoad
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_walk
 
+from schedlang.tvm.analysis.nests.statements import Statement, statement_of
 from schedlang.tvm.program import block_realizes
+from schedlang.tvm.schedule import TVMSchedule
 
 
 def only_moves_data(func: PrimFunc) -> bool:
@@ -40,3 +44,57 @@ def _is_copied(value: Any) -> bool:
     loads: list[Any] = []
     structural_walk(condition, [(TensorLoad, loads.append)])
     return not loads and all(map(_is_copied, branches))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMoves:
+    """How a block moves elements; loops are positions among those around it.
+
+    Attributes
+    ----------
+    stored: the loop along which it stores contiguous elements; None without one.
+    loaded: another loop along which it loads contiguous elements, while it jumps along ``stored``;
+        None without one. With both, the block transposes.
+    guarded: the loops that say where an element comes from.
+    sources: number of buffers that it reads elements of its type from.
+    element_bytes: size of the elements.
+    bytes: bytes that it writes and, about as many, reads.
+    """
+
+    stored: int | None
+    loaded: int | None
+    guarded: frozenset[int]
+    sources: int
+    element_bytes: int
+    bytes: int
+
+
+def block_moves(sch: TVMSchedule, block: Any) -> BlockMoves:
+    """Return how a block with one store moves elements; it stores nowhere with several."""
+    statement = statement_of(sch, block)
+    if statement is None:
+        return BlockMoves(None, None, frozenset(), 0, 1, 0)
+    store = statement.accesses[-1]
+    stored = _contiguous(statement, store.strides)
+    iterations = math.prod(loop.extent for loop in statement.loops)
+    loaded = None
+    if stored is not None:
+        for access in statement.accesses[:-1]:
+            if abs(access.strides[stored]) > 1:
+                loaded = _contiguous(statement, access.strides)
+    return BlockMoves(
+        stored,
+        loaded,
+        frozenset().union(*statement.guards),
+        len({access.buffer for access in statement.accesses[:-1]}),
+        store.bytes,
+        2 * store.bytes * iterations,
+    )
+
+
+def _contiguous(statement: Statement, strides: tuple[float, ...]) -> int | None:
+    """Return the loop of which one step moves an access by one element; None without one."""
+    for position, (loop, stride) in enumerate(zip(statement.loops, strides, strict=True)):
+        if abs(stride) == 1 and loop.extent > 1:
+            return position
+    return None

@@ -1,7 +1,8 @@
-"""The default space of CPUs."""
+"""The spaces of CPUs: the default one, and that of programs that only move data."""
 
 from __future__ import annotations
 
+from schedlang.modules.cpu.move_data import move_data
 from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
 from schedlang.modules.cpu.register_tile import register_tile
 from schedlang.modules.cpu.vector_math import vector_math
@@ -63,4 +64,16 @@ def cpu_space(target: CPUMachine, *, element_bits: int = 32, priors: bool = True
             ),
         ],
         name="cpu",
+    )
+
+
+def cpu_movement_space(target: CPUMachine) -> Space:
+    """Inline what can be inlined, and finish each block by a closed form: two programs at most."""
+    return Space(
+        [
+            inline_constants,
+            auto_inline(always_in_spatial_programs=True),
+            move_data(cores=target.cores),
+        ],
+        name="cpu_movement",
     )

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 from schedlang.spaces.space import Space
 from schedlang.targets import host
 from schedlang.targets.cpu import availability, description, features
+from schedlang.targets.cpu.estimate import estimate_seconds
 from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
 from schedlang.targets.cpu.named import HOST, NAMES, find_named
-from schedlang.targets.cpu.space import cpu_space
+from schedlang.targets.cpu.space import cpu_movement_space, cpu_space
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tvm import codegen
+from schedlang.tvm.analysis.nests.statements import statements
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from tvm.ir import IRModule
     from tvm.target import Target as TVMTarget
 
 
@@ -54,6 +57,14 @@ class CPUTarget(CPUMachine):
     def default_space(self) -> Space:
         """Return ``cpu_space`` for this machine."""
         return cpu_space(self)
+
+    def movement_space(self) -> Space:
+        """Return ``cpu_movement_space`` for this machine."""
+        return cpu_movement_space(self)
+
+    def estimate(self, mod: IRModule) -> float:
+        """Return ``estimate_seconds`` for this machine."""
+        return estimate_seconds(statements(mod["main"]), self)
 
     @property
     def pool_threads(self) -> int:

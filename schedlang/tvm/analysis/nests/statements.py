@@ -1,0 +1,245 @@
+"""The statements of a scheduled program: the loops around each store, and what it accesses.
+
+Machine-independent facts, for estimates of latency. Indices are read as sums of multiples of loop
+variables; what is none is approximated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tvm import tirx
+from tvm.ir import Call
+from tvm.ir.expr import TensorLoad
+from tvm.s_tir import SBlockRealize
+from tvm.s_tir.schedule import _ffi_api
+from tvm.tirx.function import PrimFunc
+
+from schedlang.tvm.analysis.nests.steps import BINARY, Steps, loops_of, steps_of
+from schedlang.tvm.program import element_bits
+from schedlang.tvm.schedule import TVMSchedule, get_loops, get_module, get_statement
+
+_block_realize = _ffi_api.GetSBlockRealize
+
+Kind = Literal["serial", "parallel", "vectorized", "unrolled"]
+_KINDS: dict[int, Kind] = {1: "parallel", 2: "vectorized", 3: "unrolled"}
+
+# Calls that are an instruction or two.
+_SIMPLE_CALLS = (
+    "reinterpret", "shift", "bitwise", "fma", "fabs", "sqrt", "floor", "ceil", "round", "trunc",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop around a statement.
+
+    Attributes
+    ----------
+    number: equal for the same loop around several statements.
+    extent: iterations; 1 where it is not constant.
+    """
+
+    number: int
+    extent: int
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access to one element of a buffer in each iteration.
+
+    Attributes
+    ----------
+    buffer: number of the buffer in this program.
+    intermediate: whether the program allocates it.
+    bytes: size of an element.
+    strides: elements by which one step of a loop moves it, for each loop around the statement. A
+        fraction says that it moves once in several steps.
+    stores: whether it writes.
+    """
+
+    buffer: int
+    intermediate: bool
+    bytes: int
+    strides: tuple[float, ...]
+    stores: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A store of one element and the loops around it, outermost first.
+
+    Attributes
+    ----------
+    operations: arithmetic operations of one iteration, without those of indices and conditions.
+    calls: calls of functions in one iteration.
+    guards: for each condition in it, the positions of the loops that it depends on.
+    accesses: the loads, and the store last.
+    """
+
+    loops: tuple[Loop, ...]
+    operations: int
+    calls: int
+    guards: tuple[frozenset[int], ...]
+    accesses: tuple[Access, ...]
+
+
+def statements(func: PrimFunc) -> list[Statement]:
+    """Return the statements of a program in order."""
+    return list(_Reader(func).read(func.body, (), {}, ()))
+
+
+def statement_of(sch: TVMSchedule, block: Any) -> Statement | None:
+    """Return the statement of a block with the loops around it; None if it has several or none."""
+    loops: tuple[Loop, ...] = ()
+    steps: dict[Any, Steps] = {}
+    for loop in get_loops(sch, block):
+        loops = _enter(get_statement(sch, loop), loops, steps, len(loops))
+    reader = _Reader(get_module(sch)["main"])
+    found = list(reader.read(_block_realize(sch, block), loops, steps, ()))
+    return found[0] if len(found) == 1 else None
+
+
+def _enter(
+    loop: Any, loops: tuple[Loop, ...], steps: dict[Any, Steps], number: int
+) -> tuple[Loop, ...]:
+    """Return the loops around the body of a loop; ``steps`` learns its variable."""
+    extent = int(getattr(loop.extent, "value", 1))
+    steps[loop.loop_var] = {len(loops): 1.0} if extent > 1 else {}
+    return (*loops, Loop(number, extent, _KINDS.get(int(loop.kind), "serial")))
+
+
+class _Reader:
+    def __init__(self, func: PrimFunc) -> None:
+        self._parameters = set(func.params)
+        self._buffers: dict[Any, int] = {}
+        self._count = 0
+
+    def read(
+        self,
+        stmt: Any,
+        loops: tuple[Loop, ...],
+        steps: Mapping[Any, Steps],
+        guards: tuple[frozenset[int], ...],
+    ) -> Iterator[Statement]:
+        if isinstance(stmt, tirx.For):
+            inner = dict(steps)
+            self._count += 1
+            yield from self.read(stmt.body, _enter(stmt, loops, inner, self._count), inner, guards)
+        elif isinstance(stmt, tirx.SeqStmt):
+            for part in stmt.seq:
+                yield from self.read(part, loops, steps, guards)
+        elif isinstance(stmt, SBlockRealize):
+            extents = [loop.extent for loop in loops]
+            block = stmt.block
+            pairs = zip(block.iter_vars, stmt.iter_values, strict=True)
+            inner = {**steps, **{axis.var: steps_of(v, steps, extents) for axis, v in pairs}}
+            if not isinstance(stmt.predicate, tirx.IntImm):
+                guards = (*guards, frozenset(loops_of([stmt.predicate], steps, extents)))
+            if block.init is not None:
+                yield from self.read(block.init, loops, inner, guards)
+            yield from self.read(block.body, loops, inner, guards)
+        elif isinstance(stmt, tirx.IfThenElse):
+            extents = [loop.extent for loop in loops]
+            guarded = (*guards, frozenset(loops_of([stmt.condition], steps, extents)))
+            for part in (stmt.then_case, stmt.else_case):
+                if part is not None:
+                    yield from self.read(part, loops, steps, guarded)
+        elif isinstance(stmt, tirx.BufferStore):
+            yield self._statement(stmt, loops, steps, guards)
+        elif hasattr(stmt, "body"):
+            yield from self.read(stmt.body, loops, steps, guards)
+
+    def _statement(
+        self,
+        stmt: Any,
+        loops: tuple[Loop, ...],
+        steps: Mapping[Any, Steps],
+        guards: tuple[frozenset[int], ...],
+    ) -> Statement:
+        value = _Value([loop.extent for loop in loops], steps)
+        value.read(stmt.value)
+        for index in stmt.indices:
+            value.read_index(index)
+        found = [
+            self._access(load.source, load.indices, value, stores=False) for load in value.loads
+        ]
+        found.append(self._access(stmt.buffer, stmt.indices, value, stores=True))
+        return Statement(
+            loops, value.operations, value.calls, (*guards, *value.guards), tuple(found)
+        )
+
+    def _access(self, buffer: Any, indices: Any, value: _Value, *, stores: bool) -> Access:
+        size = 1.0
+        moved: Steps = {}
+        for index, extent in zip(reversed(indices), reversed(buffer.ty.shape), strict=True):
+            for position, step in steps_of(index, value.steps, value.extents).items():
+                moved[position] = moved.get(position, 0.0) + step * size
+            size *= int(getattr(extent, "value", 1))
+        return Access(
+            self._buffers.setdefault(buffer, len(self._buffers)),
+            buffer not in self._parameters,
+            -(-element_bits(str(buffer.ty.dtype)) // 8),
+            tuple(moved.get(position, 0.0) for position in range(len(value.extents))),
+            stores,
+        )
+
+
+class _Value:
+    """What a stored value is made of."""
+
+    def __init__(self, extents: list[int], steps: Mapping[Any, Steps]) -> None:
+        self.extents = extents
+        self.steps = steps
+        self.operations = 0
+        self.calls = 0
+        self.guards: list[frozenset[int]] = []
+        self.loads: list[Any] = []
+
+    def read(self, expr: Any) -> None:
+        if isinstance(expr, TensorLoad):
+            self.loads.append(expr)
+            for index in expr.indices:
+                self.read_index(index)
+        elif isinstance(expr, BINARY):
+            self.operations += 1
+            self.read(expr.a)
+            self.read(expr.b)
+        elif isinstance(expr, tirx.Select):
+            self.operations += 1
+            for part in (expr.condition, expr.true_value, expr.false_value):
+                self.read(part)
+        elif isinstance(expr, tirx.Cast | tirx.Let):
+            self.operations += isinstance(expr, tirx.Cast)
+            self.read(expr.value)
+            if isinstance(expr, tirx.Let):
+                self.read(expr.body)
+        elif isinstance(expr, Call):
+            branches = list(expr.args)
+            name = str(getattr(expr.op, "name", "")).rpartition(".")[2]
+            if name == "if_then_else":
+                loops = loops_of(branches[:1], self.steps, self.extents)
+                self.guards.append(frozenset(loops))
+                del branches[0]
+            elif name.startswith(_SIMPLE_CALLS):
+                self.operations += 1
+            else:
+                self.calls += 1
+            for part in branches:
+                self.read(part)
+
+    def read_index(self, expr: Any) -> None:
+        """Note the loads in an index, such as the row that ``take`` looks up."""
+        if isinstance(expr, TensorLoad):
+            self.read(expr)
+        elif isinstance(expr, BINARY):
+            self.read_index(expr.a)
+            self.read_index(expr.b)
+        elif isinstance(expr, tirx.Cast):
+            self.read_index(expr.value)
+        elif isinstance(expr, Call):
+            for part in expr.args:
+                self.read_index(part)

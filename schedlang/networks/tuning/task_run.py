@@ -9,6 +9,7 @@ from functools import cached_property
 
 from schedlang.database import Record
 from schedlang.errors import SpaceError, WorkloadError
+from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.networks.tuning.settings import Settings
 from schedlang.networks.tuning.shared_tasks import SharedTask
@@ -17,6 +18,7 @@ from schedlang.search.tasks import TaskProgress
 from schedlang.spaces.space import Space
 from schedlang.tuning.arguments import search_identity
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
+from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.progress import Progress
 from schedlang.tuning.records import blank_record
@@ -160,21 +162,32 @@ class TaskRun:
 
     @cached_property
     def _space(self) -> Space:
-        return self._settings.space
+        settings = self._settings
+        moves = self.shared.task.moves_data
+        return settings.target.movement_space() if moves else settings.space
+
+    @cached_property
+    def _default(self) -> Trace:
+        """What the task runs with where nothing is measured: the first candidate."""
+        workload = self.shared.task.workload
+        return default_schedule(workload, self._settings.target, space=self._space).trace
 
     def _make_strategy(self) -> Strategy:
-        return self._settings.make_search(self._space, self.shared.task.workload)
+        strategy = self._settings.make_search(self._space, self.shared.task.workload)
+        if len(self._default):
+            strategy.suggest([self._default])
+        return strategy
 
     @cached_property
     def _identity(self) -> str:
         settings, workload = self._settings, self.shared.task.workload
+        search = settings.make_search(self._space, workload)
         return run_identity(
             workload,
             settings.target,
             self._space,
             *(settings.seed, str(settings.verify), settings.transfer),
-            *(search_identity(settings.search, self._make_strategy()), "network"),
-            settings.measurer_identity,
+            *(search_identity(settings.search, search), "network", settings.measurer_identity),
         )
 
     def _open(self) -> None:
@@ -182,8 +195,8 @@ class TaskRun:
         if self._journal is not None:
             return
         settings, workload = self._settings, self.shared.task.workload
-        strategy = self._make_strategy()
-        self._blank = blank_record(workload, settings.target, strategy.name, settings.seed)
+        search = settings.make_search(self._space, workload)
+        self._blank = blank_record(workload, settings.target, search.name, settings.seed)
         self._past = WarmStart(
             settings.database,
             workload,

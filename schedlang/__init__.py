@@ -41,7 +41,14 @@ from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.replay import assess, replay, resample
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.networks import Network, NetworkResult, import_network, tune_network
+from schedlang.networks import (
+    CompiledNetwork,
+    Network,
+    NetworkResult,
+    compile_network,
+    import_network,
+    tune_network,
+)
 from schedlang.spaces.module import Module, module
 from schedlang.spaces.sketch import FailedPathWarning, Sketch
 from schedlang.spaces.space import Space
@@ -67,6 +74,7 @@ __all__ = [
     "BlockRV",
     "Candidate",
     "Categorical",
+    "CompiledNetwork",
     "ComputeLocation",
     "Database",
     "DatabaseError",
@@ -118,6 +126,7 @@ __all__ = [
     "apply",
     "assess",
     "best",
+    "compile_network",
     "default_schedule",
     "default_space",
     "distribution",

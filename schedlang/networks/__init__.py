@@ -1,5 +1,8 @@
 """Whole networks: from PyTorch, ONNX or Relax to tensor functions, and back to one executable."""
 
+from schedlang.networks.compiled.compiling import compile_network
+from schedlang.networks.compiled.network import CompiledNetwork
+from schedlang.networks.compiled.summary import Summary, TaskSummary
 from schedlang.networks.importing import import_network
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
@@ -8,13 +11,17 @@ from schedlang.networks.tuning import NetworkResult, TaskResult, tune_network
 from schedlang.networks.verification import OutputError, Verification
 
 __all__ = [
+    "CompiledNetwork",
     "Network",
     "NetworkResult",
     "OutputError",
+    "Summary",
     "Task",
     "TaskResult",
+    "TaskSummary",
     "Tensor",
     "Verification",
+    "compile_network",
     "import_network",
     "tune_network",
 ]

@@ -17,6 +17,7 @@ from schedlang.networks.tasks import Task, tasks_of
 from schedlang.networks.tensor import Tensor
 from schedlang.networks.verification import Verification, compare
 from schedlang.targets import Target, as_target
+from schedlang.tvm.codegen import runtime
 from schedlang.tvm.relax.calls import Call, calls
 from schedlang.tvm.relax.machine import Machine
 
@@ -34,7 +35,8 @@ class Network:
     mod: a Relax module. Its ``main`` takes the inputs and then the parameters, calls tensor
         functions in a straight line and returns a tuple; the tensor functions are its PrimFuncs.
     parameters: the weights by name, in the order in which ``main`` takes them, as they were when
-        the model was imported. Those that were computed from others end in ``(folded)``.
+        the model was imported. Those that were computed from others end in ``(folded)``. They are
+        read-only: compiled networks share them.
     inputs, outputs: the tensors of one call.
     convention: how the model's arguments become the inputs, and the outputs its result.
     reference: calls the original model with its arguments; None where it cannot be run.
@@ -49,6 +51,10 @@ class Network:
     convention: Convention = field(repr=False)
     reference: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]] | None = field(repr=False)
     examples: tuple[np.ndarray, ...] = field(repr=False, default=())
+
+    def __post_init__(self) -> None:
+        shared = {name: _read_only(value) for name, value in self.parameters.items()}
+        object.__setattr__(self, "parameters", shared)
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
@@ -81,7 +87,7 @@ class Network:
         default every function is unscheduled, and runs on one thread.
         """
         tvm_target = as_target(target).tvm_target()
-        return Machine(self.mod if mod is None else mod, self.parameters, tvm_target)
+        return Machine.of_functions(self.mod if mod is None else mod, self.parameters, tvm_target)
 
     @cached_property
     def _unscheduled(self) -> Machine:
@@ -172,3 +178,14 @@ class Network:
         return describe(
             self.name, self.inputs, self.outputs, self.parameters, self.tasks, self.untunable
         )
+
+
+def _read_only(value: np.ndarray) -> np.ndarray:
+    """An array that starts where vectors are loaded fastest; a copy if this one does not."""
+    if runtime.is_aligned(value):
+        value = value.view()
+    else:
+        value, source = runtime.aligned_array(value.shape, value.dtype), value
+        value[...] = source
+    value.flags.writeable = False
+    return value

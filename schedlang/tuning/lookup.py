@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Collection
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # Number of records of a workload, and of workloads with the same exact key, that are tried.
 _RECORDS = 16
 _WORKLOADS = 8
-_UNVERIFIED = "there are faster records that were not verified"
+UNVERIFIED = "there are faster records that were not verified"
 
 
 class UntunedWarning(UserWarning):
@@ -65,8 +66,8 @@ def best(
     workload, target = as_workload(workload), as_target(target)
     unreadable = Unreadable()
     with ExitStack() as stack:
-        opened = _opened(database, stack)
-        found = _find(workload, target, opened, database, similar, unreadable)
+        opened = opened_for_reading(database, stack)
+        found = find(workload, target, opened, database, similar, unreadable)
     unreadable.warn()
     return found
 
@@ -103,13 +104,13 @@ def apply(
     untuned: list[str] = []
     unreadable = Unreadable()
     with ExitStack() as stack:
-        opened = _opened(database, stack)
+        opened = opened_for_reading(database, stack)
         for name, func in program.named_functions(mod).items():
             try:
                 workload = from_prim_func(func, name)
             except WorkloadError:
                 continue
-            found = _find(workload, target, opened, database, similar, unreadable)
+            found = find(workload, target, opened, database, similar, unreadable)
             if found is None:
                 untuned.append(name)
                 continue
@@ -117,8 +118,8 @@ def apply(
                 warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
             if not found.unscheduled:
                 replaced[name] = found.in_place_of(func)
-            elif _UNVERIFIED in found.notes:
-                text = f"{name} stays unscheduled: {_UNVERIFIED}; tune it with verify=True"
+            elif UNVERIFIED in found.notes:
+                text = f"{name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
                 warnings.warn(text, UntunedWarning, stacklevel=2)
     if unreadable and strict:
         raise DatabaseError(
@@ -133,17 +134,22 @@ def apply(
     return program.replace_functions(mod, replaced)
 
 
-def _find(
+def find(
     workload: Workload,
     target: Target,
     opened: Database,
     database: Database | str | os.PathLike[str] | None,
     similar: bool,
     unreadable: Unreadable,
+    left_out: Collection[int | None] = (),
 ) -> Match | None:
-    found = _first_usable(workload, workload.key, "same", target, opened, unreadable)
+    """Return what ``best`` returns, but for the records with the ids in ``left_out``.
+
+    ``opened`` is ``database``, opened. Rows that cannot be read are noted in ``unreadable``.
+    """
+    found = _first_usable(workload, workload.key, "same", target, opened, unreadable, left_out)
     if found is None or found.unscheduled:
-        other = _exact(workload, target, opened, unreadable)
+        other = _exact(workload, target, opened, unreadable, left_out)
         if found is None or (other is not None and other.latency < found.latency):
             found = other
     if found is None and similar:
@@ -151,7 +157,10 @@ def _find(
     return found
 
 
-def _opened(database: Database | str | os.PathLike[str] | None, stack: ExitStack) -> Database:
+def opened_for_reading(
+    database: Database | str | os.PathLike[str] | None, stack: ExitStack
+) -> Database:
+    """Return a database; a file is open until ``stack`` closes. DatabaseError without a file."""
     if isinstance(database, Database):
         return database
     if database is None:
@@ -168,11 +177,15 @@ def _opened(database: Database | str | os.PathLike[str] | None, stack: ExitStack
 
 
 def _exact(
-    workload: Workload, target: Target, database: Database, unreadable: Unreadable
+    workload: Workload,
+    target: Target,
+    database: Database,
+    unreadable: Unreadable,
+    left_out: Collection[int | None],
 ) -> Match | None:
     for key, _ in database.workloads(exact_key=workload.exact_key)[:_WORKLOADS]:
         if key != workload.key:
-            found = _first_usable(workload, key, "exact", target, database, unreadable)
+            found = _first_usable(workload, key, "exact", target, database, unreadable, left_out)
             if found is not None:
                 return found
     return None
@@ -185,6 +198,7 @@ def _first_usable(
     target: Target,
     database: Database,
     unreadable: Unreadable,
+    left_out: Collection[int | None],
 ) -> Match | None:
     """Return the best record under a key that still applies; preferably of this toolchain."""
     source = unreadable.workload(database, key)
@@ -195,13 +209,15 @@ def _first_usable(
         return None
     for toolchain in (toolchain_key(), None):
         for record in best_first(database, key, target.key, toolchain, n=_RECORDS):
+            if record.id in left_out:
+                continue
             notes = []
             if record.unscheduled:
                 schedule: Schedule | None = Schedule(workload)
                 order = tuple(range(len(workload.args)))
                 [fastest] = database.best(key, target.key, toolchain)
                 if not fastest.verified:
-                    notes.append(_UNVERIFIED)
+                    notes.append(UNVERIFIED)
             else:
                 # Blocks may have other names in the program that was stored first.
                 programs = (source, workload) if kind == "same" else (source,)

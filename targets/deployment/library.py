@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from schedlang.tvm.codegen import CodeGenerator, runtime
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
-    from tvm.runtime import Module
+    from tvm.runtime import Executable, Module
 
 _SUFFIXES = (*codegen.SHARED_SUFFIXES, codegen.ARCHIVE_SUFFIX)
 _ELF = b"\x7fELF\x02\x01"
@@ -32,11 +32,21 @@ def write(mod: IRModule, generator: CodeGenerator, path: Path, target: Mapping[s
 
     Raises LibraryError for a path where there can be none, and BuildError.
     """
-    _check_destination(path)
+    check_destination(path)
     manifest = Manifest(signatures_of(mod), target, generator.device_type, codegen.versions())
     executable = compile_module(mod, generator)
+    return link(executable, path, manifest.to_json())
+
+
+def link(
+    executable: Executable | Module,
+    path: Path,
+    text: str = "",
+    source: Callable[[Path], tuple[str, list[str]]] | None = None,
+) -> Path:
+    """Link what was compiled, see ``codegen.write_library``. Raises BuildError."""
     try:
-        codegen.write_library(executable, path, manifest.to_json())
+        codegen.write_library(executable, path, text, source)
     except Exception as error:
         if path.suffix != codegen.ARCHIVE_SUFFIX and not codegen.has_linker():
             raise BuildError(
@@ -47,10 +57,11 @@ def write(mod: IRModule, generator: CodeGenerator, path: Path, target: Mapping[s
     return path
 
 
-def _check_destination(path: Path) -> None:
-    if path.suffix not in _SUFFIXES:
+def check_destination(path: Path, suffixes: Sequence[str] = _SUFFIXES) -> None:
+    """Raise LibraryError for a path where no library can be written."""
+    if path.suffix not in suffixes:
         raise LibraryError(
-            f"cannot write {path}: its name must end with one of {', '.join(_SUFFIXES)}, so that "
+            f"cannot write {path}: its name must end with one of {', '.join(suffixes)}, so that "
             f"TVM can load it; such as {path.stem or 'kernel'}.so"
         )
     if path.is_dir():
@@ -112,8 +123,9 @@ def _read_manifest(linked: Path, path: Path) -> Manifest:
     if text is None:
         raise LibraryError(
             f"cannot load {path}: schedlang did not write it, or it is incomplete. A library of "
-            "TVM's own is loaded by tvm.runtime.load_module; one that schedlang wrote before it "
-            "had sl.load must be exported again"
+            "TVM's own is loaded by tvm.runtime.load_module, that of a network as "
+            "docs/networks.md shows; one that schedlang wrote before it had sl.load must be "
+            "exported again"
         )
     try:
         manifest = Manifest.from_json(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,17 +25,28 @@ _MARK = b"schedlang library, 8 digits of length: "
 _loaded: dict[str, tuple[int, ...]] = {}
 
 
-def write_library(executable: Executable, path: Path, text: str = "") -> None:
+def write_library(
+    executable: Executable | Module,
+    path: Path,
+    text: str = "",
+    source: Callable[[Path], tuple[str, list[str]]] | None = None,
+) -> None:
     """Link ``executable`` into a shared library at ``path``; this needs a C compiler.
 
-    ``text`` is stored in it, for ``find_text``. The file appears when it is complete: a process
-    that has loaded an earlier one keeps that. With the suffix ``.tar`` the linking is left to the
-    machine that loads it.
+    ``text`` is stored in it, for ``find_text``. ``source`` writes one more source file into a
+    folder, and returns its name and the compiler's options for it. The file appears when it is
+    complete: a process that has loaded an earlier one keeps that. With the suffix ``.tar`` the
+    linking is left to the machine that loads it.
     """
     with tempfile.TemporaryDirectory(prefix=".linking-", dir=path.parent) as folder:
-        addons = [_source_of(text, Path(folder))] if text else None
+        addons = [_source_of(text, Path(folder))] if text else []
+        options: list[str] = []
+        if source is not None:
+            file, options = source(Path(folder))
+            addons.append(file)
         linked = Path(folder) / path.name
-        executable.export_library(str(linked), addons=addons)
+        given = {"options": options} if options else {}
+        executable.export_library(str(linked), addons=addons or None, **given)
         os.replace(linked, path)
 
 

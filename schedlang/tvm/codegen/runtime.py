@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,20 @@ def tensor_in(memory: np.ndarray[Any, Any], shape: Sequence[int], dtype: str) ->
     return tvm.runtime.from_dlpack(memory)._create_view(tuple(shape), dtype)
 
 
+def aligned_array(shape: Sequence[int], dtype: str | np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Allocate an uninitialised array that starts at a multiple of ``ALIGNMENT``."""
+    kind = np.dtype(dtype)
+    size = math.prod(shape) * kind.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(kind).reshape(tuple(shape))
+
+
+def is_aligned(array: np.ndarray[Any, Any]) -> bool:
+    """Tell whether an array is contiguous and starts at a multiple of ``ALIGNMENT``."""
+    return bool(array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0)
+
+
 def is_tensor(value: object) -> bool:
     """Tell whether ``value`` is one of TVM's tensors."""
     return isinstance(value, tvm.runtime.Tensor)
@@ -91,6 +106,11 @@ def borrow_read_only(array: np.ndarray[Any, Any]) -> Tensor:
 def copy_tensor(tensor: Tensor) -> Tensor:
     """Return a copy on the same device."""
     return tensor.copyto(tensor.device)
+
+
+def reinterpreted(tensor: Tensor, dtype: str) -> Tensor:
+    """Return a contiguous tensor's memory as elements of another type of the same size."""
+    return tensor._create_view(tensor.shape, dtype)
 
 
 def share_memory(one: Tensor, other: Tensor) -> bool:

@@ -1,0 +1,96 @@
+"""Which program each function of a network gets: of a database, by default, or its own."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from schedlang.database import Database, Record
+from schedlang.database.programs import Unreadable
+from schedlang.measurement import Status
+from schedlang.targets import Target
+from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.lookup import UNVERIFIED, UntunedWarning, find
+from schedlang.tvm import program
+from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm.tirx.function import PrimFunc
+
+Origin = Literal["tuned", "default", "unscheduled"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A program for a function.
+
+    Attributes
+    ----------
+    origin: ``"tuned"`` for a record's; ``"default"`` for one that was not measured;
+        ``"unscheduled"`` for the function as it is.
+    func: the program, in place of the function; None for the function as it is.
+    record: its record in the database; None without one.
+    unscheduled_latency: of the function as it is, in seconds, from the same toolchain; NaN where
+        that was not measured.
+    """
+
+    origin: Origin
+    func: PrimFunc | None = None
+    record: Record | None = None
+    unscheduled_latency: float = math.nan
+
+    @property
+    def latency(self) -> float:
+        """Of the record, in seconds; NaN without one."""
+        return math.nan if self.record is None else self.record.latency
+
+
+def choices(
+    workload: Workload,
+    func: PrimFunc,
+    target: Target,
+    database: Database | None,
+    unreadable: Unreadable,
+) -> Iterator[Choice]:
+    """Yield programs for a function, the best one first; the last one is the function as it is.
+
+    What follows the first is for a program that cannot be compiled. ``func`` is the workload's
+    function in the network.
+    """
+    tried: set[int | None] = set()
+    while database is not None:
+        found = find(workload, target, database, database, False, unreadable, tried)
+        if found is None or found.record.id in tried:
+            break
+        if found.unscheduled and UNVERIFIED in found.notes:
+            text = f"{workload.name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
+            warnings.warn(text, UntunedWarning, stacklevel=4)
+        latency = _unscheduled_latency(found.record, database)
+        if found.unscheduled:
+            yield Choice("unscheduled", None, found.record, latency)
+            return
+        yield Choice("tuned", found.in_place_of(func), found.record, latency)
+        tried.add(found.record.id)
+    if not tried:
+        schedule = default_schedule(workload, target)
+        if len(schedule.trace):
+            order = range(len(func.params))
+            yield Choice(
+                "default", program.with_parameters(schedule.mod[program.MAIN], order, func)
+            )
+    yield Choice("unscheduled")
+
+
+def _unscheduled_latency(record: Record, database: Database) -> float:
+    """Of the unscheduled program that was measured with a record."""
+    found = database.query(
+        record.workload_key,
+        record.target_key,
+        record.toolchain_key,
+        Status.OK,
+        program_key=record.workload_key,
+    )
+    return min((one.latency for one in found if one.unscheduled), default=math.nan)

@@ -1,0 +1,144 @@
+"""A compiled network: called like the model, exported, verified and profiled."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedlang.networks.compiled import tensors
+from schedlang.networks.compiled.building import Built
+from schedlang.networks.compiled.summary import Summary
+from schedlang.networks.network import Network
+from schedlang.networks.verification import Verification
+from schedlang.targets import Target
+from schedlang.targets.deployment import library
+from schedlang.targets.deployment.threads import use_threads
+from schedlang.tvm import codegen
+from schedlang.tvm.relax.machine import Machine
+from schedlang.tvm.relax.stored_weights import GETTER, write_weights
+
+if TYPE_CHECKING:
+    import tvm.runtime
+
+
+class CompiledNetwork:
+    """A compiled network. ``compile_network`` makes one; call it like the model.
+
+    Takes numpy arrays, tensors of torch on the CPU and all others that have ``__dlpack__``, with
+    the shapes and element types of the examples. The outputs are of the library of the first
+    tensor that is passed, in the structure of the model's result; numbers count as numpy. No
+    contiguous input is copied, and no output; any alignment will do. Each call returns memory of
+    its own, which shares nothing with inputs or weights. No gradients are recorded.
+
+    Threads may call it at the same time; their calls run one after the other. The weights are those
+    of the network, in the same memory where nothing has changed their layout.
+
+    Attributes
+    ----------
+    network: what was compiled; target: what for.
+    summary: how each of its tasks is run.
+    """
+
+    def __init__(self, network: Network, target: Target, built: Built, summary: Summary) -> None:
+        self.network = network
+        self.target = target
+        self.summary = summary
+        self._built = built
+        self._threads = target.pool_threads if built.parallel else 0
+
+    def load(self) -> None:
+        """Generate the machine code, as the first call does. TargetError where it cannot run."""
+        _ = self._machine
+
+    @cached_property
+    def _machine(self) -> Machine:
+        self.target.check_present()
+        if self._threads:
+            use_threads(self._threads)
+        return Machine(self._built.code.with_constants(self._built.parameters))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it with the model's arguments.
+
+        Raises ``NetworkError`` that names the input for another shape or element type, a tensor
+        that is not on the CPU, and arguments of another structure.
+        """
+        values = self.network.convention.flatten(args, kwargs)
+        results = self._run(self._borrowed(values))
+        return self.network.convention.unflatten(tensors.returned(results, values))
+
+    def _borrowed(self, values: Sequence[Any]) -> list[tvm.runtime.Tensor]:
+        return [*map(tensors.borrowed, values, self.network.inputs)]
+
+    def _run(self, inputs: Sequence[tvm.runtime.Tensor]) -> Sequence[tvm.runtime.Tensor]:
+        machine = self._machine
+        if self._threads:
+            use_threads(self._threads)
+        return machine.run(inputs)
+
+    def verify(
+        self, *args: Any, seed: int = 0, tolerance: float | None = None, **kwargs: Any
+    ) -> Verification:
+        """Compare its outputs with those of the original model; see ``Network.verify``.
+
+        The result has the largest error of each output, and ``passed``.
+        """
+
+        def run(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+            return [*map(tensors.to_numpy, self._run(self._borrowed(inputs)))]
+
+        return self.network.verify(*args, executable=run, seed=seed, tolerance=tolerance, **kwargs)
+
+    def profile(self, *args: Any, repeats: int = 10, **kwargs: Any) -> Summary:
+        """Time each function inside the network; return the summary with these latencies.
+
+        Tasks that were not tuned have a latency then, and all of them find the caches as the
+        functions before them leave them. Each latency includes 1 to 2 microseconds for the clock.
+
+        Parameters
+        ----------
+        args, kwargs: the model's arguments; without any, random ones are drawn.
+        repeats: number of calls of the network; the median counts.
+        """
+        if args or kwargs:
+            values = self.network.convention.flatten(args, kwargs)
+        else:
+            values = self.network.random_inputs()
+        inputs = self._borrowed(values)
+        self._run(inputs)
+        samples: dict[str, list[float]] = defaultdict(list)
+        for _ in range(repeats):
+            for name, seconds in self._machine.time_calls(inputs):
+                samples[name].append(seconds)
+        medians = {name: statistics.median(times) for name, times in samples.items()}
+        latencies = {
+            task.name: statistics.fmean(medians[name] for name in task.functions if name in medians)
+            for task in self.summary
+            if task.weight
+        }
+        return self.summary.with_latencies(latencies, f"median of {repeats} calls of the network")
+
+    def export_library(self, path: str | Path) -> Path:
+        """Write it into a shared library, the weights included; TVM's run time alone runs it.
+
+        ``docs/networks.md`` shows how. Raises ``LibraryError`` for a folder that is not there and a
+        name that TVM does not load, and ``BuildError``, also without a C compiler to link with.
+        """
+        path = Path(path)
+        library.check_destination(path, codegen.SHARED_SUFFIXES)
+        library.link(
+            self._built.code.with_stored(GETTER),
+            path,
+            source=lambda folder: write_weights(self._built.parameters, folder),
+        )
+        return path
+
+    def __str__(self) -> str:
+        """Write its name and the summary."""
+        return f"network {self.network.name} for {self.target.key}\n{self.summary}"

@@ -1,0 +1,137 @@
+"""What a compiled network runs: one line for each task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+from schedlang.networks.compiled.choices import Origin
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """How a network runs one of its tasks.
+
+    Attributes
+    ----------
+    name: of the function; it lists the operators that are fused in it.
+    functions: names in ``Network.mod`` of all functions of the task.
+    weight: number of calls. Those of a plain reshape cost nothing and do not count.
+    origin: ``"tuned"``, by a record of the database; ``"default"``, by a schedule that was not
+        measured; ``"unscheduled"``, where the record says that nothing is faster, or where there is
+        neither.
+    latency: of one call in seconds, as the record or ``profile`` says; NaN without.
+    unscheduled_latency: of the unscheduled function, in seconds; NaN where it was not measured.
+    record: id of the record in the database; None without one.
+    packed: number of its weights' layouts that are computed when the network is compiled.
+    """
+
+    name: str
+    functions: tuple[str, ...]
+    weight: int
+    origin: Origin
+    latency: float
+    unscheduled_latency: float
+    record: int | None
+    packed: int
+
+    @property
+    def total(self) -> float:
+        """Seconds of all calls; 0 without calls, NaN where the latency is not known."""
+        return self.weight * self.latency if self.weight else 0.0
+
+    @property
+    def speedup(self) -> float:
+        """Latency of the unscheduled function over that of this one; NaN where not known."""
+        return self.unscheduled_latency / self.latency
+
+
+@dataclass(frozen=True)
+class Summary(Sequence[TaskSummary]):
+    """The tasks of a compiled network, those with the largest part of its time first."""
+
+    tasks: tuple[TaskSummary, ...]
+    measured: str
+
+    @property
+    def latency(self) -> float:
+        """Seconds of all tasks together, where the latency is known."""
+        return math.fsum(task.total for task in self.tasks if not math.isnan(task.total))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the latency of every task is known."""
+        return not any(math.isnan(task.total) for task in self.tasks)
+
+    def share(self, task: TaskSummary) -> float:
+        """Return the part of ``latency`` that a task has, from 0 to 1; NaN where not known."""
+        return task.total / self.latency if self.latency else math.nan
+
+    @overload
+    def __getitem__(self, place: int) -> TaskSummary: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[TaskSummary]: ...
+    def __getitem__(self, place: int | slice) -> TaskSummary | Sequence[TaskSummary]:
+        return self.tasks[place]
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[TaskSummary]:
+        return iter(self.tasks)
+
+    def with_latencies(self, latencies: dict[str, float], measured: str) -> Summary:
+        """Return a summary with other latencies of one call, in seconds, by the task's name."""
+        timed = [replace(task, latency=latencies.get(task.name, math.nan)) for task in self.tasks]
+        return Summary(ordered(timed), measured)
+
+    def __str__(self) -> str:
+        head = ("share", "time", "calls", "each", "speed-up", "record", "program", "function")
+        rows = [head, *(self._row(task) for task in self.tasks)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head) - 2)]
+        lines = []
+        for row in rows:
+            cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
+            lines.append("  ".join([*cells, row[-2].ljust(11), row[-1]]))
+        known = f"{_shown(self.latency)} for {sum(task.weight for task in self.tasks)} calls"
+        counts = [
+            f"{sum(task.origin == origin for task in self.tasks)} {origin}"
+            for origin in ("tuned", "default", "unscheduled")
+            if any(task.origin == origin for task in self.tasks)
+        ]
+        missing = "" if self.complete else ", without what was not measured"
+        lines.append(f"{known}, {self.measured}{missing}; tasks: {', '.join(counts) or 'none'}")
+        return "\n".join(line.rstrip() for line in lines)
+
+    def _row(self, task: TaskSummary) -> tuple[str, ...]:
+        share, speedup = self.share(task), task.speedup
+        return (
+            "-" if math.isnan(share) else f"{share:.1%}",
+            _shown(task.total),
+            str(task.weight),
+            _shown(task.latency),
+            "-" if math.isnan(speedup) else f"{speedup:.1f}x",
+            "-" if task.record is None else str(task.record),
+            task.origin,
+            task.name + (f" ({task.packed} packed)" if task.packed else ""),
+        )
+
+
+def ordered(tasks: Sequence[TaskSummary]) -> tuple[TaskSummary, ...]:
+    """Return tasks with the most time first; those whose time is not known come last."""
+    return tuple(sorted(tasks, key=lambda task: -_or_zero(task.total)))
+
+
+def _or_zero(seconds: float) -> float:
+    return 0.0 if math.isnan(seconds) else seconds
+
+
+def _shown(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "-"
+    scale, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    return f"{seconds / scale:.3g} {unit}"

@@ -1,0 +1,107 @@
+"""Tensors of callers as TVM's, and back: without a copy where they are contiguous."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from schedlang.errors import NetworkError
+from schedlang.networks.arrays import as_numpy
+from schedlang.networks.tensor import Tensor
+from schedlang.tvm.codegen import runtime
+
+if TYPE_CHECKING:
+    import tvm.runtime
+
+Wrap = Callable[["tvm.runtime.Tensor"], Any]
+"""Makes a tensor of a library from one of TVM's, in the same memory."""
+
+
+def borrowed(value: Any, tensor: Tensor) -> tvm.runtime.Tensor:
+    """Return an input as a tensor of TVM's; one that is not contiguous is copied.
+
+    Raises ``NetworkError`` that names the input for another shape, element type or device, and for
+    what is no tensor.
+    """
+    if _is_torch(value):
+        return _from_torch(value, tensor)
+    if isinstance(value, bool | int | float):
+        value = np.asarray(value).astype(tensor.dtype)
+    elif runtime.is_tensor(value) and str(value.dtype) == "bfloat16":  # numpy does not know it
+        _check(tensor, tuple(value.shape), "bfloat16")
+        return value
+    try:
+        array = as_numpy(value)
+    except NetworkError as error:
+        raise NetworkError(f"input {tensor.name!r}: {error}") from None
+    except Exception as error:  # of what gives the memory
+        raise NetworkError(
+            f"input {tensor.name!r}: a {type(value).__name__} does not give its memory to the CPU: "
+            f"{error}"
+        ) from error
+    _check(tensor, array.shape, array.dtype.name)
+    if not (array.flags.c_contiguous and array.dtype.isnative):
+        array = np.array(array, array.dtype.newbyteorder("="), order="C")
+    return runtime.borrow_array(array)
+
+
+def _is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _from_torch(value: Any, tensor: Tensor) -> tvm.runtime.Tensor:
+    _check(tensor, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+    if value.device.type != "cpu":
+        raise NetworkError(
+            f"input {tensor.name!r} is on {value.device}, and the network runs on the CPU: pass "
+            f"{tensor.name}.cpu()"
+        )
+    if value.requires_grad:
+        value = value.detach()
+    if value.layout is not sys.modules["torch"].strided:
+        value = value.to_dense()
+    if value.is_neg():
+        value = value.resolve_neg()
+    return runtime.borrow(value.contiguous())
+
+
+def _check(tensor: Tensor, shape: tuple[int, ...], dtype: str) -> None:
+    if shape != tensor.shape or dtype != tensor.dtype:
+        raise NetworkError(
+            f"input {tensor.name!r}: expected shape {tensor.shape} of {tensor.dtype}, got {shape} "
+            f"of {dtype}; a network has the shapes of its examples"
+        )
+
+
+def returned(results: Sequence[tvm.runtime.Tensor], inputs: Sequence[Any]) -> list[Any]:
+    """Return outputs as tensors of the library that the inputs are from; of numpy by default."""
+    wrap = _wrap(inputs)
+    return [wrap(result) for result in results]
+
+
+def _wrap(inputs: Sequence[Any]) -> Wrap:
+    for value in inputs:
+        if _is_torch(value):
+            made: Wrap = sys.modules["torch"].from_dlpack
+            return made
+        if isinstance(value, np.ndarray | np.generic | bool | int | float):
+            continue
+        if runtime.is_tensor(value):
+            return lambda tensor: tensor
+        if hasattr(value, "__array_namespace__"):
+            made = value.__array_namespace__().from_dlpack
+            return made
+    return to_numpy
+
+
+def to_numpy(tensor: tvm.runtime.Tensor) -> np.ndarray:
+    """Return an array in the memory of a tensor."""
+    try:
+        return np.from_dlpack(tensor)
+    except (BufferError, RuntimeError):  # numpy does not know the element type
+        return np.from_dlpack(runtime.reinterpreted(tensor, "uint16")).view(ml_dtypes.bfloat16)

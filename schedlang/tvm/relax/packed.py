@@ -1,0 +1,80 @@
+"""Weights packed ahead: what depends on weights only is computed when a network is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import IRModule
+
+from schedlang.tvm import program
+from schedlang.tvm.codegen.host import compile_for_host
+from schedlang.tvm.codegen.runtime import aligned_array
+from schedlang.tvm.packing import SplitFunction
+from schedlang.tvm.relax.program import MAIN, bindings, number_of_inputs, result, tir_call, used
+from schedlang.tvm.relax.rewriting import rewrite_main
+
+
+def with_packed_weights(
+    mod: IRModule, parameters: Mapping[str, np.ndarray], split: Mapping[str, SplitFunction]
+) -> tuple[IRModule, dict[str, np.ndarray]]:
+    """Return a network whose calls of these functions take packed weights, and its parameters.
+
+    ``split`` has the parts of functions by name. Each call gets the weights that it had, packed;
+    parameters that nothing reads any more are dropped.
+    """
+    if not split:
+        return mod, dict(parameters)
+    weights = mod[MAIN].params[number_of_inputs(mod) :]
+    packer = _Packer(dict(zip(weights, parameters.items(), strict=True)), split)
+    read = set(used(result(mod)))
+    for _, value in bindings(mod):
+        read.update(used(packer.changed(value)))
+    left = [var for var in packer.values if var in read]
+    mod = program.replace_functions(mod, {name: one.main for name, one in split.items()})
+    mod = rewrite_main(mod, left, {}, lambda _, value: packer.changed(value))
+    return mod, dict(packer.values[var] for var in left)
+
+
+class _Packer:
+    """The weights of a network, name and value by variable, with those that were packed."""
+
+    def __init__(
+        self, values: Mapping[Any, tuple[str, np.ndarray]], split: Mapping[str, SplitFunction]
+    ) -> None:
+        self.values = dict(values)
+        self._split = split
+        self._code: dict[tuple[str, int], Any] = {}
+        self._made: dict[Any, Any] = {}
+
+    def changed(self, value: Any) -> Any:
+        """Return a value of a binding; of a call of a split function, one with packed weights."""
+        name, arguments = tir_call(value) or ("", [])
+        if name not in self._split:
+            return value
+        split = self._split[name]
+        taken = [
+            arguments[source] if source < split.count else self._packed(name, source, arguments)
+            for source in split.sources
+            if not len(arguments) <= source < split.count  # it is written
+        ]
+        return relax.Call(value.op, [value.args[0], relax.Tuple(taken)], value.attrs, value.ty_args)
+
+    def _packed(self, name: str, source: int, arguments: list[Any]) -> Any:
+        """The variable of a packed weight, computed once for the same weights."""
+        place = source - self._split[name].count
+        packing = self._split[name].packings[place]
+        weights = [arguments[position] for position in packing.weights]
+        key = (name, place, *weights)
+        if key not in self._made:
+            if (name, place) not in self._code:
+                self._code[name, place] = compile_for_host(program.as_main(packing.function))
+            array = aligned_array(packing.shape, packing.dtype)
+            self._code[name, place](*(self.values[var][1] for var in weights), array)
+            first = self.values[weights[0]][0]
+            var = relax.Var("packed", relax.TensorType(packing.shape, packing.dtype))
+            self.values[var] = (f"{first} (packed for {name}, {place})", array)
+            self._made[key] = var
+        return self._made[key]

@@ -1,0 +1,117 @@
+"""Changes of ``main`` before a network is compiled: what it returns, and where its weights are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from tvm import relax, te
+from tvm.ir import IRModule
+from tvm.tirx.function import PrimFunc
+
+from schedlang.tvm.program import create_prim_func
+from schedlang.tvm.relax.program import (
+    MAIN,
+    bindings,
+    dtype_of,
+    number_of_inputs,
+    operator,
+    result,
+    shape_of,
+    substituted,
+    with_inputs,
+)
+
+Change = Callable[[Any, Any], Any]
+
+
+def rewrite_main(
+    mod: IRModule,
+    parameters: Sequence[Any],
+    weights: Mapping[Any, Any],
+    change: Change = lambda _, value: value,
+    copied: Sequence[int] = (),
+) -> IRModule:
+    """Return a module whose ``main`` takes its inputs and then ``parameters``, and returns a tuple.
+
+    Parameters
+    ----------
+    weights: an expression for each parameter of the old ``main`` that is used.
+    change: gets each value of a binding as it was, and with the new weights; returns what to take.
+    copied: positions of outputs to be copied.
+    """
+    inputs = list(mod[MAIN].params[: number_of_inputs(mod)])
+    made: dict[Any, Any] = dict(weights)
+    builder = relax.BlockBuilder(mod)
+
+    def current(item: Any) -> Any:
+        return made.get(item, item)
+
+    with builder.function("rewritten", [*inputs, *parameters]):
+        with builder.dataflow():
+            for var, value in bindings(mod):
+                made[var] = builder.emit(change(value, substituted(value, current)))
+            outputs = [substituted(field, current) for field in _fields(mod)]
+            for place in copied:
+                source = builder.emit(outputs[place])
+                copy = builder.add_func(_copy(source), "copy_output")
+                outputs[place] = builder.emit(relax.call_tir(copy, (source,), source.ty))
+            output = builder.emit_output(relax.Tuple(outputs))
+        builder.emit_func_output(output)
+    final = builder.get()
+    function = final["rewritten"].with_attr("global_symbol", MAIN)
+    del final[final.get_global_var("rewritten")]
+    final.update_func(final.get_global_var(MAIN), function)
+    return with_inputs(final, len(inputs))
+
+
+def shared_outputs(mod: IRModule) -> tuple[int, ...]:
+    """Return the positions of outputs that share memory with an input, a weight or another output.
+
+    The caller may write an output, and nothing else may change with it.
+    """
+    values = dict(bindings(mod))
+    known: set[Hashable] = {None, *mod[MAIN].params}
+    found = []
+    for place, field in enumerate(_fields(mod)):
+        origin = _origin(field, values)
+        if origin in known:
+            found.append(place)
+        known.add(origin)
+    return tuple(found)
+
+
+def _origin(item: Any, values: Mapping[Any, Any]) -> Hashable:
+    """The variable whose memory a tensor lies in, with its place in a tuple; constants are None."""
+    while True:
+        value: Any = values.get(item) if isinstance(item, relax.Var) else item
+        if isinstance(value, relax.Var):
+            item = value
+        elif operator(value) == "relax.reshape":
+            item = value.args[0]
+        elif isinstance(value, relax.TupleGetItem):
+            whole = values.get(value.tuple_value, value.tuple_value)
+            if not isinstance(whole, relax.Tuple):
+                return (value.tuple_value, int(value.index))
+            item = whole.fields[int(value.index)]
+        else:
+            return item if isinstance(item, relax.Var) else None
+
+
+def _fields(mod: IRModule) -> list[Any]:
+    """The tensors that ``main`` returns."""
+    values = dict(bindings(mod))
+    returned = result(mod)
+    while isinstance(values.get(returned), relax.Var | relax.Tuple):
+        returned = values[returned]
+    if isinstance(returned, relax.Tuple):
+        return list(returned.fields)
+    if not isinstance(returned.ty, relax.TupleType):
+        return [returned]
+    return [relax.TupleGetItem(returned, place) for place in range(len(returned.ty.fields))]
+
+
+def _copy(tensor: Any) -> PrimFunc:
+    source = te.placeholder(shape_of(tensor), dtype_of(tensor), "source")
+    made = te.compute(source.shape, lambda *place: source(*place), "copy")
+    return create_prim_func([source, made]).without_attr("global_symbol")

@@ -16,12 +16,14 @@ from schedlang.networks.compiled.building import Built, Function, build
 from schedlang.networks.compiled.choices import Choice, choices
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.compiled.summary import Summary, TaskSummary, ordered
+from schedlang.networks.compiled.twins import twins_of
 from schedlang.networks.network import Network
 from schedlang.targets import Target, as_target
 from schedlang.tuning.lookup import UntunedWarning, opened_for_reading
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls
 from schedlang.tvm.relax.executable import prepared
+from schedlang.tvm.relax.twins import with_twins
 from schedlang.workloads.construct import from_prim_func
 
 if TYPE_CHECKING:
@@ -61,13 +63,14 @@ def compile_network(
     target = as_target(target)
     if target.kind != "cpu":
         raise TargetError(f"target {target.key!r} is of kind {target.kind!r}; networks run on CPUs")
-    mod = prepared(network.mod, target.tvm_target())
+    mod, parameters = with_twins(network.mod, network.parameters, twins_of(network))
+    mod = prepared(mod, target.tvm_target())
     weights = Counter(call.function for call in calls(mod))
     unreadable = Unreadable()
     with ExitStack() as stack:
         opened = None if database is None else opened_for_reading(database, stack)
         functions = _functions(mod, weights, target, opened, unreadable)
-        built = build(mod, network.parameters, functions.values(), target)
+        built = build(mod, parameters, functions.values(), target)
     unreadable.warn()
     untuned = [one.name for one in functions.values() if one.choice.record is None]
     if database is not None and untuned:

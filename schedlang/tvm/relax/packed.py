@@ -13,8 +13,8 @@ from schedlang.tvm import program
 from schedlang.tvm.codegen.host import compile_for_host
 from schedlang.tvm.codegen.runtime import aligned_array
 from schedlang.tvm.packing import SplitFunction
-from schedlang.tvm.relax.program import MAIN, bindings, number_of_inputs, result, tir_call, used
-from schedlang.tvm.relax.rewriting import rewrite_main
+from schedlang.tvm.relax.program import tir_call
+from schedlang.tvm.relax.rewriting import weights_of, with_changed_calls
 
 
 def with_packed_weights(
@@ -27,24 +27,18 @@ def with_packed_weights(
     """
     if not split:
         return mod, dict(parameters)
-    weights = mod[MAIN].params[number_of_inputs(mod) :]
-    packer = _Packer(dict(zip(weights, parameters.items(), strict=True)), split)
-    read = set(used(result(mod)))
-    for _, value in bindings(mod):
-        read.update(used(packer.changed(value)))
-    left = [var for var in packer.values if var in read]
+    packer = _Packer(weights_of(mod, parameters), split)
     mod = program.replace_functions(mod, {name: one.main for name, one in split.items()})
-    mod = rewrite_main(mod, left, {}, lambda _, value: packer.changed(value))
-    return mod, dict(packer.values[var] for var in left)
+    return with_changed_calls(mod, packer)
 
 
 class _Packer:
     """The weights of a network, name and value by variable, with those that were packed."""
 
     def __init__(
-        self, values: Mapping[Any, tuple[str, np.ndarray]], split: Mapping[str, SplitFunction]
+        self, values: dict[Any, tuple[str, np.ndarray]], split: Mapping[str, SplitFunction]
     ) -> None:
-        self.values = dict(values)
+        self.values = values
         self._split = split
         self._code: dict[tuple[str, int], Any] = {}
         self._made: dict[Any, Any] = {}

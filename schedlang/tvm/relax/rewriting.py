@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from tvm import relax, te
 from tvm.ir import IRModule
 from tvm.tirx.function import PrimFunc
@@ -19,17 +20,16 @@ from schedlang.tvm.relax.program import (
     result,
     shape_of,
     substituted,
+    used,
     with_inputs,
 )
-
-Change = Callable[[Any, Any], Any]
 
 
 def rewrite_main(
     mod: IRModule,
     parameters: Sequence[Any],
     weights: Mapping[Any, Any],
-    change: Change = lambda _, value: value,
+    change: Callable[[Any], Any] = lambda value: value,
     copied: Sequence[int] = (),
 ) -> IRModule:
     """Return a module whose ``main`` takes its inputs and then ``parameters``, and returns a tuple.
@@ -37,7 +37,7 @@ def rewrite_main(
     Parameters
     ----------
     weights: an expression for each parameter of the old ``main`` that is used.
-    change: gets each value of a binding as it was, and with the new weights; returns what to take.
+    change: gets each value of a binding, with the new weights; returns what to take.
     copied: positions of outputs to be copied.
     """
     inputs = list(mod[MAIN].params[: number_of_inputs(mod)])
@@ -50,7 +50,7 @@ def rewrite_main(
     with builder.function("rewritten", [*inputs, *parameters]):
         with builder.dataflow():
             for var, value in bindings(mod):
-                made[var] = builder.emit(change(value, substituted(value, current)))
+                made[var] = builder.emit(change(substituted(value, current)))
             outputs = [substituted(field, current) for field in _fields(mod)]
             for place in copied:
                 source = builder.emit(outputs[place])
@@ -63,6 +63,38 @@ def rewrite_main(
     del final[final.get_global_var("rewritten")]
     final.update_func(final.get_global_var(MAIN), function)
     return with_inputs(final, len(inputs))
+
+
+class CallChange(Protocol):
+    """A change of calls that may make new weights.
+
+    Attributes
+    ----------
+    values: name and value of each weight, by its variable; ``changed`` adds new ones.
+    """
+
+    values: dict[Any, tuple[str, np.ndarray]]
+
+    def changed(self, value: Any) -> Any:
+        """Return a value of a binding, changed or not; the same each time that it is asked."""
+
+
+def with_changed_calls(mod: IRModule, change: CallChange) -> tuple[IRModule, dict[str, np.ndarray]]:
+    """Return a network with changed calls and its parameters: the weights that are still read."""
+    read = set(used(result(mod)))
+    for _, value in bindings(mod):
+        read.update(used(change.changed(value)))
+    left = [var for var in change.values if var in read]
+    mod = rewrite_main(mod, left, {}, change.changed)
+    return mod, dict(change.values[var] for var in left)
+
+
+def weights_of(
+    mod: IRModule, parameters: Mapping[str, np.ndarray]
+) -> dict[Any, tuple[str, np.ndarray]]:
+    """Return name and value of each weight, by its variable."""
+    weights = mod[MAIN].params[number_of_inputs(mod) :]
+    return dict(zip(weights, parameters.items(), strict=True))
 
 
 def shared_outputs(mod: IRModule) -> tuple[int, ...]:

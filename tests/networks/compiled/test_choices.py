@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm import relax
 
 import schedlang as sl
 from schedlang.database import Database, MemoryDatabase
@@ -21,8 +22,10 @@ from tests.networks.compiled.relax_networks import (
     TARGET,
     first_block,
     layers,
+    module,
     parallel,
     store,
+    tensor,
 )
 
 
@@ -119,6 +122,34 @@ def test_a_program_that_cannot_be_compiled_gives_way_to_the_next(
         exe = sl.compile_network(network, database)
     assert {one.name: one.record for one in exe.summary}[task.name] == wanted.id
     assert exe.verify().passed
+
+
+def test_functions_of_one_task_share_its_record(database: Database) -> None:
+    """Three functions that differ in axes of extent 1 and in the order of their arguments."""
+    inputs = [("x", (4, 6), "float32"), ("y", (1, 4, 6), "float32"), ("z", (4, 1, 6), "float32")]
+    op = relax.op
+
+    def compute(x: relax.Expr, y: relax.Expr, z: relax.Expr) -> list[relax.Expr]:
+        weight = relax.const(tensor(4, 6))
+        one, two = op.subtract(x, weight), op.subtract(y, weight)
+        return [one, two, op.subtract(relax.const(tensor(4, 1, 6, seed=1)), z)]
+
+    network = sl.import_network(module(inputs, compute))
+    [task] = network.tasks
+    assert len(task.functions) == 3
+    record = store(database, task, 1e-5, parallel(task))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exe = sl.compile_network(network, database)
+    [row] = exe.summary
+    assert (row.origin, row.weight, row.record) == ("tuned", 3, record.id)
+    assert exe.verify().passed
+    assert [output.shape for output in exe(*network.random_inputs())] == [
+        (4, 6),
+        (1, 4, 6),
+        (4, 1, 6),
+    ]
+    assert len(exe.profile(repeats=1)) == 1, "the same code runs for all of them"
 
 
 def test_packed_weights(network: Network, database: Database) -> None:

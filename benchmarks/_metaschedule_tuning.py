@@ -13,7 +13,7 @@ from _race import Run, Trial
 import schedlang as sl
 
 TRIALS_A_ROUND = 64
-_LOGGER = "tvm.s_tir.meta_schedule"
+LOGGER = "tvm.s_tir.meta_schedule"
 
 
 def tune_metaschedule(workload: sl.Workload, target: sl.Target, trials: int, seed: int) -> Run:
@@ -28,10 +28,10 @@ def tune_metaschedule(workload: sl.Workload, target: sl.Target, trials: int, see
     from tvm.s_tir import meta_schedule as ms
 
     # It warns about every log level except the two most verbose.
-    logging.getLogger(_LOGGER).setLevel(logging.ERROR)
+    logging.getLogger(LOGGER).setLevel(logging.ERROR)
     measured: list[Trial] = []
     error = ""
-    builder = _builder()
+    builder = local_builder()
     started = time.time()
     with tempfile.TemporaryDirectory() as work_dir, ms.Profiler() as profiler:
         callback, runner = _observers(measured, started)
@@ -52,13 +52,13 @@ def tune_metaschedule(workload: sl.Workload, target: sl.Target, trials: int, see
             error = f"{type(raised).__name__}: {lines[-1]}"
         seconds = time.time() - started
         split = _split(profiler.get(), seconds)
-        _close_logs()
+        close_logs()
     if not error and len(measured) < trials:
         error = "it ended early"
     return Run(measured, seconds, split=split, error=error)
 
 
-def _builder() -> Any:
+def local_builder() -> Any:
     """Return the local builder of ``tune_tasks``, with a time-out that starts later.
 
     It starts new processes in each round. By default, the time-out of a process's first candidate
@@ -152,10 +152,10 @@ def _part(name: str) -> str | None:
     return {"SendToBuilder": "build", "SendToRunner": "run", "JoinRunnerFutures": "run"}.get(name)
 
 
-def _close_logs() -> None:
+def close_logs() -> None:
     """Keep its log files in a temporary directory."""
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        if name.startswith(_LOGGER) and isinstance(logger, logging.Logger):
+        if name.startswith(LOGGER) and isinstance(logger, logging.Logger):
             for handler in list(logger.handlers):
                 logger.removeHandler(handler)
                 handler.close()

@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -81,16 +82,18 @@ def tune(path: Path, seed: int, environment: dict[str, str], pipe: Any) -> None:
         )
 
 
-def kill_once(path: Path, seed: int, seconds: float, *, measuring: bool) -> Kill | None:
+def kill_once(
+    path: Path, seed: int, seconds: float, *, measuring: bool, run: Callable[..., None] = tune
+) -> Kill | None:
     """Run for ``seconds``, with ``measuring`` after the first record, and kill it.
 
-    None if it ended before.
+    ``run`` takes what ``tune`` takes. None if it ended before.
     """
     scratch = Path(tempfile.mkdtemp(prefix="schedlang-kills-"))
     mark = uuid.uuid4().hex
     receiver, sender = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(
-        target=tune, args=(path, seed, {MARK: mark, "TMPDIR": str(scratch)}, sender)
+        target=run, args=(path, seed, {MARK: mark, "TMPDIR": str(scratch)}, sender)
     )
     process.start()
     sender.close()

@@ -1,0 +1,183 @@
+"""One network: imported, tuned, compiled and timed beside its peers."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import schedlang as sl
+from network_rows import our_sides, torch_sides, tvm_side
+from network_rows.models import make
+from network_rows.side import Side, SideError, SideProcess, Spec
+from network_rows.turns import errors, time_in_turns
+
+# Torch's max-autotune compiles and times many candidates.
+READY_SECONDS = 1800.0
+SLICE = 16
+EAGER, CHANNELS_LAST, COMPILED = "eager", "eager, channels last", "compiled"
+UNSCHEDULED, DEFAULT, TUNED, TVM = "unscheduled", "default", "tuned", "tune_relax"
+
+Keep = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do with each network.
+
+    Attributes
+    ----------
+    trials, seconds: of ``tune_network``; ``seconds`` is None without a limit of time.
+    peer_trials: of ``tune_relax``; 0 leaves it out.
+    peer_seconds: at most, for its tuning.
+    rounds, round_seconds: of timing in turns.
+    threads: of every side.
+    folder: holds the databases.
+    """
+
+    trials: int
+    seconds: float | None
+    peer_trials: int
+    peer_seconds: float
+    rounds: int
+    round_seconds: float
+    threads: int
+    folder: Path
+    seed: int = 0
+
+
+def measure(name: str, plan: Plan, keep: Keep) -> dict[str, Any]:
+    """Return the row of a network. ``keep`` is given what there is after each step."""
+    row: dict[str, Any] = {"network": name, "complete": False, "failed": {}}
+    spec = Spec(name, plan.threads, {"database": str(plan.folder / f"{name}.db")})
+    try:
+        row |= _tune(name, plan, spec)
+    except Exception as error:
+        traceback.print_exc()
+        row["failed"][TUNED] = f"{type(error).__name__}: {error}".splitlines()[0]
+    keep(row)
+    with _Started() as started:
+        for side, function in _sides(plan, tuned=TUNED not in row["failed"]).items():
+            options = dict(spec.options)
+            if side == TVM:
+                options = {
+                    "trials": plan.peer_trials,
+                    "seconds": plan.peer_seconds,
+                    "slice": SLICE,
+                }
+            limit = READY_SECONDS + (2 * plan.peer_seconds if side == TVM else 0.0)
+            failure = started.start(side, function, Spec(name, plan.threads, options), limit)
+            if failure:
+                row["failed"][side] = failure
+        row |= _facts(started.sides)
+        keep(row)
+        medians, failed = time_in_turns(started.sides, plan.rounds, plan.round_seconds)
+    row["failed"] |= failed
+    row["rounds"] = medians
+    row["latency"] = {side: statistics.median(times) for side, times in medians.items()}
+    row["complete"] = True
+    keep(row)
+    return row
+
+
+def _tune(name: str, plan: Plan, spec: Spec) -> dict[str, Any]:
+    model = make(name)
+    started = time.perf_counter()
+    network = our_sides.imported(model)
+    import_seconds = time.perf_counter() - started
+    print(network, flush=True)
+    result = sl.tune_network(
+        network,
+        our_sides.target_of(spec),
+        trials=plan.trials,
+        seconds=plan.seconds,
+        database=spec.options["database"],
+        seed=plan.seed,
+        progress=True,
+    )
+    print(result, flush=True)
+    return {
+        "convolutional": model.convolutional,
+        "import seconds": import_seconds,
+        "calls": len(network.calls),
+        "tasks": len(network.tasks),
+        "tasks tuned": sum(one.trials > 0 and not one.failed for one in result.tasks),
+        "untunable": dict(network.untunable) | {t.name: t.failed for t in result.tasks if t.failed},
+        "trials": result.trials,
+        "tuning seconds": result.seconds,
+        "finished": result.finished,
+        "sum of tasks": result.latency,
+        "sum of unscheduled tasks": sum(result.reference_latencies),
+        "each task": [
+            {
+                "task": one.name,
+                "weights": one.weights,
+                "trials": one.trials,
+                "latency": one.latency,
+                "unscheduled": one.reference_latency,
+                "history": list(one.history),
+                "finished": one.finished,
+            }
+            for one in result.tasks
+        ],
+    }
+
+
+def _sides(plan: Plan, *, tuned: bool) -> dict[str, Callable[[Spec], Side]]:
+    sides = {
+        EAGER: torch_sides.eager,
+        CHANNELS_LAST: torch_sides.eager_channels_last,
+        COMPILED: torch_sides.compiled,
+        UNSCHEDULED: our_sides.unscheduled,
+        DEFAULT: our_sides.default,
+        TUNED: our_sides.tuned,
+        TVM: tvm_side.tune_relax,
+    }
+    if not tuned:
+        del sides[TUNED]
+    if not plan.peer_trials:
+        del sides[TVM]
+    return sides
+
+
+def _facts(sides: list[SideProcess]) -> dict[str, Any]:
+    """Return what the sides tell, and the errors of their outputs against torch eager's."""
+    facts: dict[str, Any] = {"facts": {}, "first seconds": {}, "errors": {}}
+    expected = next((side.outputs for side in sides if side.name == EAGER), None)
+    for side in sides:
+        facts["facts"][side.name] = side.facts
+        facts["first seconds"][side.name] = side.first_seconds
+        if expected is not None and side.name != EAGER:
+            facts["errors"][side.name] = errors(side.outputs, expected)
+    return facts
+
+
+class _Started:
+    """Sides that are ready, closed at the end."""
+
+    def __init__(self) -> None:
+        self.sides: list[SideProcess] = []
+
+    def start(self, name: str, make: Callable[[Spec], Side], spec: Spec, seconds: float) -> str:
+        """Start a side and wait for it; return why it failed, empty if it did not."""
+        side = SideProcess(name, make, spec)
+        try:
+            side.wait(seconds)
+        except SideError as error:
+            side.close()
+            print(f"{spec.network}: {name}: {error}", flush=True)
+            return str(error)
+        self.sides.append(side)
+        print(f"{spec.network}: {name} is ready; first call {side.first_seconds:.3f} s", flush=True)
+        return ""
+
+    def __enter__(self) -> _Started:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for side in self.sides:
+            side.close()

@@ -1,0 +1,143 @@
+"""Whole networks: imported from torch, tuned, compiled, and timed beside torch and TVM.
+
+For each network, with random weights and batch 1: seconds of ``import_network``, its calls and
+tasks, seconds of ``tune_network``, and the latency of a call
+
+* ``unscheduled``: every function as it is, serial;
+* ``default``: ``compile_network`` without a database, so with schedules that nothing measured;
+* ``tuned``: ``compile_network`` with the database of the tuning;
+* ``eager``: torch as it comes (with channels last too: in the figures only);
+* ``compiled``: ``torch.compile`` with max-autotune and frozen weights;
+* ``tune_relax``: TVM's MetaSchedule, with as many trials for MobileNet-v2 and two layers of BERT;
+  elsewhere 100 trials, for its rate.
+
+Each side runs in a process of its own, with the same number of threads. Rounds go forward and
+backward through the sides; a round gives the median of its calls, and the median of the rounds
+counts. Outputs are compared with those of torch eager. A side that fails says why in its cell, and
+the others go on.
+
+Targets, on two quiet cores, with 1,000 trials: geometric mean over eager 1.5 for convolutional
+networks and 1.1 for the others, over compiled 1.15 and 1.0, none below 1.0 of eager; 1.2 times as
+fast as ``tune_relax`` at equal trials in a fifth of its time.
+
+``--schedulers`` compares the gradient scheduler with equal split instead (Ansor, 6): two runs from
+nothing per network and seed. ``--json`` is written after each network, and the same command goes on
+where it was stopped; ``--databases`` keeps the records as well.
+
+Needs torch, torchvision, transformers, and a C++ compiler for ``torch.compile``; xgboost for TVM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from network_rows import schedulers
+from network_rows.models import NETWORKS, QUICK
+from network_rows.row import Plan, measure
+from network_rows.table import figures, table
+
+import schedlang as sl
+
+TRIALS, QUICK_TRIALS = 1000, 200
+RATE_TRIALS = 100
+EQUAL_TRIALS = ("mobilenet-v2", "bert-2")
+_PEER_SECONDS, _QUICK_PEER_SECONDS = 5400.0, 120.0
+
+
+def run_rows(given: argparse.Namespace, document: dict[str, Any], folder: Path) -> None:
+    """Measure networks that the document does not have, and print the table."""
+    rows: list[dict[str, Any]] = document.setdefault("rows", [])
+    done = {row["network"] for row in rows if row["complete"]}
+    missing = [name for name in given.networks if name not in done]
+    for name in missing:
+        peer = given.trials if name in EQUAL_TRIALS else min(RATE_TRIALS, given.trials)
+        plan = Plan(
+            given.trials,
+            given.seconds,
+            peer if given.peer_trials is None else given.peer_trials,
+            given.peer_seconds,
+            given.rounds,
+            given.round_seconds,
+            given.threads,
+            folder,
+            given.seed,
+        )
+        others = [row for row in rows if row["network"] != name]
+
+        def keep(row: dict[str, Any], others: list[dict[str, Any]] = others) -> None:
+            document["rows"] = [*others, row]
+            document["figures"] = figures(document["rows"])
+            save(document, given.json)
+
+        started = time.monotonic()
+        measure(name, plan, keep)
+        rows = document["rows"]
+        rows[-1]["row seconds"] = round(time.monotonic() - started, 1)
+        save(document, given.json)
+        print(table(rows), flush=True)
+    if not missing:
+        print(table(rows))
+
+
+def run_schedulers(given: argparse.Namespace, document: dict[str, Any], folder: Path) -> None:
+    """Compare schedulers on networks and seeds that the document does not have."""
+    rows: list[dict[str, Any]] = document.setdefault("schedulers", [])
+    for name in given.networks:
+        for seed in range(given.seed, given.seed + given.seeds):
+            if not any(row["network"] == name and row["seed"] == seed for row in rows):
+                rows.append(schedulers.compare(name, given.trials, given.threads, seed, folder))
+                save(document, given.json)
+                print(schedulers.line(rows[-1]), flush=True)
+    for row in rows:
+        print(schedulers.line(row))
+
+
+def save(document: dict[str, Any], file: Path | None) -> None:
+    """Write the figures; the file is complete at any moment."""
+    if file is not None:
+        partial = file.with_suffix(".part")
+        partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        partial.replace(file)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK}, {QUICK_TRIALS} trials")
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, metavar="NAME", help=NETWORKS)
+    parser.add_argument("--trials", type=int, help=f"{TRIALS} by default")
+    parser.add_argument("--seconds", type=float, help="of tuning a network, at most")
+    parser.add_argument("--threads", type=int, default=sl.Target("cpu").cores)
+    parser.add_argument("--peer-trials", type=int, help="of tune_relax; 0 leaves it out")
+    parser.add_argument("--peer-seconds", type=float, help="of its tuning a network, at most")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--round-seconds", type=float, default=0.7, help="of each side")
+    parser.add_argument("--schedulers", action="store_true", help="compare schedulers instead")
+    parser.add_argument("--seeds", type=int, default=1, help="with --schedulers: number of seeds")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--databases", type=Path, help="keep the records in this folder")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, and go on")
+    given = parser.parse_args()
+    given.networks = given.networks or list(QUICK if given.quick or given.schedulers else NETWORKS)
+    given.trials = given.trials or (QUICK_TRIALS if given.quick else TRIALS)
+    if given.peer_seconds is None:
+        given.peer_seconds = _QUICK_PEER_SECONDS if given.quick else _PEER_SECONDS
+    document: dict[str, Any] = {}
+    if given.json is not None and given.json.exists():
+        document = json.loads(given.json.read_text(encoding="utf-8"))
+    target = sl.Target("cpu", cores=given.threads)
+    document |= {"target": target.key, "software": target.provenance(), "trials": given.trials}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = given.databases or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        (run_schedulers if given.schedulers else run_rows)(given, document, folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedlang.database import Database
+from schedlang.errors import NetworkError
 from schedlang.measurement import describe_latency
+from schedlang.networks.compiled.compiling import compile_network
+from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
 from schedlang.targets import Target
@@ -70,7 +74,7 @@ class NetworkResult:
     seconds: wall time of the call.
     finished: why it ended.
     interrupted: whether Ctrl-C ended it, without finals.
-    database: holds the records; in memory if none was given.
+    database: the database that was given, or the one in memory that holds the records.
     time_split: parts of ``seconds``, as in ``TuneResult``.
     """
 
@@ -83,7 +87,7 @@ class NetworkResult:
     seconds: float
     finished: str
     interrupted: bool = False
-    database: Database | None = field(default=None, repr=False)
+    database: Database | str | os.PathLike[str] = field(default="", repr=False)
     time_split: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -95,6 +99,28 @@ class NetworkResult:
     def speedup(self) -> float:
         """Latency of the unscheduled programs over that of the best ones."""
         return math.fsum(self.reference_latencies) / self.latency
+
+    def compile(self, network: Network | None = None, *, verify: bool = True) -> CompiledNetwork:
+        """Compile a network with the best programs, and compare it with the original model.
+
+        Parameters
+        ----------
+        network: one of ``networks``; may be left out where there is one.
+        verify: raise ``NetworkError`` where its outputs on random inputs are wrong. A network
+            without an original model is not compared.
+        """
+        if network is None:
+            if len(self.networks) > 1:
+                raise NetworkError(
+                    f"{len(self.networks)} networks were tuned; say which to compile"
+                )
+            network = self.networks[0]
+        executable = compile_network(network, self.database, self.target)
+        if verify and network.reference is not None:
+            found = executable.verify()
+            if not found.passed:
+                raise NetworkError(f"the compiled network {network.name} is wrong: {found}")
+        return executable
 
     def __str__(self) -> str:
         names = ", ".join(network.name for network in self.networks)

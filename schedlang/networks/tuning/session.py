@@ -133,7 +133,7 @@ class Session:
             settings.budget.elapsed,
             finished,
             interrupted,
-            settings.database,
+            settings.stored_in,
             settings.budget.split(settings.measurer.seconds, 0.0),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from schedlang.database import Database
@@ -32,6 +33,7 @@ class Settings:
     transfer: start searches from what was fast for the task and for similar ones.
     remeasure: ignore what the database holds.
     finals: number of finalists of a task; 0 for no finals.
+    stored_in: the database as the user gave it, to be opened again; ``database`` if none was given.
     measurer_identity: of the measurer that was given; None for the target's own.
     measurer: measures; it is bound to one task after the other.
     """
@@ -47,6 +49,7 @@ class Settings:
     remeasure: bool
     finals: int
     database: Database
+    stored_in: Database | str | os.PathLike[str]
     budget: Budget
     measurer_identity: object
     measurer: Measurer

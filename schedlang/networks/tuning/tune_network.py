@@ -151,6 +151,7 @@ def tune_network(
             remeasure,
             finals,
             opened,
+            opened if database is None else database,
             budget,
             measurer_identity(measurer),
             used,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,10 @@ def test_without_a_file_the_result_has_the_records() -> None:
     assert measurer.measured == 0
 
 
+def test_with_a_file_the_result_says_where(tmp_path: Path) -> None:
+    assert tune(mlp((32, 16)), database=tmp_path / "net.db").database == tmp_path / "net.db"
+
+
 class Last:
     """A user's scheduler: always the last task that can take more."""
 
@@ -264,3 +269,10 @@ def test_on_this_machine() -> None:
     assert result.speedup >= 1.0
     tuned = sl.apply(network.mod, result.database, strict=True)
     assert network.verify(executable=network.compile(mod=tuned)).passed
+    executable = result.compile()
+    assert {one.origin for one in executable.summary} <= {"tuned", "unscheduled"}
+    wrong = replace(network, reference=lambda inputs: [np.zeros((16, 4), "float32")])
+    with pytest.raises(sl.NetworkError, match="is wrong"):
+        replace(result, networks=(wrong,)).compile()
+    with pytest.raises(sl.NetworkError, match="say which"):
+        replace(result, networks=(network, network)).compile()

@@ -7,6 +7,7 @@ replay.
 from schedlang.modules.cpu.dot_tile import dot_tile
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
 from schedlang.modules.cpu.move_data import move_block, move_data
+from schedlang.modules.cpu.pack_ahead import pack_ahead
 from schedlang.modules.cpu.pack_operand import pack_read
 from schedlang.modules.cpu.parallel_vectorize_unroll import (
     finish_blocks,
@@ -95,6 +96,7 @@ __all__ = [
     "move_data",
     "multi_level_tiling",
     "multiply_with_wgmma",
+    "pack_ahead",
     "pack_read",
     "pad_einsum",
     "pad_to_multiples",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from schedlang.analysis import block_facts, buffer_shape
 from schedlang.analysis.intrinsics import block_reads
+from schedlang.analysis.layouts import reads_ahead
 from schedlang.expressions import IntExpr, IntRV
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.macros import instruction
@@ -70,7 +71,10 @@ def choose_packing(
     facts = block_facts(sch, block)
     outputs = len(facts.spatial_extents)
     extents = facts.spatial_extents + facts.reduction_extents
+    ahead = reads_ahead(sch, block)
     for index in range(facts.reads):
+        if ahead[index]:
+            continue
         axes = block_reads(sch, block)[index].dims
         shape = buffer_shape(sch, block, "read", index)
         elements = math.prod(shape)

@@ -22,6 +22,7 @@ from schedlang.expressions import IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.cpu.pack_ahead import choose_packing_ahead
 from schedlang.modules.cpu.pack_operand import choose_packing
 from schedlang.modules.shared.checks import (
     STARTS_LATER,
@@ -134,7 +135,7 @@ def register_tile(
             cache_bytes=cache_bytes,
             uniform=not prior,
         )
-        _apply(sch, nest, tile, lanes)
+        _apply(sch, nest, tile, lanes, uniform=not prior)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +209,9 @@ def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
     )
 
 
-def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int) -> None:
+def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int, *, uniform: bool) -> None:
     outer, panel, inner = [], [], []
+    innermost: dict[LoopRV, IntRV | int] = dict(zip(nest.spatial, tile, strict=True))
     for loop, factor in zip(nest.spatial, tile, strict=True):
         site = f"panel:{nest.name}:{sch.get(loop).loop_var.name}"
         rest, last = sch.split(loop, [None, factor])
@@ -225,6 +227,10 @@ def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int) -> None:
         first, second = sch.split(loop, parts)
         reduced.append(first)
         repeated.append(second)
+        innermost[loop] = parts[1]
+    order = [nest.loops.index(loop) for loop in (*nest.spatial, *nest.reduction)]
+    tiles = [innermost[loop] for loop in nest.loops]
+    choose_packing_ahead(sch, nest.block, order, tiles, uniform=uniform)
     if len(panel) > 1 and sch.choose(f"panel_order:{nest.name}", ("rows", "columns")) == "columns":
         panel = [panel[-1], *panel[:-1]]
     sch.reorder(*outer, *panel, *reduced, *repeated, *inner)

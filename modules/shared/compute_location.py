@@ -11,6 +11,7 @@ from schedlang.analysis import (
     is_output,
 )
 from schedlang.analysis.concurrency import is_in_pipeline, is_regular
+from schedlang.analysis.layouts import runs_ahead
 from schedlang.errors import InstructionError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
@@ -27,7 +28,8 @@ def random_compute_location(sch: Schedule, *, reductions: bool = True, decay: fl
 
     It applies to unscheduled blocks: not tiled, and alone in their loops, in programs that
     overwrite nothing they have read. Vectorised loops, as those of a register tile, are no
-    locations. Consumers are placed before their producers, so that a whole chain, such as the four
+    locations. Blocks that depend on weights only stay at the root, to run ahead of all calls.
+    Consumers are placed before their producers, so that a whole chain, such as the four
     stages of a softmax, can meet in one loop, and a block that ``add_rfactor`` split off follows
     its reduction. The conditions and the order are those of MetaSchedule's RandomComputeLocation;
     in addition, a block split off from an output may move. ``reductions=False`` leaves reductions
@@ -56,5 +58,7 @@ def _may_move(sch: Schedule, block: BlockRV, reductions: bool) -> bool:
     if not has_plain_binding(sch, block) or not has_own_loops(sch, block):
         return False
     if not is_regular(sch, block) or not is_in_pipeline(sch, block):
+        return False
+    if runs_ahead(sch, block):
         return False
     return count_consumers(sch, block) > 0

@@ -12,9 +12,12 @@ from schedlang.tvm.analysis import layout as _tvm
 from schedlang.tvm.analysis.matrices.vector_run import vector_run as _vector_run
 
 __all__ = [
+    "computes_ahead",
     "layout_free_buffers",
     "parameter_names",
     "reading_blocks",
+    "reads_ahead",
+    "runs_ahead",
     "suggested_layout",
     "vector_run",
 ]
@@ -33,6 +36,27 @@ def parameter_names(sch: Schedule) -> tuple[str, ...]:
 def reading_blocks(sch: Schedule, buffer: str) -> tuple[str, ...]:
     """Names of the blocks that read the buffer of this name."""
     return _tvm.readers(sch.raw, buffer)
+
+
+def reads_ahead(sch: Schedule, block: BlockRV) -> tuple[bool, ...]:
+    """For each read of a block, whether its buffer is known ahead of all calls.
+
+    Such a buffer is a weight (``layout_free_buffers``), or made of weights at the root.
+    """
+    return _tvm.reads_ahead(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def runs_ahead(sch: Schedule, block: BlockRV) -> bool:
+    """Whether a block depends on weights only, so that it need not run in each call."""
+    return _tvm.runs_ahead(sch.raw, sch.raw_value(sch.own(block)))
+
+
+def computes_ahead(sch: Schedule, block: BlockRV) -> bool:
+    """Whether a block that depends on weights only computes, and makes no more than it reads.
+
+    As a part of its consumer it would run in each call; at the root it runs ahead of all calls.
+    """
+    return _tvm.computes_ahead(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def suggested_layout(sch: Schedule, block: BlockRV, buffer: str) -> IndexMap | None:

@@ -50,6 +50,7 @@ class Measurement:
     stderr: the last part of what the worker wrote to standard error, when it is not OK.
     verified: the outputs were compared with the unscheduled program's, and agree.
     build_seconds, run_seconds: wall time spent on building and running it, in seconds.
+    packed_ahead: weights were packed ahead of the calls, and the samples do not contain that.
     """
 
     id: int
@@ -60,6 +61,7 @@ class Measurement:
     verified: bool = False
     build_seconds: float = 0.0
     run_seconds: float = 0.0
+    packed_ahead: bool = False
 
     @property
     def ok(self) -> bool:

@@ -17,6 +17,9 @@ from schedlang.targets import Target, toolchain_key
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.workloads.workload import Workload
 
+PACKED_AHEAD = MappingProxyType({"weights": "packed ahead"})
+"""In the provenance of a record: its latency does not contain the packing of weights."""
+
 
 def blank_record(
     workload: Workload,
@@ -59,7 +62,13 @@ def as_record(blank: Record, proposal: Proposal, measurement: Measurement) -> Re
         stderr=measurement.stderr,
         program_key=proposal.program_key,
         proposal=proposal.id,
+        provenance={**blank.provenance, **(PACKED_AHEAD if measurement.packed_ahead else {})},
     )
+
+
+def packed_ahead(record: Record) -> bool:
+    """Tell whether the weights were packed ahead of the calls that were timed."""
+    return record.provenance.items() >= PACKED_AHEAD.items()
 
 
 def verification_of(record: Record) -> str:
@@ -102,5 +111,11 @@ def finals_entries(leaderboard: Leaderboard, finals: Finals | None) -> list[Fina
 def as_measurement(record: Record, number: int) -> Measurement:
     """Return the measurement of a record, as of the candidate with the id ``number``."""
     return Measurement(
-        number, record.status, record.samples, record.message, record.stderr, record.verified
+        number,
+        record.status,
+        record.samples,
+        record.message,
+        record.stderr,
+        record.verified,
+        packed_ahead=packed_ahead(record),
     )

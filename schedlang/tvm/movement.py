@@ -29,10 +29,11 @@ def only_moves_data(func: PrimFunc) -> bool:
         if block.init is not None:
             return False
         structural_walk(block.body, [(tirx.BufferStore, stores.append)])
-    return bool(stores) and all(_is_copied(store.value) for store in stores)
+    return bool(stores) and all(is_copied(store.value) for store in stores)
 
 
-def _is_copied(value: Any) -> bool:
+def is_copied(value: Any) -> bool:
+    """Tell whether a value is an element that is read or a constant, chosen by its place only."""
     if isinstance(value, TensorLoad | tirx.IntImm | tirx.FloatImm):
         return True
     if isinstance(value, tirx.Select):
@@ -43,7 +44,7 @@ def _is_copied(value: Any) -> bool:
         return False
     loads: list[Any] = []
     structural_walk(condition, [(TensorLoad, loads.append)])
-    return not loads and all(map(_is_copied, branches))
+    return not loads and all(map(is_copied, branches))
 
 
 @dataclass(frozen=True, slots=True)

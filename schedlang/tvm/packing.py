@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvm.ir import IRModule
 from tvm.s_tir import SBlock, SBlockRealize, renew_defs
-from tvm.tirx import BufferStore, SeqStmt, Var
+from tvm.tirx import BufferStore, For, ForKind, SeqStmt, Var
 from tvm.tirx.buffer import BufferType
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_walk
+from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm import program
 
@@ -55,6 +56,17 @@ class SplitFunction:
     sources: tuple[int, ...]
     count: int
 
+    def module(self) -> IRModule:
+        """Return a module of ``main`` and of the packings' functions, see ``packing_name``."""
+        functions = {packing_name(k): one.function for k, one in enumerate(self.packings)}
+        named = {name: func.with_attr("global_symbol", name) for name, func in functions.items()}
+        return IRModule({program.MAIN: self.main, **named})
+
+
+def packing_name(number: int) -> str:
+    """Return the name of a packing's function in ``SplitFunction.module``."""
+    return f"pack_{number}"
+
 
 def weight_positions(func: PrimFunc) -> tuple[int, ...]:
     """Return the positions of the parameters that are weights in every call, in order."""
@@ -66,6 +78,21 @@ def with_weights(func: PrimFunc, positions: Iterable[int]) -> PrimFunc:
     """Return a function with these parameters marked as weights; the same one for none."""
     marked = sorted(positions)
     return func.with_attr(LAYOUT_FREE, marked) if marked else func
+
+
+def known_ahead(func: PrimFunc) -> frozenset[Any]:
+    """Return the tensors that are known ahead of all calls: weights, and what is made of them.
+
+    Weights are variables of parameters, the others those of tensors that the root allocates.
+    """
+    weights = {func.params[position] for position in weight_positions(func)}
+    if not weights or not isinstance(func.body, SBlockRealize):
+        return frozenset()
+    root = func.body.block
+    steps = [_Step.of(statement) for statement in _flattened(root.body)]
+    weights -= {var for step in steps for var in step.written}
+    ahead = _ahead(steps, weights, set(root.alloc_buffers))
+    return frozenset(weights.union(*(step.written for step in ahead)))
 
 
 def split_packing(func: PrimFunc) -> SplitFunction | None:
@@ -81,7 +108,8 @@ def split_packing(func: PrimFunc) -> SplitFunction | None:
     ``pack_ahead`` and ``layout_rewrite`` make, and also a kernel that is flipped or padded. None
     where there is nothing of this sort.
 
-    Neither function has a global symbol but ``main``, if ``func`` has one.
+    ``main`` has the global symbol of ``func``, the others have none. Loops of what runs ahead are
+    neither unrolled nor vectorised: its code has to be small rather than fast.
     """
     weights = {func.params[position] for position in weight_positions(func)}
     if not weights or not isinstance(func.body, SBlockRealize):
@@ -208,11 +236,18 @@ def _packing(func: PrimFunc, packed: Any, ahead: list[_Step], weights: set[Any])
     params = [*(func.params[place] for place in positions), packed]
     allocated = [var for var in root.alloc_buffers if var in needed and not var.same_as(packed)]
     made = _function(func, params, root, steps, allocated)
+    made = made.with_body(structural_map(made.body, (For, _plain)))
     for name in list(made.attrs.keys()):
         if name not in ("s_tir", "tirx.noalias"):
             made = made.without_attr(name)
     shape = tuple(int(extent) for extent in packed.ty.shape)
     return Packing(renew_defs(made), tuple(positions), shape, str(packed.ty.dtype))
+
+
+def _plain(loop: For) -> For:
+    """Return a loop that is neither unrolled nor vectorised."""
+    kind = loop.kind if loop.kind == ForKind.PARALLEL else ForKind.SERIAL
+    return For(loop.loop_var, loop.min, loop.extent, kind, loop.body)
 
 
 def _function(

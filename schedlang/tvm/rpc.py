@@ -101,6 +101,11 @@ class RemoteLibrary:
         self._device = device
         self.entry: Callable[..., Any] = module[MAIN]
 
+    def function(self, name: str) -> Callable[..., Any]:
+        """Return another function of the library."""
+        found: Callable[..., Any] = self._module[name]
+        return found
+
     def timer(self, calls: int, flush_bytes: int = 0) -> Callable[..., float]:
         """Return a function that calls ``main`` ``calls`` times in a loop on the server.
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
+from schedlang.targets.measure.backend import Program
+from schedlang.targets.measure.packed import PackedProgram, split_program
 from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races.determinism import Determinism, determinism
@@ -52,6 +54,17 @@ class CPUBackend:
         """Compile a program and generate its machine code."""
         executable = self._generator.compile(mod)
         return CPUProgram(self, mod, executable.jit(), codegen.load_code(executable))
+
+    def compile_packed(self, mod: IRModule) -> Program:
+        """Compile a program so that what depends on weights only runs ahead of its calls."""
+        found = split_program(mod)
+        if found is None:
+            return self.compile(mod)
+        split, plan = found
+        executable = self._generator.compile(split)
+        main = CPUProgram(self, split, executable.jit(), codegen.load_code(executable))
+        functions = [codegen.load_code(executable, one.function) for one in plan.packed]
+        return PackedProgram(main, functions, plan, self, determinism(mod))
 
     @contextmanager
     def running(self) -> Iterator[None]:

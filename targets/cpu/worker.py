@@ -5,15 +5,19 @@ Started as ``python -m schedlang.targets.cpu.worker``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.cpu.backend import CPUBackend
 from schedlang.targets.kinds import code_generator
+from schedlang.targets.measure.backend import Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.worker.bound import Bound, BoundWorkloads
 from schedlang.targets.worker.in_process import InProcessWorker, limit_memory, run_worker
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.codegen import runtime
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
 
 # Workloads that the worker was bound to before may take this part of its memory.
 _KEPT_PART = 8
@@ -38,7 +42,7 @@ class CPUWorker(InProcessWorker):
             _KEPT_BYTES if memory is None else min(_KEPT_BYTES, memory // _KEPT_PART)
         )
         self._threads = runtime.configure_threads(header["cpus"])
-        self._backend = CPUBackend(code_generator(header["code"]), header["cpus"])
+        self._backend: CPUBackend = CPUBackend(code_generator(header["code"]), header["cpus"])
 
     def on_bind(self, request: Message) -> dict[str, Any]:
         """Work for another workload, as it was left where the worker was bound to it before."""
@@ -66,6 +70,10 @@ class CPUWorker(InProcessWorker):
     def bind(self, binding: Binding) -> dict[str, Any]:
         """Work for another workload; the reply also says how many threads parallel loops use."""
         return {"threads": self._threads, **super().bind(binding)}
+
+    def compile_candidate(self, mod: IRModule) -> Program:
+        """Compile a candidate; its weights are packed ahead of its calls."""
+        return self._backend.compile_packed(mod)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ class Dataset:
     in_place: whether the program reads tensors that it overwrites.
     output_types, written_roles: element types and roles of the written tensors.
     otherwise: outputs hold ``other_poison`` before a call, and not ``poison``.
+    version: number that changes whenever inputs are put in place.
     """
 
     def __init__(self, backend: Backend, source: InputSource, draw: Draw | None = None) -> None:
@@ -65,6 +66,7 @@ class Dataset:
             if args[i].role == "output"
         }
         self.otherwise = False
+        self.version = 0
         self._values: dict[Draw, list[Array | None]] = {}
         self.select(draw or plain_draw(args))
 
@@ -76,6 +78,7 @@ class Dataset:
     def place(self, draw: Draw) -> None:
         """Put the inputs of a draw in place, and leave what programs write as it is."""
         self.draw = draw
+        self.version += 1
         if draw not in self._values:
             self._values[draw] = self._source.values(draw)
         for memory, arg, value in zip(self._memory, self.args, self.values, strict=True):
@@ -85,6 +88,7 @@ class Dataset:
 
     def perturb(self, relative: float) -> None:
         """Put inputs in place that are off by up to ``relative`` of each, until ``select``."""
+        self.version += 1
         rng = np.random.default_rng(0)
         for memory, arg, value in zip(self._memory, self.args, self.values, strict=True):
             if value is not None and is_floating(arg.dtype):
@@ -92,6 +96,7 @@ class Dataset:
 
     def use_magnitudes(self) -> None:
         """Put the magnitudes of the inputs in place, until ``select``."""
+        self.version += 1
         for memory, value in zip(self._memory, self.values, strict=True):
             if value is not None:
                 memory.fill(np.abs(value))

@@ -46,6 +46,7 @@ class Work:
             verified=reply.ok and reply.header["verified"],
             build_seconds=self.build_seconds,
             run_seconds=self.run_seconds,
+            packed_ahead=reply.ok and reply.header.get("packed_ahead", False),
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.fault import Fault
+from schedlang.targets.measure.packed import PackedProgram, PackingPlan
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.races.determinism import UNKNOWN
 from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
@@ -67,6 +68,13 @@ class RPCBackend:
     def load(self, library: Path) -> RPCProgram:
         """Upload a library."""
         return RPCProgram(self._session.load(library), self._session.round_trip)
+
+    def load_packed(self, library: Path, plan: PackingPlan) -> PackedProgram:
+        """Upload a library whose weights are packed ahead of its calls."""
+        loaded = self._session.load(library)
+        functions = [loaded.function(one.function) for one in plan.packed]
+        main = RPCProgram(loaded, self._session.round_trip)
+        return PackedProgram(main, functions, plan, self, UNKNOWN)
 
     def running(self) -> AbstractContextManager[None]:
         """This process needs no preparation."""

@@ -239,7 +239,7 @@ class RemoteScheduler:
         header: dict[str, Any] = {"request": stage}
         blobs: tuple[bytes, ...] = ()
         if stage is Stage.BUILD:
-            header["name"] = f"candidate{work.serial}"
+            header |= {"name": f"candidate{work.serial}", "packs": True}
             blobs, timeout = (program,), self._build_timeout.most
         elif stage is Stage.RESERVE:
             header["wait"] = self._limits.server_timeout
@@ -251,7 +251,8 @@ class RemoteScheduler:
             header["library"] = self._reference
             timeout = START_TIMEOUT + _GRACE_SECONDS
         else:
-            header |= {"id": work.serial, "library": work.library, **self._how_to_run(work)}
+            header |= {"id": work.serial, "library": work.library, "plan": work.plan}
+            header |= self._how_to_run(work)
             timeout = work.timeout + _GRACE_SECONDS
         self.jobs[slot.serial] = (work, stage)
         self.pool.submit(slot, Request(header, blobs, timeout))
@@ -269,7 +270,7 @@ class RemoteScheduler:
             if not reply.ok:
                 return work, reply
             self._build_timeout.note(reply.seconds)
-            work.library = reply.header["library"]
+            work.library, work.plan = reply.header["library"], reply.header["plan"]
             built.append(work)
         elif stage is Stage.RUN:
             work.run_seconds += reply.seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.timing import TimingPolicy
@@ -33,6 +34,7 @@ class RemoteWork(Work):
     ----------
     timeout: seconds on the server.
     library: the file that it was built into; empty before.
+    plan: how to call it where its weights are packed ahead of the calls, as JSON values.
     server: where it runs.
     lost_on: servers that were lost with it.
     policy, verify_factor: how to time and verify it, where it is not like other candidates.
@@ -40,6 +42,7 @@ class RemoteWork(Work):
 
     timeout: float = 0.0
     library: str = ""
+    plan: list[Any] | None = None
     server: str = ""
     lost_on: list[str] = field(default_factory=list)
     policy: TimingPolicy | None = None

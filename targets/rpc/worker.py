@@ -14,8 +14,10 @@ from typing import Any
 
 from schedlang.measurement import Status
 from schedlang.targets.kinds import code_generator
+from schedlang.targets.measure.backend import Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import Fault, describe, faults
+from schedlang.targets.measure.packed import PackingPlan, split_program
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.work import read_run_header
@@ -61,9 +63,12 @@ class RPCWorker(Dispatcher):
             mod = from_json(request.blobs[0].decode())
             if self._binding.verifies and (race := determinism(mod).race) is not None:
                 raise Fault(Status.WRONG_RESULT, race)
+            plan = None
+            if request.header.get("packs") and (split := split_program(mod)) is not None:
+                mod, plan = split
             executable = self._generator.compile(mod)
             codegen.write_library(executable, library)
-        return {"library": str(library)}
+        return {"library": str(library), "plan": None if plan is None else plan.to_json()}
 
     def on_reserve(self, request: Message) -> dict[str, Any]:
         """Wait for a free server."""
@@ -116,11 +121,20 @@ class RPCWorker(Dispatcher):
         """Time a library there, compare its results, and end the session."""
 
         def run(backend: RPCBackend, server: str) -> dict[str, Any]:
-            program = backend.load(Path(request.header["library"]))
+            library, plan = Path(request.header["library"]), request.header["plan"]
+            program: Program = (
+                backend.load(library)
+                if plan is None
+                else backend.load_packed(library, PackingPlan.from_json(plan))
+            )
             runner = CandidateRunner(backend, self._binding, self._references.get(server))
             self._running_since = time.perf_counter()
             timing = runner.run(program, *read_run_header(request.header))
-            return {"samples": list(timing.samples), "verified": timing.verified}
+            return {
+                "samples": list(timing.samples),
+                "verified": timing.verified,
+                "packed_ahead": plan is not None,
+            }
 
         return self._in_session(run)
 

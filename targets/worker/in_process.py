@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.backend import CompilingBackend, Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import faults
+from schedlang.targets.measure.packed import PackedProgram
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.work import read_run_header
@@ -23,6 +24,9 @@ from schedlang.targets.worker.guard import keep_descendants
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.program import from_json
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
 
 _Found = TypeVar("_Found")
 
@@ -68,9 +72,13 @@ class InProcessWorker(Dispatcher):
         if request.header["discard"]:
             self._built.clear()
         with faults(Status.BUILD_ERROR):
-            program = self._backend.compile(from_json(request.blobs[0].decode()))
+            program = self.compile_candidate(from_json(request.blobs[0].decode()))
         self._built[request.header["id"]] = program
         return {}
+
+    def compile_candidate(self, mod: IRModule) -> Program:
+        """Compile a candidate."""
+        return self._backend.compile(mod)
 
     def on_run(self, request: Message) -> dict[str, Any]:
         """Time a program that was built, and verify it."""
@@ -83,6 +91,7 @@ class InProcessWorker(Dispatcher):
         return {
             "samples": list(timing.samples),
             "verified": timing.verified,
+            "packed_ahead": isinstance(program, PackedProgram),
             "spent": self._runner.stopwatch.take(),
         }
 

@@ -53,7 +53,10 @@ def test_tasks_and_weights() -> None:
 
 
 def test_indices_are_those_of_workloads() -> None:
-    """A product of a network has the keys of the same product made with ``workloads``."""
+    """A product of a network has the keys of the same product made with ``workloads``.
+
+    But for its weights: what is measured with weights packed ahead is another record.
+    """
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((4, 6), "float32"))
     with builder.function("main", [x]):
@@ -61,7 +64,11 @@ def test_indices_are_those_of_workloads() -> None:
             returned = builder.emit_output(relax.op.matmul(x, tensor(6, 8)))
         builder.emit_func_output(returned)
     (task,) = sl.import_network(builder.get()).tasks
-    assert task.workload.exact_key == sl.workloads.matmul(4, 8, 6).exact_key
+    plain = sl.workloads.matmul(4, 8, 6)
+    marked = plain.func.with_attr("layout_free_buffers", [1])
+    assert task.workload.exact_key == sl.workloads.from_prim_func(marked, "marked").exact_key
+    assert task.workload.exact_key != plain.exact_key
+    assert task.workload.family_key == plain.family_key
 
 
 def test_functions_with_one_exact_key_are_one_task() -> None:

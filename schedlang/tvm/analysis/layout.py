@@ -9,12 +9,14 @@ from typing import Any
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
+from tvm.tirx import BufferStore
 from tvm.tirx.function import IndexMap as TVMIndexMap
 from tvm_ffi import structural_walk
 
 from schedlang.expressions import IndexMap
 from schedlang.tvm.expressions import index_map_from_tvm
-from schedlang.tvm.packing import weight_positions
+from schedlang.tvm.movement import is_copied
+from schedlang.tvm.packing import known_ahead, weight_positions
 from schedlang.tvm.program import MAIN
 from schedlang.tvm.schedule import TVMSchedule, get_loops, get_module, get_statement
 
@@ -37,6 +39,33 @@ def layout_free_buffers(sch: TVMSchedule) -> tuple[str, ...]:
 
     structural_walk(func.body, (SBlock, note))
     return tuple(dict.fromkeys(names))
+
+
+def reads_ahead(sch: TVMSchedule, block: Any) -> tuple[bool, ...]:
+    """Return for each read of a block whether its buffer is known ahead of all calls."""
+    known = known_ahead(get_module(sch)[MAIN])
+    return tuple(region.source in known for region in get_statement(sch, block).reads)
+
+
+def runs_ahead(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether what a block writes is known ahead of all calls."""
+    known = known_ahead(get_module(sch)[MAIN])
+    writes = get_statement(sch, block).writes
+    return bool(writes) and all(region.source in known for region in writes)
+
+
+def computes_ahead(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether a block that is known ahead computes, and makes no more than it reads."""
+    if not runs_ahead(sch, block):
+        return False
+    stmt = get_statement(sch, block)
+    stores: list[Any] = []
+    structural_walk(stmt.body, (BufferStore, stores.append))
+    sizes = [
+        max((math.prod(map(int, region.source.ty.shape)) for region in regions), default=0)
+        for regions in (stmt.reads, stmt.writes)
+    ]
+    return sizes[1] <= sizes[0] and not all(is_copied(store.value) for store in stores)
 
 
 def parameter_names(sch: TVMSchedule) -> tuple[str, ...]:

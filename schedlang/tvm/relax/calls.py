@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from tvm.ir import IRModule
 
+from schedlang.tvm import program
+from schedlang.tvm.packing import with_weights
 from schedlang.tvm.relax.program import (
     MAIN,
     bindings,
@@ -40,6 +42,21 @@ def calls(mod: IRModule) -> list[Call]:
             positions = [place for place, item in enumerate(arguments) if item in weights]
             found.append(Call(name, tuple(positions)))
     return found
+
+
+def with_weights_marked(mod: IRModule) -> IRModule:
+    """Return a module whose tensor functions say which parameters are weights in every call.
+
+    It is their attribute ``layout_free_buffers``: these tensors may be packed ahead of all calls.
+    """
+    weights: dict[str, set[int]] = {}
+    for call in calls(mod):
+        weights.setdefault(call.function, set(call.weights)).intersection_update(call.weights)
+    functions = program.named_functions(mod)
+    return program.replace_functions(
+        mod,
+        {name: with_weights(functions[name], positions) for name, positions in weights.items()},
+    )
 
 
 def signature(

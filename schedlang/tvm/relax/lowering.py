@@ -12,6 +12,7 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
+from schedlang.tvm.relax.calls import with_weights_marked
 from schedlang.tvm.relax.simplify import simplify
 
 
@@ -21,7 +22,7 @@ def lower(
     """Return the network as tensor functions, fused, and the calls of them in ``main``.
 
     ``parameters`` are the values of the parameters of ``main`` after the inputs. Constants become
-    parameters.
+    parameters. Tensor functions say which of their parameters are weights in every call.
     """
     mod, parameters = simplify(mod, parameters)
     mod = _run(
@@ -39,7 +40,7 @@ def lower(
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
     )
-    return narrowed(mod), parameters
+    return with_weights_marked(narrowed(mod)), parameters
 
 
 def _run(mod: IRModule, *passes: transform.Pass) -> IRModule:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
 from schedlang.tvm.graph.canonical import CanonicalForm, Graph, canonical_form
-from schedlang.tvm.graph.program_graph import program_graph
+from schedlang.tvm.graph.program_graph import ProgramGraph, program_graph
+from schedlang.tvm.packing import LAYOUT_FREE, weight_positions
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -50,7 +51,8 @@ class Structure:
         Equal means every bit, except for what ``min`` and ``max`` return for NaN and for zeros of
         both signs, and where the compiler contracts one product of ``a * b + c * d``.
     family: as ``exact``, but operators of values that run on one execution unit count as one: add
-        and sub; div and mod; comparisons. Programs of one family have the same loops, so they may
+        and sub; div and mod; comparisons. Which parameters are weights (``layout_free_buffers``)
+        does not count. Programs of one family have the same loops, so they may
         share schedules, but compute different functions.
     parameters: positions in the signature, in canonical order.
     blocks: names of the blocks below the root, in program order.
@@ -75,10 +77,22 @@ def structure_of(func_or_mod: PrimFunc | IRModule) -> Structure:
         key = f"tvm:{program.structural_key(program.as_main(func))}"
         return Structure(key, key, tuple(range(len(func.params))), blocks)
     form = canonical_form(found.graph, found.root)
-    family = canonical_form(*_clustered(found.graph, found.root))
+    family = canonical_form(*_clustered(*_without_weights(func, found)))
     positions = range(len(found.parameters))
     order = sorted(positions, key=lambda position: form.ranks[found.parameters[position]])
     return Structure(_key("exact", form), _key("family", family), tuple(order), blocks)
+
+
+def _without_weights(func: PrimFunc, found: ProgramGraph) -> tuple[Graph, int]:
+    """Return the graph of a function that does not say which parameters are weights.
+
+    Where they are packed ahead the latencies are others, and the schedules that are good are not.
+    """
+    if not weight_positions(func):
+        return found.graph, found.root
+    plain = program_graph(func.without_attr(LAYOUT_FREE))
+    assert plain is not None
+    return plain.graph, plain.root
 
 
 def _only_function(func_or_mod: PrimFunc | IRModule) -> PrimFunc:

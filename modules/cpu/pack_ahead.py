@@ -1,0 +1,87 @@
+"""Pack weights ahead of all calls: store them in the order in which the tiles read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.analysis import block_facts
+from schedlang.analysis.intrinsics import block_axes, block_reads
+from schedlang.analysis.layouts import reads_ahead
+from schedlang.errors import InstructionError
+from schedlang.expressions import IntExpr, IntRV
+from schedlang.instructions.handles import BlockRV
+from schedlang.language.macros import instruction
+from schedlang.language.schedule import Schedule
+
+# Annotation by which TVM's Relax passes find the copy of a weight.
+PREPROCESSING = "meta_schedule.layout_rewrite_preproc"
+# Packing ahead costs nothing in a call.
+_USUAL = 0.95
+
+
+@instruction
+def pack_ahead(
+    sch: Schedule, block: BlockRV, read_index: int, order: list[int], tiles: list[int | IntExpr]
+) -> BlockRV:
+    """Read a buffer through a copy that lies in the order in which the loops read it.
+
+    ::
+
+        C[i, j] reads W[j, k]   ->   for j0, k, j1: P[j0, k, j1] = W[j0 * 32 + j1, k]; C reads P
+
+    ``order`` holds the positions of the block's variables, those of outer loops first, and
+    ``tiles`` the innermost part of each variable, in the order of the variables; a part that does
+    not divide its extent counts as 1. The copy has one dimension for each variable that indexes
+    the buffer, in front, and one for each tile: those of reduced variables, then the others. The
+    indices of the buffer may be any expressions of the variables, such as ``W[2 - v]``.
+
+    The copy is a block at the root. Where the buffer is a weight, it runs ahead of all calls
+    (``tvm.packing``); the annotation tells TVM's Relax passes.
+    """
+    axes = block_axes(sch, block)
+    used = sorted(block_reads(sch, block)[read_index].variables)
+    sizes = [
+        int(tiles[at]) if extent % int(tiles[at]) == 0 else 1 for at, (_, extent) in enumerate(axes)
+    ]
+    spatial = [at for at in order if at in used and axes[at][0] == "S"]
+    reduced = [at for at in order if at in used and axes[at][0] != "S"]
+
+    def tile_major(*indices: IntExpr) -> list[IntExpr]:
+        by_variable = dict(zip(used, indices, strict=True))
+        return [
+            by_variable[at] if sizes[at] == 1 else by_variable[at] // sizes[at]
+            for at in (*spatial, *reduced)
+            if sizes[at] < axes[at][1] or sizes[at] == 1
+        ] + [by_variable[at] % sizes[at] for at in (*reduced, *spatial) if sizes[at] > 1]
+
+    copy = sch.reindex(block, ("read", read_index))
+    sch.annotate(copy, PREPROCESSING, True)
+    sch.transform_layout(copy, ("write", 0), tile_major)
+    sch.transform_block_layout(copy, tile_major)
+    return copy
+
+
+def choose_packing_ahead(
+    sch: Schedule,
+    block: BlockRV,
+    order: Sequence[int],
+    tiles: Sequence[IntRV | int],
+    *,
+    uniform: bool = False,
+) -> None:
+    """Choose for each operand that is known ahead whether it is packed ahead of all calls.
+
+    ``order`` and ``tiles`` are those of ``pack_ahead``. Packing ahead costs nothing in a call, and
+    the prior nearly always does; ``uniform`` disables it.
+    """
+    facts = block_facts(sch, block)
+    for index, ahead in enumerate(reads_ahead(sch, block)):
+        if not ahead or not block_reads(sch, block)[index].variables:
+            continue
+        mark = sch.mark()
+        probs = None if uniform else (1 - _USUAL, _USUAL)
+        if sch.choose(f"pack_ahead:{facts.name}:{index}", (False, True), probs):
+            try:
+                pack_ahead(sch, block, index, list(order), list(tiles))
+            except InstructionError:  # a buffer that is read at several places
+                sch.rollback(mark)

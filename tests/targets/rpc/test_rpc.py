@@ -20,7 +20,9 @@ from tvm.ir import IRModule
 
 from schedlang import workloads
 from schedlang.errors import TargetError, WorkloadError
+from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.modules import pack_ahead
 from schedlang.targets import Target
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.rpc import launch as rpc_launch
@@ -30,6 +32,7 @@ from schedlang.targets.rpc.measurer import RPC
 from schedlang.testing.measurers import MeasurerContract
 from schedlang.tuning import tune
 from schedlang.tvm import rpc as tvm_rpc
+from schedlang.tvm.packing import with_weights
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload
 from tests.targets import programs
@@ -574,3 +577,18 @@ def test_tune_searches_on_the_servers(workload: Workload, strict: RPC) -> None:
     assert result.best.record.verified
     assert result.reference_latency == strict.reference_latency
     assert sum(strict.runs.values()) >= 4
+
+
+def test_weights_are_packed_ahead_on_the_server(
+    tracker: Service, servers: list[Service], workload: Workload
+) -> None:
+    weighted = from_prim_func(with_weights(workload.func, [1]), "weighted")
+    sch = Schedule(weighted)
+    pack_ahead(sch, sch.get_block("C"), 1, [0, 1, 2], [1, 16, 1])
+    with RPC(
+        weighted, ONE_CORE, tracker=tracker.address, key=KEY, verify="all", timing=QUICK
+    ) as measurer:
+        found = measured(measurer, sch.mod, scheduled_matmul(weighted))
+    assert [found[k].status for k in (0, 1)] == [Status.OK, Status.OK], found
+    assert found[0].verified
+    assert [found[k].packed_ahead for k in (0, 1)] == [True, False]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tvm.ir import IRModule
+from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm import program
+from schedlang.tvm.data_flow.stores import Stores
 from schedlang.tvm.packing import with_weights
 from schedlang.tvm.relax.program import (
     MAIN,
@@ -48,6 +51,7 @@ def with_weights_marked(mod: IRModule) -> IRModule:
     """Return a module whose tensor functions say which parameters are weights in every call.
 
     It is their attribute ``layout_free_buffers``: these tensors may be packed ahead of all calls.
+    Functions in which no reduction reads weights have nothing to pack, and stay as they are.
     """
     weights: dict[str, set[int]] = {}
     for call in calls(mod):
@@ -55,8 +59,24 @@ def with_weights_marked(mod: IRModule) -> IRModule:
     functions = program.named_functions(mod)
     return program.replace_functions(
         mod,
-        {name: with_weights(functions[name], positions) for name, positions in weights.items()},
+        {
+            name: with_weights(functions[name], positions)
+            for name, positions in weights.items()
+            if _reduces_any(functions[name], positions)
+        },
     )
+
+
+def _reduces_any(func: PrimFunc, positions: set[int]) -> bool:
+    """Whether a reduction reads one of these parameters, or what is made of it."""
+    if not positions:
+        return False
+    stores = Stores(func)
+    read: set[Any] = set()
+    for store in stores.stores:
+        if store.blocks and store.blocks[-1].init is not None:
+            read = read.union(*map(stores.behind, stores.read(store)))
+    return any(func.params[position] in read for position in positions)
 
 
 def signature(

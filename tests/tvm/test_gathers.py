@@ -14,8 +14,10 @@ from tvm.target import Target as TVMTarget
 
 from schedlang.targets import Target, build_callable
 from schedlang.targets.kinds import code_generator
+from schedlang.tvm.codegen import runtime
 from schedlang.tvm.codegen.alignment import lower
 from schedlang.tvm.codegen.gathers import fitting_options, gathered_elements
+from schedlang.tvm.codegen.grouping import compile_functions
 from schedlang.tvm.program import as_main
 
 WITHOUT_SLP = "-vectorize-slp=false"
@@ -78,6 +80,27 @@ def test_only_long_programs_are_compiled_without_that_pass(target: TVMTarget) ->
     wide = TVMTarget({"kind": "llvm", "cl-opt": ["-vectorize-loops=false"]})
     found = fitting_options(lowered(long, wide), wide)
     assert list(found.attrs["cl-opt"]) == ["-vectorize-loops=false", WITHOUT_SLP]
+
+
+def test_functions_of_one_network_keep_their_own_options(target: TVMTarget) -> None:
+    """Together they have more such elements than LLVM is given, and each alone has fewer."""
+    functions = {
+        name: transposed(rows, 16)["main"].with_attr("global_symbol", name)
+        for name, rows in (("short", 16), ("other", 8), ("long", 32))
+    }
+    made = compile_functions(IRModule(functions), target)
+    assert made is not None
+    [imported] = made.imports
+    texts = [str(one.inspect_source("asm")) for one in (made, imported)]
+    with_pass = next(text for text in texts if "__tvm_ffi_short:" in text)
+    [without_pass] = [text for text in texts if text is not with_pass]
+    assert "__tvm_ffi_other:" in with_pass
+    assert "__tvm_ffi_long:" in without_pass and "__tvm_ffi_short:" not in without_pass
+    for rows, name in ((16, "short"), (32, "long")):
+        out = runtime.empty_tensor((rows, 16), "float32")
+        data = np.arange(16.0 * rows, dtype="float32").reshape(16, rows)
+        made.get_function(name, query_imports=True)(runtime.borrow_array(data), out)
+        np.testing.assert_array_equal(out.numpy(), data.T + 1)
 
 
 @pytest.mark.parametrize("rows", [16, 32])

@@ -193,6 +193,19 @@ def test_element_types_and_numbers() -> None:
     assert exe.verify(half, places, mask, 0.5).passed
 
 
+def test_an_operator_without_a_function_and_one_that_cannot_be_scheduled() -> None:
+    exe = compiled([("x", (3, 5), "float32")], lambda x: [OP.sort(OP.add(x, x)), OP.argsort(x)])
+    x = tensor(3, 5)
+    one, two = exe(x)
+    np.testing.assert_array_equal(one, np.sort(2 * x))
+    np.testing.assert_array_equal(two, np.argsort(x))
+    assert {one.name: one.origin for one in exe.summary} == {
+        "add": "default",
+        "sort": "unscheduled",
+        "argsort": "unscheduled",
+    }
+
+
 def test_bfloat16() -> None:
     exe = compiled([("x", (4,), "bfloat16")], lambda x: [OP.add(x, x)])
     import ml_dtypes

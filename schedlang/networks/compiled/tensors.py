@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -27,9 +28,12 @@ def borrowed(value: Any, tensor: Tensor) -> tvm.runtime.Tensor:
     Raises ``NetworkError`` that names the input for another shape, element type or device, and for
     what is no tensor.
     """
-    if _is_torch(value):
+    if type(value) is np.ndarray and value.dtype == _dtype(tensor.dtype):
+        if value.shape == tensor.shape and value.flags.c_contiguous:
+            return runtime.borrow_array(value)
+    elif _is_torch(value):
         return _from_torch(value, tensor)
-    if isinstance(value, bool | int | float):
+    elif isinstance(value, bool | int | float):
         value = np.asarray(value).astype(tensor.dtype)
     elif runtime.is_tensor(value) and str(value.dtype) == "bfloat16":  # numpy does not know it
         _check(tensor, tuple(value.shape), "bfloat16")
@@ -47,6 +51,11 @@ def borrowed(value: Any, tensor: Tensor) -> tvm.runtime.Tensor:
     if not (array.flags.c_contiguous and array.dtype.isnative):
         array = np.array(array, array.dtype.newbyteorder("="), order="C")
     return runtime.borrow_array(array)
+
+
+@cache
+def _dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(name)
 
 
 def _is_torch(value: Any) -> bool:

@@ -88,11 +88,10 @@ def borrow_array(array: np.ndarray[Any, Any]) -> Tensor:
 
     Element types that numpy does not know itself, such as bfloat16, are those of ``ml_dtypes``.
     """
-    name = array.dtype.name
     if array.dtype.kind == "V":
-        array = array.view(f"uint{8 * array.dtype.itemsize}")
-    tensor = borrow(array) if array.flags.writeable else borrow_read_only(array)
-    return tensor if str(tensor.dtype) == name else tensor._create_view(array.shape, name)
+        plain = borrow_array(array.view(f"uint{8 * array.dtype.itemsize}"))
+        return reinterpreted(plain, array.dtype.name)
+    return borrow(array) if array.flags.writeable else borrow_read_only(array)
 
 
 def borrow_read_only(array: np.ndarray[Any, Any]) -> Tensor:

@@ -21,7 +21,7 @@ def is_onnx(model: Any) -> bool:
     return isinstance(model, str | os.PathLike) or type(model).__name__ == "ModelProto"
 
 
-def from_onnx(model: Any, example_inputs: Any, name: str | None) -> Network:
+def from_onnx(model: Any, example_inputs: Any, name: str | None, layout: str) -> Network:
     """Import an ONNX model or file; see ``import_network``."""
     onnx = require("onnx", "importing an ONNX model")
     shown = "onnx"
@@ -49,6 +49,7 @@ def from_onnx(model: Any, example_inputs: Any, name: str | None) -> Network:
         parameters,
         example_inputs,
         name or shown,
+        layout,
         _reference(onnx, model, names),
         [item.name for item in model.graph.output],
     )

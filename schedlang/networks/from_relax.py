@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tvm.ir import IRModule
 
 
-def from_relax(mod: IRModule, example_inputs: Any, name: str) -> Network:
+def from_relax(mod: IRModule, example_inputs: Any, name: str, layout: str) -> Network:
     """Import a Relax module with a function ``main``; see ``import_network``."""
     original, parameters = read_relax(mod)
 
     def reference(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         return Machine.of_operators(original, parameters)(inputs)
 
-    return network_of(original, parameters, example_inputs, name, reference)
+    return network_of(original, parameters, example_inputs, name, layout, reference)
 
 
 def network_of(
@@ -35,11 +35,12 @@ def network_of(
     parameters: Mapping[str, np.ndarray],
     example_inputs: Any,
     name: str,
+    layout: str,
     reference: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]] | None,
     output_names: Sequence[str] | None = None,
 ) -> Network:
     """Return the network of Relax operators, whose inputs go by name."""
-    mod, parameters = lower(mod, parameters)
+    mod, parameters = lower(mod, parameters, layout)
     inputs, outputs = inputs_and_outputs(mod, output_names)
     convention = ByName([tensor.name for tensor in inputs])
     network = Network(name, mod, parameters, inputs, outputs, convention, reference)

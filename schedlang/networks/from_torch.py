@@ -36,11 +36,11 @@ def is_torch(model: Any) -> bool:
     )
 
 
-def from_torch(model: Any, example_inputs: Any, name: str) -> Network:
+def from_torch(model: Any, example_inputs: Any, name: str, layout: str) -> Network:
     """Import a ``torch.nn.Module`` or an ``ExportedProgram``; see ``import_network``."""
     torch = require("torch", "importing a PyTorch model")
     if isinstance(model, torch.export.ExportedProgram):
-        return _from_program(torch, model, lambda: model.module(), name)
+        return _from_program(torch, model, lambda: model.module(), name, layout)
     args, kwargs = _arguments(torch, example_inputs)
     with _evaluating(model), torch.no_grad():
         try:
@@ -49,7 +49,7 @@ def from_torch(model: Any, example_inputs: Any, name: str) -> Network:
             raise NetworkError(
                 f"torch.export cannot capture {name}: {type(error).__name__}: {_line(error)}"
             ) from error
-    return _from_program(torch, program, lambda: model, name)
+    return _from_program(torch, program, lambda: model, name, layout)
 
 
 def _arguments(torch: Any, examples: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -91,7 +91,9 @@ def _line(error: BaseException | None) -> str:
     return (str(error).strip().splitlines() or [""])[0]
 
 
-def _from_program(torch: Any, program: Any, original: Callable[[], Any], name: str) -> Network:
+def _from_program(
+    torch: Any, program: Any, original: Callable[[], Any], name: str, layout: str
+) -> Network:
     if program.range_constraints:
         raise _dynamic(program)
     kept = set(KEPT)
@@ -112,7 +114,7 @@ def _from_program(torch: Any, program: Any, original: Callable[[], Any], name: s
                 cause = failure.__cause__
                 raise refusal({operator: [place_of(failure.node)]}, _line(cause)) from cause
             kept.discard(operator)
-    mod, parameters = lower(mod, parameters)
+    mod, parameters = lower(mod, parameters, layout)
     convention = wires.convention
     inputs, outputs = inputs_and_outputs(mod, convention.output_names)
     return Network(

@@ -110,6 +110,14 @@ def _slice(attrs: Any, x: Any, axes: Any, begin: Any, end: Any, strides: Any = N
     return x[tuple(chosen)]
 
 
+def _pad(attrs: Any, x: Any) -> Any:
+    if str(attrs.pad_mode) != "constant":
+        return None
+    widths = [int(width) for width in attrs.pad_width]
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    return np.pad(x, pairs, constant_values=attrs.pad_value)
+
+
 def _take(attrs: Any, x: Any, indices: Any) -> Any:
     axis = None if attrs.axis is None else int(attrs.axis)
     return np.take(x, np.asarray(indices), axis=axis, mode="clip")
@@ -206,6 +214,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "relax.strided_slice": _slice,
     "relax.split": _split,
     "relax.concat": _concat,
+    "relax.nn.pad": _pad,
     "relax.stack": lambda attrs, parts: np.stack(parts, axis=int(attrs.axis or 0)),
     "relax.flip": lambda attrs, x: np.flip(x, axis=int(attrs.axis)),
     "relax.repeat": _repeat,

@@ -13,18 +13,26 @@ from tvm.tirx.function import PrimFunc
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import with_weights_marked
+from schedlang.tvm.relax.layout.conversion import channels_last
 from schedlang.tvm.relax.simplify import simplify
+
+CHANNELS_LAST = "channels_last"
+LAYOUTS = (CHANNELS_LAST, "as_is")
+"""Where the channels of images are inside a network."""
 
 
 def lower(
-    mod: IRModule, parameters: Mapping[str, np.ndarray]
+    mod: IRModule, parameters: Mapping[str, np.ndarray], layout: str
 ) -> tuple[IRModule, dict[str, np.ndarray]]:
     """Return the network as tensor functions, fused, and the calls of them in ``main``.
 
     ``parameters`` are the values of the parameters of ``main`` after the inputs. Constants become
     parameters. Tensor functions say which of their parameters are weights in every call.
+    ``layout`` is one of ``LAYOUTS``.
     """
     mod, parameters = simplify(mod, parameters)
+    if layout == CHANNELS_LAST:
+        mod, parameters = simplify(channels_last(mod), parameters)
     mod = _run(
         mod,
         relax.transform.DecomposeOpsForInference(),

@@ -167,7 +167,8 @@ class _Simplification:
         self.kept[found.convolution] = relax.Call(
             call.op, [call.args[0], scaled], call.attrs, call.ty_args
         )
-        added = relax.op.add(found.convolution, self._constant(shift.astype(dtype), f"{name} bias"))
+        bias_name = f"{name.removesuffix(' (folded)')} bias (folded)"
+        added = relax.op.add(found.convolution, self._constant(shift.astype(dtype), bias_name))
         if found.bias is None:
             self.kept[var] = added
         else:

@@ -59,9 +59,13 @@ def _viewed(item: Any, binding: Callable[[Any], Any]) -> Any:
     if operator(value) != "relax.reshape":
         return None
     before, after = shape_of(value.args[0]), shape_of(item)
-    if len(before) > len(after) >= 2 and before[-1] == after[-1]:
-        return value.args[0]
-    return None
+    if not len(before) > len(after) >= 2 or before[-1] != after[-1]:
+        return None
+    ones = [extent for extent in before if extent != 1] == [
+        extent for extent in after if extent != 1
+    ]
+    # An image pooled to one place becomes a row, and is never viewed as an image again.
+    return None if ones and len(before) - len(after) > 1 else value.args[0]
 
 
 def _then_view(var: Any, made: Any, shape: tuple[int, ...]) -> Steps:

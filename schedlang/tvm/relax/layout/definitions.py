@@ -1,0 +1,157 @@
+"""Convolutions with the channels last, as tensor expressions.
+
+Each is one reduction over a copy of its input with zeros around it. A depthwise convolution sums
+over the window only. One with groups computes ``[n, *spatial, groups, co]``: all elements of the
+last axis read the same inputs. A transposed one has weights for each phase of its stride.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te
+
+Pads = Sequence[tuple[int, int]]
+"""Zeros before and after each spatial axis."""
+
+
+def convolution(
+    x: te.Tensor,
+    weight: te.Tensor,
+    *,
+    strides: Sequence[int],
+    pads: Pads,
+    dilation: Sequence[int],
+    out_dtype: str,
+    first: bool,
+) -> te.Tensor:
+    """Return a convolution ``[n, *spatial, channels]``.
+
+    Its weights are ``[*window, ci, co]``; of a depthwise one ``[*window, channels]``; of one with
+    groups ``[*window, ci, groups, co]``, where ``ci`` and ``co`` are the channels of one group.
+    ``first``: the input is ``[n, c, *spatial]``, and the padded copy puts its channels last.
+    """
+    data = _padded(x, pads, first)
+    axes = len(strides)
+    batch, *extents, _ = _shape(data)
+    window, channels = _shape(weight)[:axes], _shape(weight)[axes:]
+    outs = [
+        (extent - step * (size - 1) - 1) // stride + 1
+        for extent, size, stride, step in zip(extents, window, strides, dilation, strict=True)
+    ]
+    places = _window(window)
+    inside = te.reduce_axis((0, channels[0]), "rc")
+
+    def value(n: Any, *position: Any) -> Any:
+        rows = [
+            at * stride + place * step
+            for at, stride, place, step in zip(
+                position[:axes], strides, places, dilation, strict=True
+            )
+        ]
+        result = position[axes:]
+        if len(channels) == 1:
+            product = _product(data[(n, *rows, *result)], weight[(*places, *result)], out_dtype)
+            return te.sum(product, axis=places)
+        channel = inside if len(channels) == 2 else result[0] * channels[0] + inside
+        product = _product(data[(n, *rows, channel)], weight[(*places, inside, *result)], out_dtype)
+        return te.sum(product, axis=[*places, inside])
+
+    shape = (batch, *outs, *(channels[1:] or channels))
+    made = te.compute(shape, value, name=f"conv{axes}d")
+    if len(channels) < 3:
+        return made
+    _, groups, outputs = channels
+    return te.compute(
+        (batch, *outs, groups * outputs),
+        lambda *at: made[(*at[:-1], *_divided(at[-1], outputs))],
+        name=f"conv{axes}d_channels",
+    )
+
+
+def transposed_convolution(
+    x: te.Tensor,
+    weight: te.Tensor,
+    *,
+    outs: Sequence[int],
+    pads: Sequence[int],
+    out_dtype: str,
+    first: bool,
+) -> te.Tensor:
+    """Return ``[n, *outs, co]`` for weights ``[*strides, *window, ci, co]``.
+
+    Row ``at`` of the result reads ``window`` rows of the input in a row, with the weights of phase
+    ``(at + pad) % stride``: no product has a zero between the elements of the input as a factor.
+    ``pads`` are the rows that the convolution drops before the first one of its result. ``first``
+    is as in ``convolution``.
+    """
+    rank = len(outs)
+    strides, window = _shape(weight)[:rank], _shape(weight)[rank : 2 * rank]
+    channels_in, channels = _shape(weight)[-2:]
+    extents = _shape(x)[2:] if first else _shape(x)[1:-1]
+    before, after = [], []
+    for out, pad, stride, size, extent in zip(outs, pads, strides, window, extents, strict=True):
+        before.append(max(0, size - 1 - pad // stride))
+        after.append(max(0, (out - 1 + pad) // stride + 1 - extent))
+    data = _padded(x, list(zip(before, after, strict=True)), first)
+    places = _window(window)
+    inside = te.reduce_axis((0, channels_in), "rc")
+
+    def value(n: Any, *position: Any) -> Any:
+        *spatial, co = position
+        rows, phases = [], []
+        for axis, at in enumerate(spatial):
+            stride, shift = strides[axis], window[axis] - 1 - before[axis]
+            row, phase = _divided(at + pads[axis], stride)
+            rows.append(row - shift + places[axis])
+            phases.append(phase)
+        factor = weight[(*phases, *places, inside, co)]
+        return te.sum(_product(data[(n, *rows, inside)], factor, out_dtype), axis=[*places, inside])
+
+    name = f"conv{rank}d_transpose"
+    return te.compute((_shape(x)[0], *outs, channels), value, name=name)
+
+
+def _shape(tensor: te.Tensor) -> list[int]:
+    return [int(extent) for extent in tensor.shape]
+
+
+def _divided(index: Any, divisor: int) -> tuple[Any, Any]:
+    """Quotient and remainder."""
+    if divisor == 1:
+        return index, 0
+    return te.indexdiv(index, divisor), te.indexmod(index, divisor)
+
+
+def _window(extents: Sequence[int]) -> list[Any]:
+    names = "dhw"[-len(extents) :]
+    return [
+        te.reduce_axis((0, size), f"r{name}") for size, name in zip(extents, names, strict=True)
+    ]
+
+
+def _product(data: Any, weight: Any, dtype: str) -> Any:
+    return data.astype(dtype) * weight.astype(dtype)
+
+
+def _padded(x: te.Tensor, pads: Pads, first: bool) -> te.Tensor:
+    """A copy with zeros around it and the channels last; ``x`` itself if that is what it is."""
+    if not first and not any(before or after for before, after in pads):
+        return x
+    batch, *extents, channels = _shape(x)
+    if first:
+        batch, channels, *extents = _shape(x)
+
+    def value(n: Any, *position: Any) -> Any:
+        *spatial, c = position
+        rows, inside = [], []
+        for at, (before, after), extent in zip(spatial, pads, extents, strict=True):
+            rows.append(at - before)
+            inside += [at >= before] if before else []
+            inside += [at < before + extent] if after else []
+        found = x[(n, c, *rows)] if first else x[(n, *rows, c)]
+        return te.if_then_else(te.all(*inside), found, te.const(0, x.dtype)) if inside else found
+
+    shape = [before + extent + after for (before, after), extent in zip(pads, extents, strict=True)]
+    return te.compute((batch, *shape, channels), value, name="pad_temp")

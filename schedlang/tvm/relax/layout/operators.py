@@ -1,0 +1,194 @@
+"""Operators that work in any order of the axes of their tensors, if their attributes follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.ir import make_node
+
+from schedlang.tvm.relax.layout.orders import Order, channels_last, reordered
+from schedlang.tvm.relax.program import shape_of
+
+Converted = tuple[Any, Order]
+"""A call, and the order of the axes of its result."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call that is to read its tensors in an order.
+
+    Attributes
+    ----------
+    call: the call in the old function.
+    order: of the axes of each tensor that it reads.
+    tensor: returns an argument in that order, with axes of extent 1 in front if it has fewer.
+    own: returns an argument as it is.
+    """
+
+    call: Any
+    order: Order
+    tensor: Callable[[Any], Any]
+    own: Callable[[Any], Any]
+
+    def place(self, axis: Any) -> int:
+        """Return where an axis is in the order."""
+        return self.order.index(int(axis) % len(self.order))
+
+    def made(self, arguments: Sequence[Any], **attributes: Any) -> Any:
+        """Return the call with other arguments and some other attributes."""
+        attrs = self.call.attrs
+        if attributes:
+            info = type(attrs).__tvm_ffi_type_info__
+            fields = {field.name: getattr(attrs, field.name) for field in info.fields}
+            attrs = make_node(info.type_key, **{**fields, **attributes})
+        return relax.Call(self.call.op, list(arguments), attrs, self.call.ty_args)
+
+    def rest(self) -> list[Any]:
+        """Return the arguments after the first one as they are."""
+        return [self.own(argument) for argument in self.call.args[1:]]
+
+
+Rule = Callable[[Site], Converted | None]
+
+
+def elementwise(site: Site) -> Converted | None:
+    return site.made([site.tensor(argument) for argument in site.call.args]), site.order
+
+
+def _along(site: Site) -> Converted | None:
+    """An operator on one tensor, along one axis that its result has too."""
+    axis = site.call.attrs.axis
+    if axis is None:
+        return None
+    arguments = [site.tensor(site.call.args[0]), *site.rest()]
+    return site.made(arguments, axis=site.place(axis)), site.order
+
+
+def concat(site: Site) -> Converted | None:
+    fields = relax.Tuple([site.tensor(field) for field in site.call.args[0].fields])
+    return site.made([fields], axis=site.place(site.call.attrs.axis or 0)), site.order
+
+
+def _take(site: Site) -> Converted | None:
+    return _along(site) if len(shape_of(site.call.args[1])) == 1 else None
+
+
+def _slice(site: Site) -> Converted | None:
+    x, axes, *bounds = site.call.args
+    places = relax.Tuple([tirx.IntImm("int64", site.place(axis)) for axis in axes.fields])
+    return site.made([site.tensor(x), places, *bounds]), site.order
+
+
+def _pad(site: Site) -> Converted | None:
+    widths = [int(width) for width in site.call.attrs.pad_width]
+    pairs = [widths[2 * axis : 2 * axis + 2] for axis in site.order]
+    return site.made(
+        [site.tensor(site.call.args[0])], pad_width=[width for pair in pairs for width in pair]
+    ), site.order
+
+
+def _broadcast(site: Site) -> Converted | None:
+    shape = [int(extent) for extent in site.call.args[1].values]
+    if len(shape) != len(site.order):
+        return None
+    target = relax.ShapeExpr(reordered(shape, site.order))
+    return site.made([site.tensor(site.call.args[0]), target]), site.order
+
+
+def _statistic(site: Site) -> Converted | None:
+    attrs = site.call.attrs
+    if attrs.axis is None:
+        return None
+    one = isinstance(attrs.axis, int | tirx.IntImm)
+    places = [site.place(axis) for axis in ([attrs.axis] if one else attrs.axis)]
+    axis: Any = places[0] if one else places
+    made = site.made([site.tensor(site.call.args[0])], axis=axis)
+    if attrs.keepdims:
+        return made, site.order
+    left = [axis for place, axis in enumerate(site.order) if place not in places]
+    return made, tuple(sorted(left).index(axis) for axis in left)
+
+
+def _pool(site: Site) -> Converted | None:
+    attrs = site.call.attrs
+    layout = _image_layout(attrs.layout, attrs.out_layout, site.order)
+    if layout is None:
+        return None
+    arguments = [site.tensor(site.call.args[0])]
+    return site.made(arguments, layout=layout, out_layout=layout), site.order
+
+
+def _image_layout(layout: Any, out_layout: Any, order: Order) -> str | None:
+    """``"NCHW"`` for result and operand, and its order -> ``"NHWC"``; None for anything else."""
+    given = str(layout)
+    if order != channels_last(len(given)) or not given.startswith("NC"):
+        return None
+    if str(out_layout or layout) != given:
+        return None
+    return "".join(given[axis] for axis in order)
+
+
+def _resize(site: Site) -> Converted | None:
+    layout = _image_layout(site.call.attrs.layout, "", site.order)
+    if layout is None:
+        return None
+    return site.made(
+        [site.tensor(site.call.args[0]), *site.call.args[1:]], layout=layout
+    ), site.order
+
+
+def _normalised(site: Site) -> Converted | None:
+    """By group or instance: statistics along several axes, and one that stays."""
+    attrs = site.call.attrs
+    return site.made(
+        [site.tensor(site.call.args[0]), *site.rest()],
+        channel_axis=site.place(attrs.channel_axis),
+        axes=sorted(site.place(axis) for axis in attrs.axes),
+    ), site.order
+
+
+def _layer_norm(site: Site) -> Converted | None:
+    axes = site.call.attrs.axes
+    if len(axes) != 1:
+        return None
+    arguments = [site.tensor(site.call.args[0]), *site.rest()]
+    return site.made(arguments, axes=[site.place(axes[0])]), site.order
+
+
+_UNARY = (
+    "abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh erf exp floor isfinite isinf "
+    "isnan log logical_not negative round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc "
+    "clip astype nn.relu nn.leakyrelu nn.gelu nn.gelu_tanh nn.selu nn.silu nn.softplus"
+)
+_SEVERAL = (
+    "add subtract multiply divide power floor_divide mod floor_mod maximum minimum log_add_exp "
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor "
+    "atan2 bitwise_and bitwise_or bitwise_xor left_shift right_shift where ewise_fma"
+)
+_RULES: dict[str, Rule] = {
+    **{name: elementwise for name in f"{_UNARY} {_SEVERAL}".split()},
+    **{name: _along for name in ("split", "flip", "nn.softmax", "nn.log_softmax", "nn.prelu")},
+    **{name: _statistic for name in ("mean", "sum", "max", "min", "prod", "variance", "std")},
+    **{
+        f"nn.{kind}_pool{axes}d": _pool
+        for kind in ("max", "avg", "adaptive_avg")
+        for axes in (1, 2, 3)
+    },
+    "argmax": _statistic,
+    "argmin": _statistic,
+    "concat": concat,
+    "take": _take,
+    "strided_slice": _slice,
+    "nn.pad": _pad,
+    "broadcast_to": _broadcast,
+    "image.resize2d": _resize,
+    "image.resize3d": _resize,
+    "nn.group_norm": _normalised,
+    "nn.instance_norm": _normalised,
+    "nn.layer_norm": _layer_norm,
+    "nn.rms_norm": _layer_norm,
+}
+RULES = {f"relax.{name}": rule for name, rule in _RULES.items()}

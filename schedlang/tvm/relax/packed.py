@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
-from tvm.ir import IRModule
+from tvm.ir import GlobalVar, IRModule
 
 from schedlang.tvm import program
 from schedlang.tvm.codegen.host import compile_for_host
@@ -27,19 +27,34 @@ def with_packed_weights(
     """
     if not split:
         return mod, dict(parameters)
-    packer = _Packer(weights_of(mod, parameters), split)
-    mod = program.replace_functions(mod, {name: one.main for name, one in split.items()})
-    return with_changed_calls(mod, packer)
+    values = weights_of(mod, parameters)
+    # A function's variable has the types of its parameters: with others it is another one.
+    builder = relax.BlockBuilder()
+    callees = {name: builder.add_func(one.main, name) for name, one in split.items()}
+    changed = IRModule(
+        {
+            callees.get(var.name_hint, var): split[var.name_hint].main
+            if var.name_hint in split
+            else function
+            for var, function in mod.functions.items()
+        },
+        attrs=mod.attrs,
+    )
+    return with_changed_calls(changed, _Packer(values, split, callees))
 
 
 class _Packer:
     """The weights of a network, name and value by variable, with those that were packed."""
 
     def __init__(
-        self, values: dict[Any, tuple[str, np.ndarray]], split: Mapping[str, SplitFunction]
+        self,
+        values: dict[Any, tuple[str, np.ndarray]],
+        split: Mapping[str, SplitFunction],
+        callees: Mapping[str, GlobalVar],
     ) -> None:
         self.values = values
         self._split = split
+        self._callees = callees
         self._code: dict[tuple[str, int], Any] = {}
         self._made: dict[Any, Any] = {}
 
@@ -54,7 +69,8 @@ class _Packer:
             for source in split.sources
             if not len(arguments) <= source < split.count  # it is written
         ]
-        return relax.Call(value.op, [value.args[0], relax.Tuple(taken)], value.attrs, value.ty_args)
+        callee = self._callees[name]
+        return relax.Call(value.op, [callee, relax.Tuple(taken)], value.attrs, value.ty_args)
 
     def _packed(self, name: str, source: int, arguments: list[Any]) -> Any:
         """The variable of a packed weight, computed once for the same weights."""

@@ -27,20 +27,28 @@ def with_packed_weights(
     """
     if not split:
         return mod, dict(parameters)
-    values = weights_of(mod, parameters)
-    # A function's variable has the types of its parameters: with others it is another one.
-    builder = relax.BlockBuilder()
-    callees = {name: builder.add_func(one.main, name) for name, one in split.items()}
-    changed = IRModule(
-        {
-            callees.get(var.name_hint, var): split[var.name_hint].main
-            if var.name_hint in split
-            else function
-            for var, function in mod.functions.items()
-        },
-        attrs=mod.attrs,
-    )
-    return with_changed_calls(changed, _Packer(values, split, callees))
+    mod, callees = _with_main_parts(mod, split)
+    return with_changed_calls(mod, _Packer(weights_of(mod, parameters), split, callees))
+
+
+def _with_main_parts(
+    mod: IRModule, split: Mapping[str, SplitFunction]
+) -> tuple[IRModule, dict[str, GlobalVar]]:
+    """Replace functions by what runs in each call; return the new variables that stand for them.
+
+    A variable has the types of its function's parameters, and these are other ones. Two functions
+    that are equal now stay two.
+    """
+    callees = {name: GlobalVar(name) for name in split}
+    functions = {}
+    for var, func in mod.functions.items():
+        name = var.name_hint
+        if name in callees:
+            relax.expr._update_type(callees[name], relax.FuncType.opaque_func())
+            functions[callees[name]] = split[name].main
+        else:
+            functions[var] = func
+    return IRModule(functions, attrs=mod.attrs), callees
 
 
 class _Packer:
@@ -69,8 +77,9 @@ class _Packer:
             for source in split.sources
             if not len(arguments) <= source < split.count  # it is written
         ]
-        callee = self._callees[name]
-        return relax.Call(value.op, [callee, relax.Tuple(taken)], value.attrs, value.ty_args)
+        return relax.Call(
+            value.op, [self._callees[name], relax.Tuple(taken)], value.attrs, value.ty_args
+        )
 
     def _packed(self, name: str, source: int, arguments: list[Any]) -> Any:
         """The variable of a packed weight, computed once for the same weights."""

@@ -165,13 +165,13 @@ def test_packed_weights(network: Network, database: Database) -> None:
     sch = sl.Schedule(task.workload)
     block = first_block(sch)
     sch.cache_read(block, 1, "global")
-    sch.transform_layout(block, ("read", 1), lambda i, j: (j, i))
+    sch.transform_layout(block, ("read", 1), lambda i, j: (j // 4, i, j % 4))
     store(database, task, 1e-4, sch)
     exe = sl.compile_network(marked, database)
     packed = {one.name: one.packed for one in exe.summary}
     assert packed == {task.name: 1, "matmul1": 0, "transpose": 0}
     taken = [value.shape for value in exe._built.parameters.values()]
-    assert sorted(taken) == [(16, 4), (16, 16), (16, 16)], "the originals are not needed"
+    assert sorted(taken) == [(4, 16, 4), (4, 16, 4), (16, 4)], "the originals are not needed"
     assert sum("packed" in name for name in exe._built.parameters) == 2
     assert exe.verify().passed
     assert "fused_matmul_relu (1 packed)" in str(exe)

@@ -117,11 +117,11 @@ class CompiledNetwork:
             for name, seconds in self._machine.time_calls(inputs):
                 samples[name].append(seconds)
         medians = {name: statistics.median(times) for name, times in samples.items()}
-        latencies = {
-            task.name: statistics.fmean(medians[name] for name in task.functions if name in medians)
-            for task in self.summary
-            if task.weight
-        }
+        latencies = {}
+        for task in self.summary:
+            found = [medians[name] for name in task.functions if name in medians]
+            if found:
+                latencies[task.name] = statistics.fmean(found)
         return self.summary.with_latencies(latencies, f"median of {repeats} calls of the network")
 
     def export_library(self, path: str | Path) -> Path:

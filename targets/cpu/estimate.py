@@ -22,6 +22,10 @@ _LOOP_STEP = 0.5
 # Cycles to fetch a cache line from the second level, the third, and memory.
 _LINE = (3.0, 8.0, 32.0)
 _LINE_BYTES = 64
+# TVM takes memory for a buffer inside a loop from a pool, and gives it back, unless it is smaller
+# than this, in bytes.
+_ON_STACK = 1024
+_ALLOCATION = 300.0
 # Threads of a loop are started and waited for.
 _LAUNCH = 10_000.0
 _CYCLES_PER_SECOND = 4e9
@@ -37,7 +41,27 @@ def estimate_seconds(statements: Sequence[Statement], machine: CPUMachine) -> fl
         cycles += _cycles(statement, machine, shared) / threads.speedup
         if threads.loop is not None:
             launches[threads.loop] = threads.launches * _LAUNCH
+    cycles += _allocations(statements, machine, shared)
     return (cycles + sum(launches.values())) / _CYCLES_PER_SECOND
+
+
+def _allocations(
+    statements: Sequence[Statement], machine: CPUMachine, shared: dict[int, int]
+) -> float:
+    """Return the cycles that allocating intermediate buffers takes."""
+    cycles: dict[int, float] = {}
+    for statement in statements:
+        store = statement.accesses[-1]
+        depth = shared.get(store.buffer, 0)
+        if not depth or not store.intermediate:
+            continue
+        inner = zip(statement.loops[depth:], store.strides[depth:], strict=True)
+        size = store.bytes * math.prod(loop.extent for loop, stride in inner if stride)
+        if size >= _ON_STACK:
+            runs = math.prod(loop.extent for loop in statement.loops[:depth])
+            speedup = _Threads(statement.loops, machine.cores).speedup
+            cycles[store.buffer] = runs * _ALLOCATION / speedup
+    return sum(cycles.values())
 
 
 class _Threads:

@@ -121,6 +121,7 @@ class Database(ABC):
         script_json: str,
         exact_key: str = "",
         family_key: str = "",
+        kin_key: str = "",
         *,
         replace: bool = False,
     ) -> None:
@@ -136,13 +137,16 @@ class Database(ABC):
 
     @abstractmethod
     def workloads(
-        self, exact_key: str | None = None, family_key: str | None = None
+        self,
+        exact_key: str | None = None,
+        family_key: str | None = None,
+        kin_key: str | None = None,
     ) -> list[tuple[str, str]]:
         """Return (key, name) of the programs with the given structural keys, oldest first."""
 
     @abstractmethod
-    def structural_keys(self, key: str) -> tuple[str, str]:
-        """Return the exact and the family key of a program; ``""`` where it is not known."""
+    def structural_keys(self, key: str) -> tuple[str, str, str]:
+        """Return exact, family and kin key of a program; ``""`` where one is not known."""
 
     # -- runs ------------------------------------------------------------------------------------
 

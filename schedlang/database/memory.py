@@ -25,7 +25,7 @@ class MemoryDatabase(Database):
         self._records: list[Record] = []
         self._next_id = 1
         self._finals: list[FinalsEntry] = []
-        self._programs: dict[str, tuple[str, str, str, str]] = {}
+        self._programs: dict[str, tuple[str, str, str, str, str]] = {}
         self._runs: dict[int, Run] = {}
         self._asks: dict[int, list[Ask]] = {}
         # Programs that runs measure at the moment, by the run's id.
@@ -174,18 +174,20 @@ class MemoryDatabase(Database):
         script_json: str,
         exact_key: str = "",
         family_key: str = "",
+        kin_key: str = "",
         *,
         replace: bool = False,
     ) -> None:
         """Store a program under its key; a known key keeps its program."""
         with self._lock:
             self._check_open()
-            known = self._programs.get(key, (name, script_json, "", ""))
+            known = self._programs.get(key, (name, script_json, "", "", ""))
             self._programs[key] = (
                 known[0],
                 script_json if replace else known[1],
                 known[2] or exact_key,
                 known[3] or family_key,
+                known[4] or kin_key,
             )
 
     def get_workload(self, key: str) -> str | None:
@@ -195,23 +197,28 @@ class MemoryDatabase(Database):
             return self._programs[key][1] if key in self._programs else None
 
     def workloads(
-        self, exact_key: str | None = None, family_key: str | None = None
+        self,
+        exact_key: str | None = None,
+        family_key: str | None = None,
+        kin_key: str | None = None,
     ) -> list[tuple[str, str]]:
         """Return (key, name) of the programs with the given structural keys, oldest first."""
         with self._lock:
             self._check_open()
             return [
                 (key, name)
-                for key, (name, _, exact, family) in self._programs.items()
-                if exact_key in (None, exact) and family_key in (None, family)
+                for key, (name, _, exact, family, kin) in self._programs.items()
+                if exact_key in (None, exact)
+                and family_key in (None, family)
+                and kin_key in (None, kin)
             ]
 
-    def structural_keys(self, key: str) -> tuple[str, str]:
-        """Return the exact and the family key of a program; ``""`` where it is not known."""
+    def structural_keys(self, key: str) -> tuple[str, str, str]:
+        """Return exact, family and kin key of a program; ``""`` where one is not known."""
         with self._lock:
             self._check_open()
-            _, _, exact, family = self._programs.get(key, ("", "", "", ""))
-            return exact, family
+            _, _, exact, family, kin = self._programs.get(key, ("", "", "", "", ""))
+            return exact, family, kin
 
     def add_run(self, run: Run) -> Run:
         """Store a run that begins; return it with its id."""

@@ -91,7 +91,7 @@ def put_program(database: Database, workload: Workload) -> None:
         )
         warnings.warn(message, UnreadableWarning, stacklevel=3)
         return
-    keys = (workload.exact_key, workload.family_key)
+    keys = (workload.exact_key, workload.family_key, workload.kin_key)
     database.put_workload(workload.key, workload.name, text, *keys, replace=damaged)
 
 

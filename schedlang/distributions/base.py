@@ -94,6 +94,14 @@ class Distribution(ABC):
         """
         return d if self.permits(d) else self.origin()  # type: ignore[return-value]
 
+    def nearest(self, d: object) -> Decision:
+        """Return the permitted decision nearest in size to one of another distribution of the kind.
+
+        It carries a schedule over to a program of other shapes; ``d`` itself if it is permitted.
+        Deterministic. The default returns :meth:`repair`.
+        """
+        return self.repair(d)
+
     def outputs(self, d: Decision) -> int | tuple[int, ...]:
         """Return the integers that a sampling instruction passes to the program for ``d``."""
         return d

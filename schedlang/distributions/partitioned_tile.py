@@ -138,6 +138,12 @@ class PartitionedTile(Distribution):
         """Keep the largest valid part of each factor, innermost first; the rest goes outermost."""
         return self._engine().repair(wanted_factors(d, self.n))
 
+    def nearest(self, d: object) -> tuple[int, ...]:
+        """Return the nearest factors in ratio, innermost first; the rest goes outermost."""
+        if self.permits(d):
+            return cast("tuple[int, ...]", d)
+        return self._engine().nearest(wanted_factors(d, self.n))
+
     @property
     def n_outputs(self) -> int:
         return self.n

@@ -205,6 +205,21 @@ class RegisterTile(Distribution):
 
         return min(self._table().tiles, key=distance)
 
+    def nearest(self, d: object) -> Tile:
+        """Return the tile nearest in ratio, also in the number of its elements.
+
+        A tile of many more elements would not stay in registers.
+        """
+        if self.permits(d) or type(d) is not tuple or len(d) != len(self.extents):
+            return self.repair(d)
+        wanted = [math.log(factor) if type(factor) is int and factor > 0 else 0.0 for factor in d]
+
+        def distance(tile: Tile) -> float:
+            ratios = [math.log(f) - log for f, log in zip(tile, wanted, strict=True)]
+            return sum(map(abs, ratios)) + abs(sum(ratios))
+
+        return min(self._table().tiles, key=distance)
+
     @property
     def n_outputs(self) -> int:
         return len(self.extents)

@@ -292,9 +292,14 @@ class DatabaseContract:
         assert database.workloads(exact_key="") == [("k1", "one")]
         database.put_workload("k1", "renamed", "9", "e", "")
         database.put_workload("k1", "renamed", "9", "other", "f")
-        assert database.structural_keys("k1") == ("e", "f")
+        assert database.structural_keys("k1") == ("e", "f", "")
         assert database.workloads("e", "f") == [("k1", "one"), ("k2", "two")]
-        assert database.structural_keys("unknown") == ("", "")
+        assert database.structural_keys("unknown") == ("", "", "")
+        database.put_workload("k4", "four", "4", "h", "i", "j")
+        database.put_workload("k1", "renamed", "9", kin_key="j")
+        assert database.workloads(kin_key="j") == [("k1", "one"), ("k4", "four")]
+        assert database.workloads("e", "f", "j") == [("k1", "one")]
+        assert database.structural_keys("k4") == ("h", "i", "j")
 
     def test_runs_are_kept_with_their_progress(self, database: Database) -> None:
         first = database.add_run(make_run(seed=2**80, known=5, owner="me"))

@@ -118,6 +118,14 @@ class DistributionContract:
         assert distribution.permits(distribution.origin())
         assert distribution.origin() == distribution.origin()
 
+    def test_nearest_is_permitted_and_keeps_what_is(self, distribution: Distribution) -> None:
+        for decision in self._some_decisions(distribution):
+            assert distribution.nearest(decision) == decision
+        for misfit in misfits(distribution.origin()):
+            found = distribution.nearest(misfit)
+            assert distribution.permits(found), misfit
+            assert distribution.nearest(misfit) == found
+
     def test_neighbours_are_others_in_the_support(self, distribution: Distribution) -> None:
         for decision in self._some_decisions(distribution):
             found = distribution.neighbours(decision)

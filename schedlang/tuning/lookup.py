@@ -51,7 +51,8 @@ def best(
 
     With ``similar``, programs of the same family are next: their traces are applied to this
     workload, verified and measured on this machine, which takes some seconds. These records are
-    kept, with that of the unscheduled program; the fastest is returned.
+    kept, with that of the unscheduled program; the fastest is returned. Where the family has none,
+    it is the schedules of programs of other shapes (``Workload.kin_key``), with the nearest tiles.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def apply(
             if found is None:
                 untuned.append(name)
                 continue
-            if found.kind == "family":
+            if found.kind in ("family", "kin"):
                 warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
             if not found.unscheduled:
                 replaced[name] = found.in_place_of(func)
@@ -259,11 +260,13 @@ def _similar(
     order = tuple(range(len(workload.args)))
     if tried.fastest is not None:
         found = tried.attempts[tried.fastest]
+        kind: Kind = "kin" if found.other_shapes else "family"
+        shapes = " of other shapes" if found.other_shapes else ""
         note = (
             f"no record for this program: applied the schedule of the similar program "
-            f"{found.name!r}, verified and measured on this one"
+            f"{found.name!r}{shapes}, verified and measured on this one"
         )
-        return Match(workload, found.record, found.schedule, "family", (note,), target, order)
+        return Match(workload, found.record, found.schedule, kind, (note,), target, order)
     if tried.unscheduled is None:
         return None
     note = f"no record for this program: {len(tried.attempts)} schedules of similar ones were tried"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tvm.ir import IRModule
     from tvm.tirx.function import PrimFunc
 
-Kind = Literal["same", "exact", "family"]
+Kind = Literal["same", "exact", "family", "kin"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Match:
     schedule: the record's trace, applied.
     kind: ``"same"`` if the record is of this program, up to names; ``"exact"`` if it is of a
         program with the same exact key, which computes the same function; ``"family"`` if the
-        trace is of a similar program, and ``record`` of its measurement on this one.
+        trace is of a similar program, and ``record`` of its measurement on this one; ``"kin"``
+        likewise, if the trace was carried over from a program of other shapes.
     notes: differences that matter, as text: another toolchain, another program.
     """
 

@@ -96,7 +96,8 @@ def tune(
         a program that was measured there on this kind of machine is not measured again.
     remeasure: start again, and ignore what the database holds.
     transfer: start the search from the fastest programs that the database has for this workload
-        and its family, if the search supports it.
+        and its family, else from those of the nearest shapes (``Workload.kin_key``), if the search
+        supports it.
     verify: compare results with the unscheduled program's: True for candidates that could win,
         ``"all"``, or False.
     inputs: what programs run on: arrays for the arguments that are read (inputs and in-place ones),

@@ -244,6 +244,24 @@ def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
     ]
 
 
+def block_loops(func: PrimFunc) -> list[tuple[str, tuple[str, ...]]]:
+    """Return name, and names of the loops around it, of each block below the root, in order."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+
+    def visit(stmt: Any, loops: tuple[str, ...]) -> None:
+        if isinstance(stmt, SBlockRealize):
+            found.append((str(stmt.block.name_hint), loops))
+            visit(stmt.block.body, loops)
+        elif isinstance(stmt, tirx.For):
+            visit(stmt.body, (*loops, str(stmt.loop_var.name)))
+        elif isinstance(stmt, tirx.SeqStmt):
+            for part in stmt.seq:
+                visit(part, loops)
+
+    visit(func.body, ())
+    return found[1:]
+
+
 def has_parallel_loop(func: PrimFunc) -> bool:
     """Tell whether a loop of ``func`` runs on several threads."""
     return any(

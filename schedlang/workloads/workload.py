@@ -109,6 +109,14 @@ class Workload:
         return self.structure.family
 
     @property
+    def kin_key(self) -> str:
+        """Equal for programs that differ in their shapes, and in numbers that follow from them.
+
+        The decisions of a schedule of one can be carried over to another: see ``Structure.kin``.
+        """
+        return self.structure.kin
+
+    @property
     def function_name(self) -> str:
         """The name of the function in ``mod``: always ``"main"``."""
         return program.MAIN

@@ -184,11 +184,11 @@ class BothAgree(RuleBasedStateMachine):
         key=KEYS,
         name=st.text(max_size=3),
         script_json=st.text(max_size=5),
-        keys=st.tuples(st.sampled_from(["", "e", "f"]), st.sampled_from(["", "e", "f"])),
+        keys=st.tuples(*[st.sampled_from(["", "e", "f"])] * 3),
         replace=st.booleans(),
     )
     def put_workload(
-        self, key: str, name: str, script_json: str, keys: tuple[str, str], replace: bool
+        self, key: str, name: str, script_json: str, keys: tuple[str, str, str], replace: bool
     ) -> None:
         for database in (self.memory, self.file):
             database.put_workload(key, name, script_json, *keys, replace=replace)
@@ -235,7 +235,7 @@ class BothAgree(RuleBasedStateMachine):
         for key in ("a", "b"):
             assert self.memory.get_workload(key) == self.file.get_workload(key)
             assert self.memory.structural_keys(key) == self.file.structural_keys(key)
-        for keys in (("e", None), (None, "f"), ("e", "f"), ("", None)):
+        for keys in (("e", None), (None, "f"), ("e", "f"), ("", None), (None, None, "e")):
             assert self.memory.workloads(*keys) == self.file.workloads(*keys)
 
     @invariant()

@@ -90,7 +90,7 @@ def test_merge_brings_records_programs_and_runs(tmp_path: Path) -> None:
     tuned(source, 3, finished=True)
     into.append([make_record(message="only here")] * 3 + [make_record(message="in both")])
     assert merge(source, into) == Merged(records=7, programs=0, equal_records=1, runs=1)
-    assert into.structural_keys("k") == ("e", "f")
+    assert into.structural_keys("k") == ("e", "f", "")
     (run,) = into.runs()
     assert run.id is not None
     assert into.asks(run.id) == [Ask(2, 0.0), Ask(2, 1.0), Ask(2, 2.0)]

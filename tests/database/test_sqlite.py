@@ -284,12 +284,36 @@ def test_a_file_of_schema_1_keeps_everything(path: Path) -> None:
                 assert (record.run_id, record.proposal) == (None, None)
             assert database.best("w", "t", n=9) == [ok, wide]
             assert database.workloads(exact_key="") == [("w", "GMM")]
-            assert (database.get_workload("w"), database.structural_keys("w")) == ("{}", ("", ""))
+            assert (database.get_workload("w"), database.structural_keys("w")) == (
+                "{}",
+                ("", "", ""),
+            )
             assert database.runs() == []
     with SQLiteDatabase(path) as database:
         (new,) = database.append([make_record(provenance={"tvm": "0.27"})])
         assert new.id == 4
         assert database.query(after=3) == [new]
+
+
+def remove_kin_keys(database: SQLiteDatabase) -> None:
+    database._connection.execute("DROP INDEX workload_by_kin_key")
+    database._connection.execute("ALTER TABLE workload DROP COLUMN kin_key")
+
+
+def test_a_file_of_schema_4_is_read_as_it_is(path: Path) -> None:
+    with SQLiteDatabase(path) as database:
+        database.put_workload("k", "GMM", "{}", "e", "f", "i")
+        remove_kin_keys(database)
+        database._connection.execute("PRAGMA user_version=4")
+    before = path.read_bytes()
+    with SQLiteDatabase(path, read_only=True) as reader:
+        assert reader.structural_keys("k") == ("e", "f", "")
+        assert reader.workloads(kin_key="i") == []
+        assert reader.workloads("e", kin_key="") == [("k", "GMM")]
+        assert path.read_bytes() == before
+        with SQLiteDatabase(path) as writer:
+            writer.put_workload("k", "GMM", "{}", "e", "f", "i")
+        assert reader.workloads(kin_key="i") == [("k", "GMM")]
 
 
 def test_a_file_of_schema_2_is_read_as_it_is(path: Path) -> None:
@@ -298,6 +322,7 @@ def test_a_file_of_schema_2_is_read_as_it_is(path: Path) -> None:
         (record,) = database.append([make_record()])
         database._connection.execute("DROP TABLE final")
         database._connection.execute("DROP TABLE claim")
+        remove_kin_keys(database)
         database._connection.execute("PRAGMA user_version=2")
     before = path.read_bytes()
     with SQLiteDatabase(path, read_only=True) as reader:
@@ -316,6 +341,7 @@ def test_a_file_of_schema_3_is_read_as_it_is(path: Path) -> None:
         database.add_finals([make_entry(record)])
         database.claim_run(run.id or 0, run.owner, "")
         database._connection.execute("DROP TABLE claim")
+        remove_kin_keys(database)
         database._connection.execute("PRAGMA user_version=3")
     before = path.read_bytes()
     with SQLiteDatabase(path, read_only=True) as reader:

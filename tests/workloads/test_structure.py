@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,7 +129,9 @@ def test_the_papers_example() -> None:
     ],
 )  # fmt: skip
 def test_equal_keys(one: str, other: str, parameters: str) -> None:
-    assert structure(one, parameters) == structure(other, parameters)
+    ours, theirs = structure(one, parameters), structure(other, parameters)
+    # Kin keep the order of axes, as traces do.
+    assert replace(ours, kin="") == replace(theirs, kin="")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from schedlang.database.sqlite.rows import (
     run_row,
     texts_of,
 )
-from schedlang.database.sqlite.schema import WITH_FINALS
+from schedlang.database.sqlite.schema import WITH_FINALS, WITH_KIN
 from schedlang.measurement import Status
 
 
@@ -171,9 +171,7 @@ class SQLiteDatabase(Database):
         toolchain_key: str | None = None,
     ) -> list[FinalsEntry]:
         """Return the entries of the records that match all that is given, oldest first."""
-        # A reader does not upgrade an older file, which has none.
-        ((schema,),) = self._connection.rows("PRAGMA user_version")
-        if schema < WITH_FINALS:
+        if not self._has(WITH_FINALS):
             return []
         where, values = conditions(workload_key, target_key, toolchain_key)
         sql = f"{SELECT_FINALS}{where} ORDER BY final.id"
@@ -202,18 +200,20 @@ class SQLiteDatabase(Database):
         script_json: str,
         exact_key: str = "",
         family_key: str = "",
+        kin_key: str = "",
         *,
         replace: bool = False,
     ) -> None:
         """Store a program under its key; a known key keeps its program."""
         with self._connection.writing(through=True):
             self._connection.execute(
-                "INSERT INTO workload (key, name, script_json, exact_key, family_key) "
-                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                "INSERT INTO workload (key, name, script_json, exact_key, family_key, kin_key) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
                 "script_json = iif(?, excluded.script_json, script_json), "
                 "exact_key = iif(exact_key = '', excluded.exact_key, exact_key), "
-                "family_key = iif(family_key = '', excluded.family_key, family_key)",
-                (key, name, script_json, exact_key, family_key, replace),
+                "family_key = iif(family_key = '', excluded.family_key, family_key), "
+                "kin_key = iif(kin_key = '', excluded.kin_key, kin_key)",
+                (key, name, script_json, exact_key, family_key, kin_key, replace),
             )
 
     def get_workload(self, key: str) -> str | None:
@@ -222,19 +222,27 @@ class SQLiteDatabase(Database):
         return found[0][0] if found else None
 
     def workloads(
-        self, exact_key: str | None = None, family_key: str | None = None
+        self,
+        exact_key: str | None = None,
+        family_key: str | None = None,
+        kin_key: str | None = None,
     ) -> list[tuple[str, str]]:
         """Return (key, name) of the programs with the given structural keys, oldest first."""
-        given = {"exact_key": exact_key, "family_key": family_key}
+        given = {"exact_key": exact_key, "family_key": family_key, "kin_key": kin_key}
+        if not self._has(WITH_KIN):
+            if given.pop("kin_key"):
+                return []
         wanted = {column: value for column, value in given.items() if value is not None}
         where = " AND ".join(f"{column} = ?" for column in wanted) or "true"
         found = self._programs(["key", "name"], where, list(wanted.values()))
         return [(key, name) for key, name in found]
 
-    def structural_keys(self, key: str) -> tuple[str, str]:
-        """Return the exact and the family key of a program; ``""`` where it is not known."""
-        found = self._programs(["exact_key", "family_key"], "key = ?", [key])
-        return (found[0][0], found[0][1]) if found else ("", "")
+    def structural_keys(self, key: str) -> tuple[str, str, str]:
+        """Return exact, family and kin key of a program; ``""`` where one is not known."""
+        columns = ["exact_key", "family_key", *(["kin_key"] if self._has(WITH_KIN) else [])]
+        found = self._programs(columns, "key = ?", [key])
+        exact, family, kin = (*(found[0] if found else ()), "", "", "")[:3]
+        return exact, family, kin
 
     def add_run(self, run: Run) -> Run:
         """Store a run that begins; return it with its id."""
@@ -302,6 +310,11 @@ class SQLiteDatabase(Database):
     def close(self) -> None:
         """Close the file; safe to call twice."""
         self._connection.close()
+
+    def _has(self, schema: int) -> bool:
+        """Whether the file has this schema; a reader does not upgrade an older one."""
+        ((version,),) = self._connection.rows("PRAGMA user_version")
+        return int(version) >= schema
 
     def _keep_provenance(self, text: str | None) -> int | None:
         """Return the id of a provenance text, which is stored if it is new."""

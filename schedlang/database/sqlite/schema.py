@@ -92,9 +92,16 @@ MIGRATIONS = (
         PRIMARY KEY (program_key, run_id)
     ) WITHOUT ROWID;
     """,
+    # Programs that differ in their shapes share a kin key.
+    """
+    ALTER TABLE workload ADD COLUMN kin_key TEXT NOT NULL DEFAULT '';
+    CREATE INDEX workload_by_kin_key ON workload (kin_key);
+    """,
 )
 SCHEMA = len(MIGRATIONS)
 # Files of this schema and of newer ones can be read as they are.
 READABLE = 2
 # The first one that has the table `final`.
 WITH_FINALS = 3
+# The first one that has the column `kin_key`.
+WITH_KIN = 5

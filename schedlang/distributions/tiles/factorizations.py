@@ -10,7 +10,7 @@ are exact and a weight of 0 stays 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from schedlang.distributions._drawing import Rng, cumulate, pick_cumulated
@@ -226,12 +226,25 @@ class Factorizations:
         Each level keeps the greatest part that divides the remaining product; level 0 takes the
         rest.
         """
+        return self._keep(wanted, lambda factor, target: -math.gcd(factor, target))
+
+    def nearest(self, wanted: Sequence[int]) -> tuple[int, ...]:
+        """Return the factorization whose factors are nearest in ratio, from the innermost level on.
+
+        Level 0 takes the rest.
+        """
+        return self._keep(wanted, lambda factor, target: abs(math.log(factor) - math.log(target)))
+
+    def _keep(
+        self, wanted: Sequence[int], distance: Callable[[int, int], float]
+    ) -> tuple[int, ...]:
+        """Return the factors with the smallest distances, the smallest of equals."""
         kept = [1] * self.n
         rest = self.extent
         for level in range(self.n - 1, 0, -1):
             target = wanted[level]
             factors = self.choices(level, rest)[1]
-            kept[level] = min(factors, key=lambda f: (-math.gcd(f, target), f))
+            kept[level] = min(factors, key=lambda f: (distance(f, target), f))
             rest //= kept[level]
         kept[0] = rest
         return tuple(kept)

@@ -76,7 +76,7 @@ class TaskRun:
         return TaskProgress(
             weights=self.shared.weights,
             flops=task.flops,
-            kin=task.workload.family_key,
+            kin=task.workload.kin_key,
             trials=self.trials,
             latencies=tuple(self.history),
             default=self._unscheduled,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import replayed
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
+from schedlang.tuning.warm_start.kin import nearest_kin
 from schedlang.workloads.workload import Workload
 
 # Number of programs of each workload, of other workloads, and of records of each that are read.
@@ -37,14 +39,38 @@ def suggestions(
     own, *others = related(database, workload)
     chosen: list[Record] = []
     for key in (own, *others[:_OTHERS]):
-        if newest is None:
-            found = database.best(key, target_key, n=_LOOKED_AT, verified=True)
-        else:
-            found = database.query(key, target_key, status=Status.OK)
-            found = [one for one in found if one.verified and (one.id or 0) <= newest]
-            found = sorted(found, key=lambda one: one.latency)[:_LOOKED_AT]
-        chosen += _different(found)
+        chosen += _fastest(database, key, target_key, newest)
     return chosen
+
+
+def kin_suggestions(
+    database: Database, workload: Workload, target_key: str, newest: int | None = None
+) -> list[tuple[Record, Workload]]:
+    """Return the fastest verified records of programs of nearly the same shapes, and the programs.
+
+    The fastest of each comes first, in the order of their distances. With ``newest``, only records
+    up to this id count.
+    """
+    chosen: list[list[tuple[Record, Workload]]] = []
+    for key, source in nearest_kin(database, workload):
+        records = _fastest(database, key, target_key, newest)
+        if records:
+            chosen.append([(record, source) for record in records])
+        if len(chosen) == _OTHERS:
+            break
+    ranks = zip_longest(*chosen)
+    return [one for rank in ranks for one in rank if one is not None]
+
+
+def _fastest(database: Database, key: str, target_key: str, newest: int | None) -> list[Record]:
+    """Return the fastest verified records of different programs of a workload."""
+    if newest is None:
+        found = database.best(key, target_key, n=_LOOKED_AT, verified=True)
+    else:
+        found = database.query(key, target_key, status=Status.OK)
+        found = [one for one in found if one.verified and (one.id or 0) <= newest]
+        found = sorted(found, key=lambda one: one.latency)[:_LOOKED_AT]
+    return list(_different(found))
 
 
 def _different(fastest_first: Iterable[Record]) -> Iterator[Record]:

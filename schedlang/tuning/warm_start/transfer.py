@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import Unreadable, replayed
@@ -13,11 +14,14 @@ from schedlang.measurement import Candidate
 from schedlang.search import Proposal
 from schedlang.targets import Target, toolchain_key
 from schedlang.tuning.records import as_record, blank_record, unscheduled_record
+from schedlang.tuning.warm_start.kin import carried_over, nearest_kin
 from schedlang.tvm import program
+from schedlang.tvm.movement import only_moves_data
 from schedlang.workloads.workload import Workload
 
-# Number of similar workloads, and of the fastest programs of each, that are tried.
+# Number of similar workloads, of those of other shapes, and of the fastest programs of each.
 _WORKLOADS = 8
+_KIN = 4
 _OF_EACH = 2
 
 
@@ -30,11 +34,13 @@ class Attempt:
     record: of the workload; no database has it yet.
     schedule: the trace, applied.
     name: of the program that it comes from.
+    other_shapes: whether that program has other shapes, and the schedule was carried over.
     """
 
     record: Record
     schedule: Schedule
     name: str
+    other_shapes: bool
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,9 @@ def transfer(
 ) -> Transferred:
     """Try schedules of similar programs on this machine, which must be the target.
 
-    A program that the database has a record of is not tried again. On another machine there are no
-    attempts. Programs that cannot be read are noted in ``unreadable``.
+    They are those of the family; without any, those of the nearest programs of other shapes
+    (``Workload.kin_key``). A program that the database has a record of is not tried again. On
+    another machine there are no attempts. Programs that cannot be read are noted in ``unreadable``.
     """
     try:
         target.check_present()
@@ -72,11 +79,11 @@ def transfer(
     attempts: list[Attempt] = []
     blank = blank_record(workload, target, "transfer", None)
     with target.measurer(workload, verify="all") as measurer:
-        candidates = [Candidate(proposal.id, proposal.schedule.mod) for proposal, _ in found]
+        candidates = [Candidate(proposal.id, proposal.schedule.mod) for proposal, *_ in found]
         for measured in measurer.measure(candidates):
-            proposal, name = found[measured.id]
+            proposal, name, other_shapes = found[measured.id]
             record = replace(as_record(blank, proposal, measured), proposal=None)
-            attempts.append(Attempt(record, proposal.schedule, name))
+            attempts.append(Attempt(record, proposal.schedule, name, other_shapes))
         latencies = {
             place: one.record.latency
             for place, one in enumerate(attempts)
@@ -93,19 +100,11 @@ def transfer(
 
 def _proposals(
     workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> Iterator[tuple[Proposal, str]]:
-    """Yield what the traces of similar programs make of this one, and the names of the former."""
+) -> Iterator[tuple[Proposal, str, bool]]:
+    """Yield what traces of similar programs make of this one, and name and kind of the former."""
     tried: set[str] = set()
-    for key, _ in database.workloads(family_key=workload.family_key)[:_WORKLOADS]:
-        source = unreadable.workload(database, key)
-        if source is None:
-            continue
-        for record in database.best(key, target.key, n=_OF_EACH, verified=True):
-            if record.unscheduled:
-                break  # what is slower than no schedule there is no use here
-            schedule = _transferred(record, source, workload)
-            if schedule is None:
-                continue
+    for source in (_family, _kin):
+        for schedule, name in source(workload, target, database, unreadable):
             proposal = Proposal(len(tried), schedule)
             program_key = proposal.program_key
             known = database.query(
@@ -113,7 +112,44 @@ def _proposals(
             )
             if program_key not in tried and not known:
                 tried.add(program_key)
-                yield proposal, record.workload_name
+                yield proposal, name, source is _kin
+        if tried:
+            return
+
+
+def _family(
+    workload: Workload, target: Target, database: Database, unreadable: Unreadable
+) -> Iterator[tuple[Schedule, str]]:
+    """Yield schedules of programs of the family, and the names of these."""
+    for key, _ in database.workloads(family_key=workload.family_key)[:_WORKLOADS]:
+        source = unreadable.workload(database, key)
+        if source is None:
+            continue
+        for record in _fastest(key, target, database):
+            schedule = _transferred(record, source, workload)
+            if schedule is not None:
+                yield schedule, record.workload_name
+
+
+def _kin(
+    workload: Workload, target: Target, database: Database, unreadable: Unreadable
+) -> Iterator[tuple[Schedule, str]]:
+    """Yield schedules of the nearest programs of other shapes, and the names of these."""
+    moves = only_moves_data(workload.func)
+    space = target.movement_space() if moves else target.default_space()
+    kin = nearest_kin(database, workload, unreadable)
+    tuned = ((key, source) for key, source in kin if _fastest(key, target, database))
+    for key, source in islice(tuned, _KIN):
+        for record in _fastest(key, target, database):
+            schedule = carried_over(record, source, workload, space)
+            if schedule is not None:
+                yield schedule, record.workload_name
+
+
+def _fastest(key: str, target: Target, database: Database) -> list[Record]:
+    """Return the fastest records of a workload; what is slower than no schedule is of no use."""
+    found = database.best(key, target.key, n=_OF_EACH, verified=True)
+    return list(takewhile(lambda record: not record.unscheduled, found))
 
 
 def _transferred(record: Record, source: Workload, workload: Workload) -> Schedule | None:

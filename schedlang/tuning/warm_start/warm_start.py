@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from schedlang.database import Database, Record
+from schedlang.language.schedule import Trace
 from schedlang.search import Strategy, pretrain
+from schedlang.spaces.space import Space
 from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.warm_start.kin import carried_over
 from schedlang.tuning.warm_start.measurement_cache import MeasurementCache
-from schedlang.tuning.warm_start.suggestions import applied, newest, suggestions
+from schedlang.tuning.warm_start.suggestions import (
+    applied,
+    kin_suggestions,
+    newest,
+    suggestions,
+)
 from schedlang.workloads.workload import Workload
 
 # Number of records of each workload that a cost model is taught before a run: some 10 ms each.
@@ -24,7 +33,8 @@ class WarmStart:
     ----------
     blank: the fields that all records of the run share.
     verified: ``verify`` of ``tune``: which measurements of other runs will do.
-    transfer: start searches from the fastest programs of the workload and of its family.
+    transfer: start searches from the fastest programs of the workload and of its family; without
+        any, from those of programs of the same structure and the nearest shapes.
     reuse: do not measure a program again that another run measured.
 
     Attributes
@@ -46,8 +56,9 @@ class WarmStart:
         self._workload = workload
         self._target_key = blank.target_key
         self._cache = MeasurementCache(database, blank, verified=verified) if reuse else None
-        self._suggested = suggestions(database, workload, blank.target_key) if transfer else []
-        self.newest = newest(self._suggested)
+        self._transfer = transfer
+        self._past = self._suggested(None)
+        self.newest = newest([record for record, _ in self._past])
 
     def prepare(self, strategy: Strategy, known: int | None = None) -> None:
         """Show a search that was asked nothing yet what was fast before, and teach its model.
@@ -55,27 +66,47 @@ class WarmStart:
         ``known`` is the ``newest`` of an earlier call: the search then starts from the records that
         were known to it.
         """
-        past = self._suggested if known is None else self._known_then(known)
+        past = self._past if known is None else self._suggested(known)
         if not past:
             return
-        strategy.suggest(applied(past, self._workload))
+        strategy.suggest(self._applied(past, strategy))
         model = strategy.cost_model
         if model is not None and not model.trained:
             learned = pretrain(
                 model,
                 self._database,
                 target_key=self._target_key,
-                workloads={record.workload_key for record in past},
+                workloads={record.workload_key for record, _ in past},
                 limit=_TAUGHT,
-                newest=newest(past),
+                newest=newest([record for record, _ in past]),
                 threads=_THREADS,
             )
             learned.unreadable.warn()
 
-    def _known_then(self, known: int) -> list[Record]:
-        if not known:
+    def _suggested(self, known: int | None) -> list[tuple[Record, Workload | None]]:
+        """Return records to start from, and the programs of those of other shapes.
+
+        Those are asked where nothing nearer is known. With ``known``, only records up to this id
+        count.
+        """
+        if not self._transfer or known == 0:
             return []
-        return suggestions(self._database, self._workload, self._target_key, known)
+        asked = (self._database, self._workload, self._target_key, known)
+        near = suggestions(*asked)
+        return [(record, None) for record in near] or [*kin_suggestions(*asked)]
+
+    def _applied(
+        self, past: Sequence[tuple[Record, Workload | None]], strategy: Strategy
+    ) -> list[Trace]:
+        """Return the traces that records make on the workload."""
+        found = applied([record for record, source in past if source is None], self._workload)
+        space = getattr(strategy, "space", None)
+        if isinstance(space, Space):
+            for record, source in past:
+                if source is not None:
+                    schedule = carried_over(record, source, self._workload, space)
+                    found += [] if schedule is None else [schedule.trace]
+        return found
 
     @property
     def reuses(self) -> bool:

@@ -18,8 +18,8 @@ from schedlang.tvm.graph.indices import Unencodable, constant
 
 # Attributes that do not change what the function computes from distinct tensors.
 # `op_pattern` is Relax's fusion pattern.
-_BOOKKEEPING = ("global_symbol", "s_tir", "tirx.noalias", "op_pattern")
-_LAYOUT_FREE = "layout_free_buffers"
+BOOKKEEPING = ("global_symbol", "s_tir", "tirx.noalias", "op_pattern")
+LAYOUT_FREE = "layout_free_buffers"
 _SERIAL = int(tirx.ForKind.SERIAL)
 _SPATIAL, _REDUCTION = int(tirx.IterVar.DataPar), int(tirx.IterVar.CommReduce)
 
@@ -73,7 +73,7 @@ class _Walker:
         attributes = [
             self._graph.term(f"attribute {key}", (self._attribute(key, value, parameters),))
             for key, value in func.attrs.items()
-            if key not in _BOOKKEEPING
+            if key not in BOOKKEEPING
         ]
         root = self._graph.term(
             "program",
@@ -83,9 +83,9 @@ class _Walker:
         return ProgramGraph(self._graph, root, parameters)
 
     def _attribute(self, key: str, value: Any, parameters: tuple[int, ...]) -> int:
-        if key == _LAYOUT_FREE:
+        if key == LAYOUT_FREE:
             positions = [int(position) for position in value]
-            return self._graph.term(_LAYOUT_FREE, (), [parameters[k] for k in positions])
+            return self._graph.term(LAYOUT_FREE, (), [parameters[k] for k in positions])
         return self._literal(value)
 
     def _literal(self, value: Any) -> int:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
-from schedlang.tvm.graph.canonical import CanonicalForm, Graph, canonical_form
+from schedlang.tvm.graph.canonical import Graph, canonical_form
 from schedlang.tvm.graph.program_graph import ProgramGraph, program_graph
+from schedlang.tvm.graph.skeleton import skeleton
 from schedlang.tvm.packing import LAYOUT_FREE, weight_positions
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Part of what is hashed: raise it when the rules change, so that old and new keys never meet.
 RULES = "schedlang structure 1"
+KIN_RULES = "schedlang kin 1"
 # deplodock, rule 5: operators of one execution unit, and whether the operands then commute. The
 # label of a value's operator begins with its name; operators in indices have other labels.
 _CLUSTERS = {
@@ -54,16 +56,22 @@ class Structure:
         and sub; div and mod; comparisons. Which parameters are weights (``layout_free_buffers``)
         does not count. Programs of one family have the same loops, so they may
         share schedules, but compute different functions.
+    kin: equal for programs with the same skeleton (``schedlang.tvm.graph.skeleton``): extents,
+        strides, padding and other numbers do not count, nor what an element-wise block computes of
+        what it loads. The decisions of one such program can be carried over to another:
+        convolutions of any sizes, 1x1 and 3x3, with and without padding. The order of axes counts,
+        weights do not.
     parameters: positions in the signature, in canonical order.
     blocks: names of the blocks below the root, in program order.
 
     A program with a construct that is not analysed (``match_buffer``, ``while``, calls with
-    effects, strided buffers, ...) has for both keys ``"tvm:"`` and TVM's structural hash, which
+    effects, strided buffers, ...) has for all keys ``"tvm:"`` and TVM's structural hash, which
     disregards names only, and its parameters in the order of the signature.
     """
 
     exact: str
     family: str
+    kin: str
     parameters: tuple[int, ...]
     blocks: tuple[str, ...]
 
@@ -75,12 +83,20 @@ def structure_of(func_or_mod: PrimFunc | IRModule) -> Structure:
     found = program_graph(func)
     if found is None:
         key = f"tvm:{program.structural_key(program.as_main(func))}"
-        return Structure(key, key, tuple(range(len(func.params))), blocks)
+        return Structure(key, key, key, tuple(range(len(func.params))), blocks)
     form = canonical_form(found.graph, found.root)
     family = canonical_form(*_clustered(*_without_weights(func, found)))
     positions = range(len(found.parameters))
     order = sorted(positions, key=lambda position: form.ranks[found.parameters[position]])
-    return Structure(_key("exact", form), _key("family", family), tuple(order), blocks)
+    exact = _hash(f"{RULES}\nexact\n{form.text}")
+    bones = skeleton(func)
+    return Structure(
+        exact,
+        _hash(f"{RULES}\nfamily\n{family.text}"),
+        exact if bones is None else _hash(f"{KIN_RULES}\n{bones}"),
+        tuple(order),
+        blocks,
+    )
 
 
 def _without_weights(func: PrimFunc, found: ProgramGraph) -> tuple[Graph, int]:
@@ -107,8 +123,8 @@ def _only_function(func_or_mod: PrimFunc | IRModule) -> PrimFunc:
     return next(iter(functions.values()))
 
 
-def _key(kind: str, form: CanonicalForm) -> str:
-    return hashlib.sha256(f"{RULES}\n{kind}\n{form.text}".encode()).hexdigest()[:32]
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _clustered(graph: Graph, root: int) -> tuple[Graph, int]:

@@ -22,9 +22,10 @@ def skeleton(func: PrimFunc) -> str | None:
 
     Equal texts mean the same loops, also those of one iteration, around the same blocks with the
     same axes, in the same order, which access buffers of the same types and ranks by indices of
-    the same axes. Left out are names, which parameters are weights, extents, numbers in indices and values, and zeros (or another
-    constant) around a padded tensor. Of a block that reduces nothing, the value counts only as the
-    elements that it loads and the functions that it calls: such blocks are scheduled alike.
+    the same axes. Left out are names, which parameters are weights, extents, numbers in indices and
+    values, and zeros (or another constant) around a padded tensor. Of a block that reduces nothing,
+    the value counts only as the elements that it loads and the functions that it calls: such blocks
+    are scheduled alike.
     """
     try:
         return "\n".join(_Walker(func).lines)

@@ -60,6 +60,7 @@ def run_rows(given: argparse.Namespace, document: dict[str, Any], folder: Path) 
             given.trials,
             given.seconds,
             peer if given.peer_trials is None else given.peer_trials,
+            name in EQUAL_TRIALS,
             given.peer_seconds,
             given.rounds,
             given.round_seconds,

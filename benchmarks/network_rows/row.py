@@ -16,9 +16,8 @@ from network_rows.models import make
 from network_rows.side import Side, SideError, SideProcess, Spec
 from network_rows.turns import errors, time_in_turns
 
-# Torch's max-autotune compiles and times many candidates.
-READY_SECONDS = 1800.0
-SLICE = 16
+# At most until a side is ready: torch's max-autotune compiles and times many candidates.
+_COMPILE_SECONDS = 900.0
 EAGER, CHANNELS_LAST, COMPILED = "eager", "eager, channels last", "compiled"
 UNSCHEDULED, DEFAULT, TUNED, TVM = "unscheduled", "default", "tuned", "tune_relax"
 
@@ -32,7 +31,7 @@ class Plan:
     Attributes
     ----------
     trials, seconds: of ``tune_network``; ``seconds`` is None without a limit of time.
-    peer_trials: of ``tune_relax``; 0 leaves it out.
+    peer_trials: of ``tune_relax``; 0 leaves it out. peer_each: as many for each task.
     peer_seconds: at most, for its tuning.
     rounds, round_seconds: of timing in turns.
     threads: of every side.
@@ -42,6 +41,7 @@ class Plan:
     trials: int
     seconds: float | None
     peer_trials: int
+    peer_each: bool
     peer_seconds: float
     rounds: int
     round_seconds: float
@@ -67,9 +67,10 @@ def measure(name: str, plan: Plan, keep: Keep) -> dict[str, Any]:
                 options = {
                     "trials": plan.peer_trials,
                     "seconds": plan.peer_seconds,
-                    "slice": SLICE,
+                    "each": plan.peer_each,
                 }
-            limit = READY_SECONDS + (2 * plan.peer_seconds if side == TVM else 0.0)
+            # It looks at the clock between rounds.
+            limit = _COMPILE_SECONDS + (2 * plan.peer_seconds if side == TVM else 0.0)
             failure = started.start(side, function, Spec(name, plan.threads, options), limit)
             if failure:
                 row["failed"][side] = failure

@@ -8,6 +8,7 @@ CPUs (``cpu_weight_prepack``). Functions without a record stay serial, as TVM le
 from __future__ import annotations
 
 import logging
+import math
 import tempfile
 import time
 from typing import Any
@@ -20,6 +21,7 @@ from network_rows.our_sides import imported, target_of
 from network_rows.side import Side, Spec
 
 _PACKED = "layout_free_buffers"
+_ROUND = 64  # its default
 
 
 class _OutOfTime(Exception):
@@ -27,7 +29,12 @@ class _OutOfTime(Exception):
 
 
 def tune_relax(spec: Spec) -> Side:
-    """Tune with ``options``: ``trials``, ``seconds`` (at most), ``slice`` (trials of a round)."""
+    """Tune with ``options``: ``trials``, ``seconds`` (at most), ``each``.
+
+    ``each`` gives every task as many trials, as TVM's documentation advises where trials are few:
+    its scheduler would give the first tasks 64 each, and none to others. Without it, the rounds are
+    the default ones: enough to know the rate.
+    """
     import tvm
     from tvm import relax
     from tvm.s_tir import meta_schedule as ms
@@ -38,6 +45,7 @@ def tune_relax(spec: Spec) -> Side:
     network = imported(model)
     target = target_of(spec).tvm_target()
     mod = _with_weights_marked(network)
+    most = math.ceil(spec.options["trials"] / max(len(network.tasks), 1))
     builder = local_builder()
     callback, measured = _clock(spec.options["seconds"])
     error = ""
@@ -51,7 +59,8 @@ def tune_relax(spec: Spec) -> Side:
                 target=target,
                 work_dir=folder,
                 max_trials_global=spec.options["trials"],
-                num_trials_per_iter=spec.options["slice"],
+                max_trials_per_task=most if spec.options["each"] else None,
+                num_trials_per_iter=min(most, _ROUND) if spec.options["each"] else _ROUND,
                 builder=builder,
                 database=database,
                 measure_callbacks=[*ms.MeasureCallback.create("default"), callback],
@@ -66,7 +75,7 @@ def tune_relax(spec: Spec) -> Side:
             "tuning seconds": seconds,
             "tasks": len(network.tasks),
             "tasks tuned": len(measured),
-            "error": error,
+            "ended by": error,
         }
         with target, database, tvm.transform.PassContext(opt_level=3):
             mod = relax.transform.MetaScheduleApplyDatabase(enable_warning=False)(mod)

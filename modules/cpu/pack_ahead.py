@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from schedlang.analysis import block_facts
+from schedlang.analysis import block_facts, buffer_shape
 from schedlang.analysis.intrinsics import block_axes, block_reads
 from schedlang.analysis.layouts import reads_ahead
 from schedlang.errors import InstructionError
@@ -12,6 +13,7 @@ from schedlang.expressions import IntExpr, IntRV
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.cpu.pack_operand import ELEMENT_BYTES
 
 # Annotation by which TVM's Relax passes find the copy of a weight.
 PREPROCESSING = "meta_schedule.layout_rewrite_preproc"
@@ -59,6 +61,20 @@ def pack_ahead(
     sch.transform_layout(copy, ("write", 0), tile_major)
     sch.transform_block_layout(copy, tile_major)
     return copy
+
+
+def streamed_weights(sch: Schedule, block: BlockRV, cache_bytes: int) -> frozenset[int]:
+    """Return the positions of a block's variables that index weights of more than ``cache_bytes``.
+
+    Empty without such weights.
+    """
+    found: set[int] = set()
+    reads = block_reads(sch, block)
+    for index, ahead in enumerate(reads_ahead(sch, block)):
+        elements = math.prod(buffer_shape(sch, block, "read", index))
+        if ahead and elements * ELEMENT_BYTES > cache_bytes:
+            found |= reads[index].variables
+    return frozenset(found)
 
 
 def choose_packing_ahead(

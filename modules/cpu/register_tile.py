@@ -18,11 +18,12 @@ from schedlang.analysis import (
 from schedlang.analysis.concurrency import is_only_writer, is_regular, loops_start_at_zero
 from schedlang.analysis.intrinsics import block_reads
 from schedlang.distributions import RegisterTile
+from schedlang.distributions.tiles.divisors import divisors
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.cpu.pack_ahead import choose_packing_ahead
+from schedlang.modules.cpu.pack_ahead import choose_packing_ahead, streamed_weights
 from schedlang.modules.cpu.pack_operand import choose_packing
 from schedlang.modules.shared.checks import (
     STARTS_LATER,
@@ -111,8 +112,10 @@ def register_tile(
     ``lanes`` (elements of a vector) and ``registers`` (vector registers of a core) shape the prior,
     which ``prior=False`` makes uniform. Operands may be packed first (``choose_packing``); the
     prior prefers that for operands of more than ``cache_bytes`` bytes, which the fast caches have
-    lost when they are read again. With ``prob`` below 1, using the module is a choice of this
-    probability; otherwise it leaves the block to other modules.
+    lost when they are read again. Weights are packed ahead of all calls instead
+    (``choose_packing_ahead``); of weights of more than ``cache_bytes`` bytes the prior prefers that
+    each part is read by all of its tiles before the next one. With ``prob`` below 1, using the
+    module is a choice of this probability; otherwise it leaves the block to other modules.
     """
     check_positive("register_tile", lanes=lanes, registers=registers)
     check_prob("register_tile", prob)
@@ -135,7 +138,8 @@ def register_tile(
             cache_bytes=cache_bytes,
             uniform=not prior,
         )
-        _apply(sch, nest, tile, lanes, uniform=not prior)
+        streamed = streamed_weights(sch, block, cache_bytes) if prior else frozenset()
+        _apply(sch, nest, tile, lanes, streamed, uniform=not prior)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +213,23 @@ def _read_nest(sch: Schedule, block: BlockRV, name: str) -> _Nest:
     )
 
 
-def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int, *, uniform: bool) -> None:
+def _apply(
+    sch: Schedule,
+    nest: _Nest,
+    tile: list[IntRV],
+    lanes: int,
+    streamed: frozenset[int],
+    *,
+    uniform: bool,
+) -> None:
     outer, panel, inner = [], [], []
     innermost: dict[LoopRV, IntRV | int] = dict(zip(nest.spatial, tile, strict=True))
     for loop, factor in zip(nest.spatial, tile, strict=True):
         site = f"panel:{nest.name}:{sch.get(loop).loop_var.name}"
         rest, last = sch.split(loop, [None, factor])
-        first, second = sch.split(rest, sch.sample_perfect_tile(rest, 2, None, name=site))
+        weights = _panel_weights(sch, nest, rest, loop, streamed)
+        parts = sch.sample_perfect_tile(rest, 2, None, weights=weights, name=site)
+        first, second = sch.split(rest, parts)
         outer.append(first)
         panel.append(second)
         inner.append(last)
@@ -239,6 +253,21 @@ def _apply(sch: Schedule, nest: _Nest, tile: list[IntRV], lanes: int, *, uniform
         sch.unroll(loop)
     for block in (nest.block, consumer):
         unroll_tile(sch, block, len(inner), lanes)
+
+
+def _panel_weights(
+    sch: Schedule, nest: _Nest, rest: LoopRV, loop: LoopRV, streamed: frozenset[int]
+) -> dict[int, dict[int, float]] | None:
+    """Return the weights of a panel's extents; None for a uniform prior.
+
+    ``streamed`` are the variables that index large weights. What the other loops repeat outside of
+    a panel reads these weights again, from a slow cache or from memory.
+    """
+    extent = constant_extent(sch, rest)
+    if not streamed or extent is None:
+        return None
+    again = nest.loops.index(loop) not in streamed
+    return {-1: {part: part / extent if again else 1 / part for part in divisors(extent)}}
 
 
 def _repeat_weights(stride: int) -> dict[int, float]:

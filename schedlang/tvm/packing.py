@@ -138,6 +138,12 @@ def split_packing(func: PrimFunc) -> SplitFunction | None:
     return SplitFunction(main, packings, tuple(sources), count)
 
 
+def in_each_call(func: PrimFunc) -> PrimFunc:
+    """Return what runs in each call of a function: all of it, but for what runs ahead."""
+    split = split_packing(func)
+    return func if split is None else split.main
+
+
 @dataclass(frozen=True, eq=False)
 class _Step:
     """A statement of the root: the tensors outside of it that it uses, and those that it writes."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tvm import te, tirx
+from tvm.ir import IRModule
 from tvm.tirx.function import IndexMap
 from tvm_ffi import structural_walk
 
@@ -196,6 +197,31 @@ def test_the_instruction_on_its_own() -> None:
     pack_ahead(sch, sch.get_block("C"), 1, [0, 2, 1], [4, 5, 3])
     assert buffer_shape(sch, sch.get_block("C"), "read", 1) == (12, 2, 3)
     assert_same_numbers(sch.mod, sch.workload, sch.trace)
+
+
+def test_large_weights_are_read_by_all_rows_before_the_next_part() -> None:
+    workload = weighted(workloads.matmul(64, 64, 64), 1)
+
+    def most_probable(cache_bytes: int) -> tuple[Any, Any]:
+        module = register_tile(lanes=8, registers=16, cache_bytes=cache_bytes)
+        sch = sampled(workload, module, decisions={"register_tile_of:C": (4, 16)})
+        panels = (sch.trace.distributions[f"panel:C:{axis}"] for axis in "ij")
+        return tuple(panel.origin() for panel in panels)
+
+    assert most_probable(cache_bytes=1024) == ((1, 16), (4, 1))
+    plain = from_prim_func(workload.func.without_attr("layout_free_buffers"), "plain")
+    one, other = (
+        sampled(one, TILE, seed=3).trace.distributions["panel:C:i"] for one in (workload, plain)
+    )
+    assert one == other
+
+
+def test_an_estimate_leaves_out_what_runs_ahead() -> None:
+    target = CPUTarget("cpu", cores=2, vector_bits=256)
+    workload = weighted(workloads.matmul(4, 64, 64), 1)
+    sch = sampled(workload, TILE, choices={"pack_ahead:C:1": True})
+    plain = sch.mod["main"].without_attr("layout_free_buffers")
+    assert target.estimate(sch.mod) < 0.9 * target.estimate(IRModule({"main": plain}))
 
 
 def _depends(indices: Any, var: Any) -> bool:

@@ -56,6 +56,7 @@ from schedlang.spaces.stochastic import Stochastic
 from schedlang.tuning import (
     InterruptedWarning,
     Match,
+    PackingWarning,
     Target,
     TuneResult,
     UntunedWarning,
@@ -100,6 +101,7 @@ __all__ = [
     "NetworkResult",
     "NoLatencyError",
     "NotApplicable",
+    "PackingWarning",
     "PartialTraceWarning",
     "PartitionedTile",
     "PerfectTile",

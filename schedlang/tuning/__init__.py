@@ -3,7 +3,7 @@
 from schedlang.search import SEARCHES
 from schedlang.targets import Target, load
 from schedlang.tuning.defaults import default_schedule
-from schedlang.tuning.lookup import UntunedWarning, apply, best
+from schedlang.tuning.lookup import PackingWarning, UntunedWarning, apply, best
 from schedlang.tuning.match import Match
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.tune import BATCH, default_space, tune
@@ -16,6 +16,7 @@ __all__ = [
     "Match",
     "Target",
     "TuneResult",
+    "PackingWarning",
     "UntunedWarning",
     "apply",
     "best",

@@ -15,6 +15,7 @@ from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.match import Kind, Match
+from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.warm_start import Transferred, transfer
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload, from_prim_func
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 _RECORDS = 16
 _WORKLOADS = 8
 UNVERIFIED = "there are faster records that were not verified"
+_PACKED = "the latency leaves out packing, which sl.compile_network does once, ahead of all calls"
+
+
+class PackingWarning(UserWarning):
+    """A function packs weights in each call; its record was measured with weights packed ahead."""
 
 
 class UntunedWarning(UserWarning):
@@ -87,7 +93,9 @@ def apply(
 
     Functions that cannot be scheduled (Relax functions, functions with symbolic shapes or without
     blocks) stay as they are. So does a function that could be tuned but has no record; an
-    ``UntunedWarning`` names it, and one whose faster records were not verified.
+    ``UntunedWarning`` names it, and one whose faster records were not verified. A function whose
+    record was measured with weights packed ahead is complete here, and packs them in each call: a
+    ``PackingWarning`` names it. ``compile_network`` packs them once.
 
     Parameters
     ----------
@@ -103,6 +111,7 @@ def apply(
         mod = as_workload(mod).mod
     replaced: dict[str, Any] = {}
     untuned: list[str] = []
+    packing: list[str] = []
     unreadable = Unreadable()
     with ExitStack() as stack:
         opened = opened_for_reading(database, stack)
@@ -119,6 +128,8 @@ def apply(
                 warnings.warn(f"{name}: {found.notes[0]}", UntunedWarning, stacklevel=2)
             if not found.unscheduled:
                 replaced[name] = found.in_place_of(func)
+                if packed_ahead(found.record):
+                    packing.append(name)
             elif UNVERIFIED in found.notes:
                 text = f"{name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
                 warnings.warn(text, UntunedWarning, stacklevel=2)
@@ -132,6 +143,9 @@ def apply(
         if strict:
             raise DatabaseError(f"{message}; tune them first, or leave out strict=True")
         warnings.warn(message, UntunedWarning, stacklevel=2)
+    if packing:
+        message = f"{', '.join(packing)}: each call packs the weights, and {_PACKED}"
+        warnings.warn(message, PackingWarning, stacklevel=2)
     return program.replace_functions(mod, replaced)
 
 
@@ -226,6 +240,8 @@ def _first_usable(
             if schedule is not None:
                 if kind == "exact":
                     notes.append(f"tuned as {record.workload_name!r}, which computes the same")
+                if packed_ahead(record):
+                    notes.append(_PACKED)
                 if toolchain is None:
                     notes.append(f"measured with another toolchain: {record.toolchain_key}")
                 return Match(workload, record, schedule, kind, tuple(notes), target, order)

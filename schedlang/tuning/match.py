@@ -72,7 +72,10 @@ class Match:
         return program.with_parameters(made, self._order, func)
 
     def build(self) -> Any:
-        """Compile it: a callable on numpy arrays, see ``targets.build_callable``."""
+        """Compile it: a callable on numpy arrays, see ``targets.build_callable``.
+
+        Where weights were packed ahead, it packs them in each call, which ``latency`` leaves out.
+        """
         return self._target.build(self.mod)
 
     def export_library(self, path: str | Path) -> Path:

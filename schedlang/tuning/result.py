@@ -17,6 +17,7 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.finals import Finals, Interval
 from schedlang.targets import Target
+from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.saving import save_records
 from schedlang.workloads.workload import Workload
 
@@ -69,7 +70,10 @@ class Best:
         return self.trace.replay()
 
     def build(self) -> Any:
-        """Compile it: a callable on numpy arrays or TVM tensors that writes outputs in place."""
+        """Compile it: a callable on numpy arrays or TVM tensors that writes outputs in place.
+
+        Where weights were packed ahead, it packs them in each call, which ``latency`` leaves out.
+        """
         return self._target.build(self.schedule.mod)
 
     def export_library(self, path: str | Path) -> Path:
@@ -187,7 +191,10 @@ class TuneResult:
         state = "verified" if best.record.verified else "not verified"
         if best.record.verified and "inputs" in best.record.provenance:
             state += f" on inputs: {best.record.provenance['inputs']}"
-        return ", ".join([*parts, state])
+        parts.append(state)
+        if packed_ahead(best.record):
+            parts.append("weights packed ahead")
+        return ", ".join(parts)
 
     def __str__(self) -> str:
         flops = self.workload.flops

@@ -9,6 +9,7 @@ import numpy as np
 
 from schedlang.errors import WorkloadError
 from schedlang.targets.measure.draws import draw_count
+from schedlang.tvm.packing import weight_positions
 from schedlang.tvm.program import intermediate_sizes
 from schedlang.workloads.workload import Workload
 
@@ -32,6 +33,9 @@ def worker_bytes(workload: Workload) -> int:
         size for arg, size in sizes.items() if arg.role != "input"
     )
     kept += sum(intermediate_sizes(workload.func))
+    # Weights are packed into memory of their own, which is poisoned first.
+    packed = weight_positions(workload.func)
+    kept += 2 * sum(sizes[workload.args[position]] for position in packed)
     read = [elements[arg] for arg in workload.args if arg.role != "output"]
     drawn = _DRAWN_BYTES * max(read, default=0)
     compared = max(

@@ -58,7 +58,7 @@ class Table(Replayed):
 
 
 def tune(network: Any, measurer: Any = None, **options: Any) -> sl.NetworkResult:
-    defaults: dict[str, Any] = {"trials": 48, "progress": False}
+    defaults: dict[str, Any] = {"trials": 24, "progress": False}
     return sl.tune_network(network, measurer=measurer or Table(), **(defaults | options))
 
 
@@ -74,13 +74,13 @@ def test_every_task_is_tuned_and_the_latency_is_the_weighted_sum() -> None:
         ("transpose", (1,)),
     ]
     assert all(one.trials > 0 for one in result.tasks)
-    assert sum(one.trials for one in result.tasks) == result.trials == 48
+    assert sum(one.trials for one in result.tasks) == result.trials == 24
     assert result.tasks[-1].trials <= 2, "a task that computes nothing gets two trials"
     assert result.latency == pytest.approx(
         sum(sum(one.weights) * one.latency for one in result.tasks)
     )
     assert sum(one.share for one in result.tasks) == pytest.approx(1.0)
-    assert result.finished == "48 trials"
+    assert result.finished == "24 trials"
     assert "fused_matmul1_relu1" in str(result)
 
 
@@ -114,14 +114,14 @@ def test_the_same_call_again_measures_nothing(tmp_path: Path) -> None:
 
 def test_more_trials_go_on_from_there(tmp_path: Path) -> None:
     network, database = mlp((32, 32, 16)), tmp_path / "net.db"
-    tune(network, database=database, trials=48)
+    tune(network, database=database, trials=24)
     measurer = Table()
-    more = tune(network, measurer, database=database, trials=64)
-    assert more.trials == 64
-    assert 0 < measurer.measured <= 16
+    more = tune(network, measurer, database=database, trials=32)
+    assert more.trials == 32
+    assert 0 < measurer.measured <= 8
 
 
-@pytest.mark.parametrize("after", [1, 11, 44])
+@pytest.mark.parametrize("after", [1, 11, 22])
 def test_an_interrupted_call_ends_with_the_same_records(tmp_path: Path, after: int) -> None:
     network = mlp((32, 32, 16))
     whole = tune(network, database=tmp_path / "whole.db")
@@ -131,7 +131,7 @@ def test_an_interrupted_call_ends_with_the_same_records(tmp_path: Path, after: i
     assert "interrupted (Ctrl-C)" in part.finished
     measurer = Table()
     ended = tune(network, measurer, database=tmp_path / "net.db")
-    assert measurer.measured == 48 - after
+    assert measurer.measured == 24 - after
     assert histories(ended) == histories(whole)
 
     def programs(name: str) -> list[str]:
@@ -148,8 +148,8 @@ def test_an_interruption_before_anything_was_measured_is_raised() -> None:
 
 def test_an_error_carries_the_result_so_far() -> None:
     with pytest.raises(RuntimeError, match="the machine is gone") as caught:
-        tune(mlp((32, 32, 16)), Table(20, RuntimeError("the machine is gone")))
-    assert caught.value.result.trials == 20  # type: ignore[attr-defined]
+        tune(mlp((32, 32, 16)), Table(10, RuntimeError("the machine is gone")))
+    assert caught.value.result.trials == 10  # type: ignore[attr-defined]
 
 
 class Refusing(Table):
@@ -193,7 +193,7 @@ class Last:
 
 def test_a_scheduler_and_an_objective_of_a_users_own() -> None:
     result = tune(mlp((32, 32, 16)), scheduler=Last())
-    assert [one.trials for one in result.tasks] == [0, 46, 2]
+    assert [one.trials for one in result.tasks] == [0, 22, 2]
     assert math.isnan(result.tasks[0].latency)
     calls: list[int] = []
 

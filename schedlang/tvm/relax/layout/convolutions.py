@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
 from tvm import relax
 
 from schedlang.tvm.relax.layout.definitions import convolution, transposed_convolution
+from schedlang.tvm.relax.layout.phases import by_phase
 from schedlang.tvm.relax.program import dtype_of, operator, shape_of
 
 _PLAIN = {f"relax.nn.conv{axes}d": axes for axes in (1, 2, 3)}
@@ -42,7 +43,7 @@ def channels_last(call: Any, data: Any, first: bool, weight: Any, builder: Any) 
     strides, padding = _ints(attrs.strides), _ints(attrs.padding)
     define: Callable[..., Any]
     if operator(call) in _TRANSPOSED:
-        made = _phases(weight, strides, builder)
+        made = by_phase(weight, strides, padding[:axes], builder)
         define = partial(transposed_convolution, outs=shape_of(call)[2:], pads=padding[:axes])
     else:
         made = _grouped(weight, int(attrs.groups), builder)
@@ -67,29 +68,6 @@ def _grouped(weight: Any, groups: int, builder: Any) -> Any:
         return builder.emit(relax.op.permute_dims(made, [*(place - 1 for place in places), 0]))
     made = builder.emit(relax.op.reshape(weight, (groups, outputs // groups, inputs, *window)))
     order = [*(place + 1 for place in places), 2, 0, 1]
-    return builder.emit(relax.op.permute_dims(made, order))
-
-
-def _phases(weight: Any, strides: Sequence[int], builder: Any) -> Any:
-    """Weights ``[ci, co, *window]`` of a transposed convolution by phase of the stride.
-
-    Places ``phase, phase + stride, ...`` of the window belong together, the last one first. The
-    window is filled up with zeros where the stride does not divide it.
-    """
-    axes = len(strides)
-    inputs, outputs, *window = shape_of(weight)
-    sizes = [-(-size // stride) for size, stride in zip(window, strides, strict=True)]
-    widths = [0] * 4
-    shape = [inputs, outputs]
-    for size, stride, extent in zip(sizes, strides, window, strict=True):
-        widths += [0, size * stride - extent]
-        shape += [size, stride]
-    made = builder.emit(relax.op.nn.pad(weight, widths)) if any(widths) else weight
-    made = builder.emit(relax.op.reshape(made, shape))
-    places = [2 + 2 * axis for axis in range(axes)]
-    for place in places:
-        made = builder.emit(relax.op.flip(made, place))
-    order = [*(place + 1 for place in places), *places, 0, 1]
     return builder.emit(relax.op.permute_dims(made, order))
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from tvm import te
 
+from schedlang.tvm.relax.layout import phases
+
 Pads = Sequence[tuple[int, int]]
 """Zeros before and after each spatial axis."""
 
@@ -79,38 +81,60 @@ def transposed_convolution(
     out_dtype: str,
     first: bool,
 ) -> te.Tensor:
-    """Return ``[n, *outs, co]`` for weights ``[*strides, *window, ci, co]``.
+    """Return a transposed convolution ``[n, *outs, co]``.
 
-    Row ``at`` of the result reads ``window`` rows of the input in a row, with the weights of phase
-    ``(at + pad) % stride``: no product has a zero between the elements of the input as a factor.
-    ``pads`` are the rows that the convolution drops before the first one of its result. ``first``
-    is as in ``convolution``.
+    Its weights are those of ``phases.by_phase``: ``[*strides, *window, ci, co]``. Row ``stride * at
+    + phase`` of the result reads ``window`` rows of the input in a row, so that no factor is a zero
+    between elements of the input. ``pads`` are the rows that the convolution drops before the first
+    one of its result. ``first`` is as in ``convolution``.
     """
-    rank = len(outs)
-    strides, window = _shape(weight)[:rank], _shape(weight)[rank : 2 * rank]
-    channels_in, channels = _shape(weight)[-2:]
+    axes = len(outs)
+    strides, window = _shape(weight)[:axes], _shape(weight)[axes : 2 * axes]
+    inputs, channels = _shape(weight)[-2:]
     extents = _shape(x)[2:] if first else _shape(x)[1:-1]
-    before, after = [], []
-    for out, pad, stride, size, extent in zip(outs, pads, strides, window, extents, strict=True):
-        before.append(max(0, size - 1 - pad // stride))
-        after.append(max(0, (out - 1 + pad) // stride + 1 - extent))
-    data = _padded(x, list(zip(before, after, strict=True)), first)
+    counts = [-(-out // stride) for out, stride in zip(outs, strides, strict=True)]
+    steps = [phases.moves(stride, pad) for stride, pad in zip(strides, pads, strict=True)]
+    # Row ``at`` begins to read at row ``at + pad // stride + 1 - size`` of the input, and phases
+    # that move on one row later.
+    starts = [
+        pad // stride + 1 - size + phases.widened(stride, pad)
+        for pad, stride, size in zip(pads, strides, window, strict=True)
+    ]
+    around = [
+        (max(0, -start), max(0, count + start + size - 1 + step - extent))
+        for start, count, size, step, extent in zip(
+            starts, counts, window, steps, extents, strict=True
+        )
+    ]
+    data = _padded(x, around, first)
     places = _window(window)
-    inside = te.reduce_axis((0, channels_in), "rc")
+    inside = te.reduce_axis((0, inputs), "rc")
 
     def value(n: Any, *position: Any) -> Any:
-        *spatial, co = position
-        rows, phases = [], []
-        for axis, at in enumerate(spatial):
-            stride, shift = strides[axis], window[axis] - 1 - before[axis]
-            row, phase = _divided(at + pads[axis], stride)
-            rows.append(row - shift + places[axis])
-            phases.append(phase)
-        factor = weight[(*phases, *places, inside, co)]
+        left, rows, chosen = list(position), [], []
+        for axis, place in enumerate(places):
+            row = left.pop(0) + place + max(0, starts[axis])
+            phase = left.pop(0) if strides[axis] > 1 else 0
+            rows.append(row + phase if steps[axis] else row)
+            chosen.append(phase)
+        factor = weight[(*chosen, *places, inside, *left)]
         return te.sum(_product(data[(n, *rows, inside)], factor, out_dtype), axis=[*places, inside])
 
-    name = f"conv{rank}d_transpose"
-    return te.compute((_shape(x)[0], *outs, channels), value, name=name)
+    batch, name = _shape(x)[0], f"conv{axes}d_transpose"
+    apart: list[int] = []
+    for count, stride in zip(counts, strides, strict=True):
+        apart += [count, stride] if stride > 1 else [count]
+    made = te.compute((batch, *apart, channels), value, name=name)
+    if max(strides) == 1:
+        return made
+
+    def joined(n: Any, *position: Any) -> Any:
+        places: list[Any] = []
+        for at, stride in zip(position[:-1], strides, strict=True):
+            places += _divided(at, stride) if stride > 1 else [at]
+        return made[(n, *places, position[-1])]
+
+    return te.compute((batch, *outs, channels), joined, name=f"{name}_rows")
 
 
 def _shape(tensor: te.Tensor) -> list[int]:
@@ -119,8 +143,6 @@ def _shape(tensor: te.Tensor) -> list[int]:
 
 def _divided(index: Any, divisor: int) -> tuple[Any, Any]:
     """Quotient and remainder."""
-    if divisor == 1:
-        return index, 0
     return te.indexdiv(index, divisor), te.indexmod(index, divisor)
 
 

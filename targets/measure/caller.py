@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from schedlang.measurement import Status
@@ -23,6 +24,8 @@ class Caller:
     ----------
     data: the tensors.
     last: the draw of the last call, whose results may still be in workspaces; None before any.
+    repeated: a program was called again after its first call, so that its results are in the
+        tensors of all other calls, too.
     stopwatch: times what calls need besides.
     """
 
@@ -30,8 +33,10 @@ class Caller:
         self._backend = backend
         self.data = data
         self.last: Draw | None = None
+        self.repeated = False
         self.stopwatch = Stopwatch()
-        self._packed: PackedProgram | None = None
+        # A weak reference: a caller may be kept for long, and packed weights may be large.
+        self._packed: Callable[[], PackedProgram | None] = _none
         # Whether the inputs in place are known to be as they were drawn.
         self._clean = True
 
@@ -50,6 +55,7 @@ class Caller:
         """Call a program once."""
         self._pack(program)
         self._note_call()
+        self.repeated = True
         program.entry(*self.data.tensors)
 
     def call_first(self, program: Program, *, poison: bool = True, protect: bool = False) -> float:
@@ -67,6 +73,7 @@ class Caller:
                 with self.stopwatch.timing("poison"):
                     self._backend.poison_workspaces()
             self._note_call()
+            self.repeated = False
             with guard:
                 start = time.perf_counter()
                 program.entry(*self.data.first_tensors)
@@ -77,6 +84,7 @@ class Caller:
         restore = self.data.restore if self.data.in_place else _nothing
         self._pack(program)
         self._note_call()
+        self.repeated = True
         return program.seconds_per_call(
             self.data.tensors, calls, restore=restore, flush_cache=flush_cache
         )
@@ -99,8 +107,8 @@ class Caller:
     def check_bounds(self) -> None:
         """Raise ``Fault`` where a program wrote next to a tensor."""
         reason = self.data.overrun()
-        if reason is None and self._packed is not None:
-            reason = self._packed.overrun()
+        if reason is None and (packed := self._packed()) is not None:
+            reason = packed.overrun()
         if reason is not None:
             # Memory beyond the guard may be damaged too.
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
@@ -109,9 +117,10 @@ class Caller:
         """Pack the weights in place for a program that reads them so; no time counts as its own."""
         if not isinstance(program, PackedProgram):
             return
-        if self._packed is not program and self._packed is not None:
-            self._packed.release_large()
-        self._packed = program
+        last = self._packed()
+        if last is not program and last is not None:
+            last.release_large()
+        self._packed = weakref.ref(program)
         with self.stopwatch.timing("fill"), faults(Status.RUN_ERROR):
             program.pack(self.data.tensors, self.data.version)
 
@@ -124,6 +133,10 @@ class Caller:
     def _note_call(self) -> None:
         """Remember that a program is called, which may change what is in place."""
         self.last, self._clean = self.data.draw, False
+
+
+def _none() -> None:
+    """No program has packed weights yet."""
 
 
 def _nothing() -> None:

@@ -107,7 +107,6 @@ def test_three_matmuls_are_compiled_from_what_tune_stored(tmp_path: Path) -> Non
             assert view.used[name].trace_json == best.trace_json
             tuned = sl.Trace.from_json(best.trace_json, workload).replay().mod
             assert structurally_equal(body_of(applied, name), body_of(tuned))
-            assert not structurally_equal(body_of(applied, name), body_of(MOD, name))
             assert applied[name].attrs["tirx.is_scheduled"]
     check_output(ms.relax_integration.compile_relax(view, Model, TARGET.tvm_target(), None))
     view.close()

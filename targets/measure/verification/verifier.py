@@ -55,13 +55,16 @@ class Verifier:
         """Compare results on every draw; those on the ``first`` are there already.
 
         A call takes ``latency`` seconds. The program was just timed on draw 0: where all its calls
-        give the same results, those of the last one are compared, too, or it is called once more.
+        give the same results, those of the last one are compared, too, or it is called once more
+        if there was none.
         Others are called as often on each draw as ``repeats`` says. Raises ``Fault``.
         """
         if program.determinism.race is not None:
             raise Fault(Status.WRONG_RESULT, program.determinism.race)
         results, proven = self._known.results, program.determinism.proven
-        timed = proven and not self._data.in_place and results[0].writes_all
+        # A slow program may be given up after its first call.
+        timed = proven and self._caller.repeated
+        timed = timed and not self._data.in_place and results[0].writes_all
         calls: Callable[[], Iterator[None]] = _no_calls
         if not timed:
             calls = partial((ONCE if proven else repeats).calls, len(results), latency)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 import pytest
@@ -63,6 +65,24 @@ def test_a_program_that_cannot_race_is_called_on_each_draw() -> None:
     assert draws > 1
     assert calls_of(bench, RIGHT) == draws
     assert calls_of(bench, TWICE) >= draws + TWENTY.least
+
+
+def test_a_slow_program_that_was_called_only_once_is_compared_after_that_call() -> None:
+    bench = bench_of(from_prim_func(from_body(RIGHT, TENSORS)["main"]))
+    program = bench._backend.compile(from_body(RIGHT, TENSORS))
+    entry = program.entry
+
+    def slow(*tensors: Any) -> None:
+        entry(*tensors)
+        time.sleep(0.02)
+
+    def timed(*_arguments: Any, **_options: Any) -> float:
+        raise AssertionError("it was given up after its first call")
+
+    program.entry = slow  # type: ignore[method-assign]
+    program.seconds_per_call = timed  # type: ignore[method-assign]
+    found = bench._runner.run(program, QUICK, 1e-6, math.inf)
+    assert found.gave_up and found.verified and len(found.samples) == 1
 
 
 def test_a_race_is_refused_whatever_was_computed() -> None:

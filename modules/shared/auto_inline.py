@@ -46,6 +46,7 @@ def auto_inline(
     require_ordered: bool = False,
     always_in_spatial_programs: bool = False,
     unordered_prob: float = 1.0,
+    weights_ahead: bool = True,
 ) -> None:
     """Inline a spatial block into its consumers, or else into its only producer.
 
@@ -66,7 +67,8 @@ def auto_inline(
     ``unordered_prob`` below 1, a block that is not injective and ordered is inlined with this
     probability. ``into_producer`` with ``inline_branches`` and ``inline_expensive`` is
     MetaSchedule's AutoInline for GPUs. A block that reads nothing is a constant and always inlined.
-    One that computes from weights only (a cast, a scale) stays: it runs ahead of all calls.
+    With ``weights_ahead`` one that computes from weights only (a cast, a scale) stays, to run ahead
+    of all calls.
     """
     facts = block_facts(sch, block)
     if isinstance(expensive, str):
@@ -80,7 +82,8 @@ def auto_inline(
     require(facts.writes == 1, "it writes several buffers")
     require(_DISABLED not in facts.annotations, f"it is annotated with {_DISABLED}")
     require(not is_in_software_pipeline(sch, block), "it is a stage of a pipeline")
-    require(not computes_ahead(sch, block), "it computes from weights, ahead of all calls")
+    if weights_ahead:
+        require(not computes_ahead(sch, block), "it computes from weights, ahead of all calls")
     bound = has_plain_binding(sch, block) or has_first_binding(sch, block)
     require(bound, "its variables are not plain loops")
     waived = facts.reads == 0 or (always_in_spatial_programs and is_spatial_program(sch))

@@ -38,7 +38,12 @@ def cuda_space(target: CUDAMachine, *, element_bits: int = 32, priors: bool = Tr
                 prior=priors,
             ).renamed("multi_level_tiling"),
             inline_constants,
-            auto_inline(into_producer=True, inline_branches=True, inline_expensive=True),
+            auto_inline(
+                into_producer=True,
+                inline_branches=True,
+                inline_expensive=True,
+                weights_ahead=False,
+            ),
             cross_thread_reduction(
                 max_threads_per_block=threads, prob=_USUAL if priors else 0.5, prior=priors
             ),

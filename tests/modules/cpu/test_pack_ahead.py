@@ -26,7 +26,7 @@ from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.targets import CPUTarget
 from schedlang.targets.cpu.space import cpu_space
 from schedlang.tvm.packing import split_packing, with_weights
-from schedlang.tvm.program import block_realizes
+from schedlang.tvm.program import block_realizes, structurally_equal
 from schedlang.workloads import from_prim_func, from_te
 from schedlang.workloads.workload import Workload
 from tests.modules.module_runs import Golden, assert_golden, assert_not_applicable, sampled
@@ -168,9 +168,16 @@ def test_a_cast_of_weights_runs_ahead() -> None:
     assert_not_applicable(
         auto_inline, scaled(), "real", "computes from weights, ahead of all calls"
     )
-    plain = from_prim_func(scaled().func.without_attr("layout_free_buffers"), "plain")
-    sch = sampled(plain, auto_inline)
+    sch = sampled(scaled(), auto_inline(weights_ahead=False))
     assert "real" not in [str(node.block.name_hint) for node in block_realizes(sch.mod["main"])]
+
+
+def test_it_is_written_for_tvm() -> None:
+    choices = {"register_tile:Y": True, "pack_ahead:Y:1": True}
+    sch = SPACE.sample(transposed_dense(), choices=choices, seed=2)
+    made = Schedule(transposed_dense()).raw
+    sch.trace.to_tvm_trace(strict=True).apply_to_schedule(made, remove_postproc=False)
+    assert structurally_equal(made.mod, sch.mod)
 
 
 def test_without_weights_the_proposals_are_those_of_before() -> None:

@@ -26,7 +26,7 @@ MOVED = {
     "schedlang.intrinsics": "schedlang.analysis.intrinsics",
     "schedlang.layouts": "schedlang.analysis.layouts",
     "schedlang.mutation": "schedlang.spaces.mutation",
-    "schedlang.progress": "schedlang.tuning.progress",
+    "schedlang.progress": "schedlang.tuning.live",
     "schedlang.structure": "schedlang.workloads.keys.structure",
     "schedlang.tune": "schedlang.tuning",
     "schedlang.search.drawing": "schedlang.search.prior",

@@ -146,6 +146,11 @@ class Strategy(ABC):
         return ""
 
     @property
+    def phase(self) -> str:
+        """What the next proposals are for, in a word or two."""
+        return "searching"
+
+    @property
     def seconds(self) -> Mapping[str, float]:
         """Wall time of the main parts of ``ask`` and ``tell``, by name."""
         return {}

@@ -16,7 +16,7 @@ from schedlang.measurement.finals import Finals
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.search import Outcome, Proposal
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.progress import Progress
+from schedlang.tuning.live import Progress
 from schedlang.tuning.records import as_record, finals_entries
 from schedlang.tuning.resume import RunState
 from schedlang.tuning.sharing import share
@@ -85,6 +85,7 @@ class TuningRun:
         A candidate that is rejected before it runs is no trial.
         """
         state = self.state
+        self._tell_state(bar)
         if self.budget.limited:
             # It is part of the result: better to know how long it takes than to be late.
             with self._stopping_in_time():
@@ -118,10 +119,16 @@ class TuningRun:
             # Now, as the workers are ready, and the program is in the database if a run is
             # interrupted.
             self.unscheduled.measure()
+            self._tell_state(bar)
             # What was not measured in time is pending: only asking again can take that up.
             if state.journal is not None and len(outcomes) == len(proposals):
                 state.journal.save(state.strategy, state.records, state.leaderboard)
         return f"{trials} trials"
+
+    def _tell_state(self, bar: Progress) -> None:
+        if self.unscheduled.latency > 0:
+            bar.compare_with(self.unscheduled.latency, complete=self.unscheduled.complete)
+        bar.split(self.time_split())
 
     def _take_unfinished(self, trials: int | None) -> list[Proposal]:
         """Return the rest of an earlier call's last batch, without what would be too many."""
@@ -153,6 +160,7 @@ class TuningRun:
         for part in share(self.state, proposals, self._deadline):
             for proposal, record in part.known:
                 outcome = self.state.reuse(record, proposal)
+                bar.enter(strategy.phase)
                 bar.update(outcome.measurement, len(strategy.rejections), strategy.report)
                 yield outcome
             if not part.own:
@@ -161,6 +169,7 @@ class TuningRun:
                 candidates = [Candidate(one.id, one.schedule.mod) for one in part.own]
                 for measurement in self._measurer.measure(candidates):
                     self._keep(by_id[measurement.id], measurement)
+                    bar.enter(strategy.phase)
                     bar.update(measurement, len(strategy.rejections), strategy.report)
                     yield Outcome(measurement.id, measurement)
                     if time.monotonic() >= self._deadline:

@@ -31,7 +31,7 @@ from schedlang.tuning.arguments import (
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.leaderboard import Leaderboard
-from schedlang.tuning.progress import ProgressBar
+from schedlang.tuning.live import LiveView
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.resume import RunState, resume
@@ -177,16 +177,25 @@ def tune(
             state = resume(RunState(workload, strategy, leaderboard, journal, past), make_strategy)
             budget.earlier = journal.seconds
         strategy.used_by_tune = True
+        view = LiveView(
+            f"tuning {workload.name}",
+            trials,
+            seconds=budget.seconds - budget.earlier,
+            flops=workload.flops,
+            show=progress,
+            earlier=state.records,
+        )
+        view.enter("starting workers")
         used = stack.enter_context(_measuring(given, workload, target, verify, seed, problem))
         run = TuningRun(state, blank, opened, used, budget, finals=finals > 0)
         unfinished = Unfinished(run, target, trials, stored=state.journal is not None)
         stack.enter_context(unfinished)
-        title, earlier = f"tuning {workload.name}", state.records
-        with ProgressBar(title, trials, workload.flops, progress, earlier) as bar:
-            finished = run.search(trials, batch, bar)
+        with view:
+            finished = run.search(trials, batch, view)
+            view.enter("finals" if finals else "")
+            run.conclude()
         if state.strategy.finished is not None and len(state.records) == 1:
             finished += _why_nothing(space, workload)
-        run.conclude()
         result = result_of(run, target, finished)
         if state.journal is not None:
             state.journal.finish(ending_of(run, result))

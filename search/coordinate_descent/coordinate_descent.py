@@ -124,9 +124,9 @@ class CoordinateDescent(StrategyBase):
 
     @property
     def report(self) -> str:
-        """How many line searches there are."""
+        """How many line searches there are, in plain words."""
         searches = self._line_searches
-        return f"{len(searches)} line searches open, {searches.converged} converged"
+        return f"improving {len(searches)} programs, {searches.converged} cannot be improved"
 
     @property
     def seconds(self) -> Mapping[str, float]:

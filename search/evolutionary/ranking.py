@@ -58,7 +58,10 @@ def describe_ranking(predicted: Sequence[float], latencies: Sequence[float | Non
     recall = recall_at(k, predicted, latencies)
     if accuracy is None or recall is None:
         return None
-    return f"ranks {accuracy:.0%} of pairs, recall@{k} {recall:.0%}"
+    return (
+        f"the cost model put {accuracy:.0%} of pairs in the right order, and knew "
+        f"{recall:.0%} of the fastest {k}"
+    )
 
 
 def _checked(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -55,6 +55,15 @@ class Display:
         """Count one measurement."""
         self._counts[measurement.status] += 1
         self._refresh()
+
+    def enter(self, phase: str) -> None:
+        """Nothing: a slice is short, and its phases say little."""
+
+    def compare_with(self, latency: float, *, complete: bool) -> None:
+        """Nothing: a task's row tells its own latency."""
+
+    def split(self, seconds: Mapping[str, float]) -> None:
+        """Nothing: the result tells it, for all tasks together."""
 
     def begin_slice(self, place: int) -> None:
         """Say which task is next."""

@@ -20,7 +20,7 @@ from schedlang.tuning.arguments import search_identity
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.leaderboard import Leaderboard
-from schedlang.tuning.progress import Progress
+from schedlang.tuning.live import Progress
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.resume import Journal, RunState, resume

@@ -317,7 +317,7 @@ def test_restarts_are_new_lines_from_the_prior(workload: Workload) -> None:
     assert strategy.finished is not None and strategy.finished.startswith(
         "4 line searches converged"
     )
-    assert strategy.report == "0 line searches open, 4 converged"
+    assert strategy.report == "improving 0 programs, 4 cannot be improved"
 
 
 def test_without_a_limit_of_restarts_it_ends_with_the_space(workload: Workload) -> None:

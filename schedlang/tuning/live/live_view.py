@@ -1,0 +1,187 @@
+"""Show a tuning run as it goes, where it can be seen."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+
+from schedlang.database import Record
+from schedlang.measurement import Measurement, Status
+from schedlang.tuning.live.line import line_of
+from schedlang.tuning.live.notebook import NotebookView, in_notebook
+from schedlang.tuning.live.snapshot import Snapshot
+from schedlang.tuning.live.terminal import View
+
+LOGGER = logging.getLogger("schedlang")
+"""Gets the lines of every run with the level INFO, and each new best with DEBUG."""
+
+# Between two lines of a log, and between two pictures of a notebook.
+_LINE_SECONDS, _NOTEBOOK_SECONDS = 5.0, 0.5
+
+
+class LiveView:
+    """A few live lines on a terminal or in a notebook, and a line now and then in a log.
+
+    Where the output is neither, the lines go to standard error if ``show`` is True. The logger
+    ``schedlang`` gets them in any case.
+
+    Parameters
+    ----------
+    title: of the run.
+    trials: at most so many; None without a limit.
+    seconds: wall-clock budget; infinite without one.
+    flops: operations of a call, peak: those that the machine does in a second at most.
+    show: None shows it on a terminal and in a notebook only, False nowhere.
+    earlier: what a run that goes on has measured before.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        trials: int | None,
+        *,
+        seconds: float = math.inf,
+        flops: float = 0.0,
+        peak: float = math.inf,
+        show: bool | None = None,
+        earlier: Iterable[Record] = (),
+    ) -> None:
+        self._title, self._limit, self._budget = title, trials, seconds
+        self._flops, self._peak = flops, peak
+        self._began = self._line_shown = self._picture_shown = time.monotonic()
+        self._first: float | None = None
+        self._best: float | None = None
+        self._counts: Counter[Status] = Counter()
+        self._phase = self._report = ""
+        self._reference, self._complete = math.nan, True
+        self._rejected = 0
+        self._parts: Mapping[str, float] = {}
+        for record in earlier:
+            self._count(record)
+        self._before = self._trials
+        # Not rich's own view, which FORCE_COLOR turns: a log file wants no moving bar.
+        console = Console(stderr=True)
+        moves = console.file.isatty()
+        self._notebook = NotebookView() if show is not False and in_notebook() else None
+        self._live: Live | None = None
+        if show is not False and moves and self._notebook is None:
+            self._live = Live(
+                console=console, refresh_per_second=4, get_renderable=self._render, transient=False
+            )
+        self._lines = console if show and not moves and self._notebook is None else None
+
+    # -- what the run tells ----------------------------------------------------------------------
+
+    def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
+        """Count one measurement, see ``Progress``."""
+        if self._first is None:
+            self._first = time.monotonic()
+        best = self._best
+        self._count(measurement)
+        self._rejected, self._report = rejected, report
+        if self._best != best:
+            LOGGER.debug("%s: new best, %s", self._title, self.snapshot().best_text)
+        self._refresh()
+
+    def enter(self, phase: str) -> None:
+        """Show what the run does now."""
+        if phase != self._phase:
+            self._phase = phase
+            self._refresh(now=True)
+
+    def compare_with(self, latency: float, *, complete: bool) -> None:
+        """Show how much faster the best is than the unscheduled program."""
+        self._reference, self._complete = latency, complete
+
+    def split(self, seconds: Mapping[str, float]) -> None:
+        """Show which part took the time."""
+        self._parts = seconds
+
+    def snapshot(self) -> Snapshot:
+        """Return what is known now."""
+        return Snapshot(
+            self._title,
+            self._phase,
+            time.monotonic() - self._began,
+            self._left(),
+            self._trials,
+            self._limit,
+            self._best,
+            self._flops,
+            self._reference,
+            self._complete,
+            self._peak,
+            self._counts,
+            self._rejected,
+            self._report,
+            self._parts,
+        )
+
+    # -- where it is shown -----------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._phase = "ended" if kind is None else "interrupted"
+        self._refresh(now=True)
+        if self._live is not None:
+            self._live.stop()
+
+    def _refresh(self, *, now: bool = False) -> None:
+        """Show it again, if the last time is long ago or it has to be ``now``."""
+        moment = time.monotonic()
+        if self._notebook is not None:
+            if now or moment - self._picture_shown >= _NOTEBOOK_SECONDS:
+                self._picture_shown = moment
+                self._notebook.show(self.snapshot())
+        if now or moment - self._line_shown >= _LINE_SECONDS:
+            self._line_shown = moment
+            self._write_line()
+
+    def _write_line(self) -> None:
+        if self._lines is None and not LOGGER.isEnabledFor(logging.INFO):
+            return
+        line = line_of(self.snapshot())
+        LOGGER.info("%s", line)
+        if self._lines is not None:
+            self._lines.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _render(self) -> View:
+        return View(self.snapshot())
+
+    # -- counting --------------------------------------------------------------------------------
+
+    @property
+    def _trials(self) -> int:
+        return self._counts.total() - self._counts[Status.REJECTED]
+
+    def _count(self, one: Measurement | Record) -> None:
+        self._counts[one.status] += 1
+        if one.ok and (self._best is None or one.latency < self._best):
+            self._best = one.latency
+
+    def _left(self) -> float | None:
+        """Return about how many seconds the run still takes; None where nobody knows."""
+        now = time.monotonic()
+        left = self._began + self._budget - now
+        done = self._trials - self._before
+        if self._limit is not None and done > 1 and self._first is not None:
+            each = (now - self._first) / (done - 1)
+            left = min(left, each * max(self._limit - self._trials, 0))
+        return max(left, 0.0) if math.isfinite(left) else None

@@ -1,0 +1,121 @@
+"""What is known of a run at one moment, in the words that people read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schedlang.measurement import Status, describe_latency, describe_speedup
+
+NO_TIME_LEFT = 0.5
+"""Seconds below which the time left is not worth saying."""
+# Parts of the time that are smaller are left out.
+_SMALLEST_PART = 0.02
+_PARTS = {
+    "start": "starting workers",
+    "search": "search",
+    "model": "cost model",
+    "build": "build",
+    "run": "run",
+    "measure": "waiting",
+    "finals": "finals",
+}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run at one moment.
+
+    Attributes
+    ----------
+    title: of the run; phase: what it does.
+    seconds: wall time so far; left: about how many are to come, None where nobody knows.
+    trials: measured candidates; limit: how many there will be at most, None without a limit.
+    best: lowest latency in seconds, None before any. flops: operations of a call.
+    reference: latency of the unscheduled program in seconds, NaN before it is known; a lower bound
+        unless ``reference_complete``.
+    peak: operations per second that the machine reaches at most; infinite where nobody knows.
+    counts: candidates by status. rejected: traces that did not become candidates.
+    report: the search's own. parts: seconds by what they went into.
+    """
+
+    title: str
+    phase: str = ""
+    seconds: float = 0.0
+    left: float | None = None
+    trials: int = 0
+    limit: int | None = None
+    best: float | None = None
+    flops: float = 0.0
+    reference: float = math.nan
+    reference_complete: bool = True
+    peak: float = math.inf
+    counts: Mapping[Status, int] = field(default_factory=dict)
+    rejected: int = 0
+    report: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def best_text(self) -> str:
+        """The lowest latency: ``36.1 us, 148.7 GFLOPS, 59.5x faster, 65% of the peak``."""
+        if self.best is None:
+            return "no result yet"
+        parts = [describe_latency(self.best, self.flops)]
+        if self.reference > 0:
+            bound = "" if self.reference_complete else ">= "
+            parts.append(bound + describe_speedup(self.reference / self.best))
+        if 0 < self.flops / self.best < self.peak < math.inf:
+            parts.append(f"{self.flops / self.best / self.peak:.0%} of the peak")
+        return ", ".join(parts)
+
+    @property
+    def trials_text(self) -> str:
+        """How many candidates there were: ``31/64``."""
+        return str(self.trials) if self.limit is None else f"{self.trials}/{self.limit}"
+
+    @property
+    def failures(self) -> list[tuple[str, int]]:
+        """Candidates that failed, by status, and traces that were rejected, where there are any."""
+        shown_apart = (Status.OK, Status.REJECTED)
+        found = [(str(s), n) for s, n in sorted(self.counts.items()) if s not in shown_apart and n]
+        rejected = self.rejected + self.counts.get(Status.REJECTED, 0)
+        return [*found, ("rejected", rejected)] if rejected else found
+
+    @property
+    def failures_text(self) -> str:
+        """The same as text: ``2 wrong_result, 14 rejected``; empty without any."""
+        return ", ".join(f"{count} {name}" for name, count in self.failures)
+
+    @property
+    def shares(self) -> list[tuple[str, float]]:
+        """What took the time, largest part first, as fractions of it."""
+        total = sum(self.parts.values())
+        if total <= 0:
+            return []
+        shares = [(_PARTS.get(name, name), spent / total) for name, spent in self.parts.items()]
+        shares = [(name, part) for name, part in shares if part >= _SMALLEST_PART]
+        return sorted(shares, key=lambda share: -share[1])
+
+    @property
+    def shares_text(self) -> str:
+        """The same as text: ``build 45%, run 30%``."""
+        return ", ".join(f"{name} {part:.0%}" for name, part in self.shares)
+
+    @property
+    def time_text(self) -> str:
+        """How long it took and will take: ``12 s, about 40 s left``."""
+        text = duration(self.seconds)
+        if self.left is None or self.left < NO_TIME_LEFT:
+            return text
+        return f"{text}, about {duration(self.left)} left"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them: ``8 s``, ``2 min 5 s``, ``1 h 10 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

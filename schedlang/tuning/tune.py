@@ -116,7 +116,8 @@ def tune(
         workload, stays open, and keeps its own settings, including ``verify``; ValueError if
         ``inputs``, ``tolerance`` or ``reference`` are given too. By default the target's own, on
         this machine.
-    progress: show a progress bar; None shows it on a terminal.
+    progress: show the run as it goes; None does so on a terminal and in a notebook. Without
+        either, True writes a line now and then; the logger ``schedlang`` gets it in any case.
 
     Returns the records and the best program: the unscheduled one where no candidate is faster. A
     bad candidate never raises: it becomes a record with its status. Ctrl-C ends the run, without

@@ -135,7 +135,7 @@ FAULTS = {
     "wrong numbers": Fault(
         matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"),
         Status.WRONG_RESULT,
-        "4096 of 4096 elements differ",
+        r"\d{4} of 4096 elements differ",  # by chance, some are right
     ),
     "one wrong element": Fault(
         matmul_variant(f"{RIGHT} + T.if_then_else(vi * vj == 3969, T.float32(1), T.float32(0))"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -193,7 +194,7 @@ def test_a_wrong_winner_is_refused(strict: LocalCPU, good: IRModule) -> None:
     assert found[0].ok and found[0].verified
     assert found[1].status is Status.WRONG_RESULT
     assert found[1].samples == ()
-    assert "4096 of 4096 elements differ" in found[1].message
+    assert re.search(r"\d{4} of 4096 elements differ", found[1].message)
 
 
 def test_what_tvm_refuses_is_a_build_error(strict: LocalCPU, good: IRModule) -> None:

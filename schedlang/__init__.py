@@ -54,10 +54,13 @@ from schedlang.spaces.sketch import FailedPathWarning, Sketch
 from schedlang.spaces.space import Space
 from schedlang.spaces.stochastic import Stochastic
 from schedlang.tuning import (
+    Callback,
+    CallbackWarning,
     InterruptedWarning,
     Match,
     PackingWarning,
     Target,
+    Trial,
     TuneResult,
     UntunedWarning,
     apply,
@@ -65,6 +68,7 @@ from schedlang.tuning import (
     default_schedule,
     default_space,
     load,
+    stop,
     tune,
 )
 from schedlang.workloads.workload import Workload
@@ -73,6 +77,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BlockRV",
+    "Callback",
+    "CallbackWarning",
     "Candidate",
     "Categorical",
     "CompiledNetwork",
@@ -119,6 +125,7 @@ __all__ = [
     "TargetError",
     "Trace",
     "TraceFormatError",
+    "Trial",
     "TuneResult",
     "UnreadableWarning",
     "UnsupportedOperatorError",
@@ -144,6 +151,7 @@ __all__ = [
     "replay",
     "resample",
     "sampling_instruction",
+    "stop",
     "tune",
     "tune_network",
     "workloads",

@@ -2,19 +2,25 @@
 
 from schedlang.search import SEARCHES
 from schedlang.targets import Target, load
+from schedlang.tuning import stop
+from schedlang.tuning.callbacks import Callback, CallbackWarning
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.lookup import PackingWarning, UntunedWarning, apply, best
 from schedlang.tuning.match import Match
 from schedlang.tuning.result import TuneResult
+from schedlang.tuning.trial import Trial
 from schedlang.tuning.tune import BATCH, default_space, tune
 from schedlang.tuning.unfinished import InterruptedWarning
 
 __all__ = [
     "BATCH",
     "SEARCHES",
+    "Callback",
+    "CallbackWarning",
     "InterruptedWarning",
     "Match",
     "Target",
+    "Trial",
     "TuneResult",
     "PackingWarning",
     "UntunedWarning",
@@ -23,5 +29,6 @@ __all__ = [
     "default_schedule",
     "default_space",
     "load",
+    "stop",
     "tune",
 ]

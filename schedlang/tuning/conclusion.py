@@ -86,6 +86,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         held=finals is None or finals.held,
         unreached=list(result.unreached),
         trials=run.state.trials,
+        stopped=run.watch.stopped,
     )
 
 

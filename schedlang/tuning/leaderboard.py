@@ -84,10 +84,14 @@ class Leaderboard:
 
     def admits(self, record: Record) -> bool:
         """Whether a record is fast enough to enter."""
-        if not record.ok or (self._verified and not record.verified):
+        if not self.may_win(record):
             return False
         full = len(self._leaders) == self._size
         return not full or record.latency < self._leaders[-1].record.latency
+
+    def may_win(self, record: Record) -> bool:
+        """Whether a record has a latency that counts: its results were compared, if they must."""
+        return record.ok and (record.verified or not self._verified)
 
     def add_unscheduled(self, record: Record, schedule: Schedule) -> None:
         """Enter the unscheduled program, once the search has ended; of equal ones it is first.

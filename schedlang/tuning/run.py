@@ -16,6 +16,7 @@ from schedlang.measurement.finals import Finals
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.search import Outcome, Proposal
 from schedlang.tuning.budget import Budget
+from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.live import Progress
 from schedlang.tuning.records import as_record, finals_entries
 from schedlang.tuning.resume import RunState
@@ -41,11 +42,12 @@ class TuningRun:
     database: where records go.
     measurer: measures the workload.
     budget: wall time.
+    watch: is shown each record, and may end the search.
     finals: whether there are finals, for which the search leaves time.
 
     Attributes
     ----------
-    state, budget: as given.
+    state, budget, watch: as given.
     finals: result of the finals; None where they were not held.
     failed_finals: number of finalists that failed, by status.
     out_of_time: the wall-clock budget ended the search.
@@ -59,11 +61,13 @@ class TuningRun:
         database: Database,
         measurer: Measurer,
         budget: Budget,
+        watch: Watch,
         *,
         finals: bool,
     ) -> None:
         self.state = state
         self.budget = budget
+        self.watch = watch
         self.finals: Finals | None = None
         self.failed_finals: Counter[str] = Counter()
         self.out_of_time = False
@@ -80,7 +84,7 @@ class TuningRun:
     # -- searching -------------------------------------------------------------------------------
 
     def search(self, trials: int | None, batch: int, bar: Progress) -> str:
-        """Ask, measure and tell until trials or time are used up; return why it ended.
+        """Ask, measure and tell until trials or time are used up, or a rule ends it; return why.
 
         A candidate that is rejected before it runs is no trial.
         """
@@ -91,6 +95,8 @@ class TuningRun:
             with self._stopping_in_time():
                 self.unscheduled.measure()
         while trials is None or state.trials < trials:
+            if self.watch.reason:
+                return self.watch.reason
             left = self._deadline - time.monotonic()
             if left <= 0:
                 self.out_of_time = True
@@ -109,7 +115,8 @@ class TuningRun:
                     return state.strategy.finished or "the search proposed nothing"
             with self._measuring():
                 outcomes = list(self._measure(proposals, bar))
-            if len(outcomes) < len(proposals) and math.isinf(self._deadline):
+            cut_off = self.watch.reason or not math.isinf(self._deadline)
+            if len(outcomes) < len(proposals) and not cut_off:
                 raise SchedlangError(
                     f"the measurer {self._measurer.key!r} gave no measurement for "
                     f"{len(proposals) - len(outcomes)} of {len(proposals)} candidates"
@@ -162,20 +169,24 @@ class TuningRun:
                 outcome = self.state.reuse(record, proposal)
                 bar.enter(strategy.phase)
                 bar.update(outcome.measurement, len(strategy.rejections), strategy.report)
+                self.watch.see(record, reused=True)
                 yield outcome
+                if self.watch.reason:
+                    return
             if not part.own:
                 continue
             with self._stopping_in_time():
                 candidates = [Candidate(one.id, one.schedule.mod) for one in part.own]
                 for measurement in self._measurer.measure(candidates):
-                    self._keep(by_id[measurement.id], measurement)
+                    record = self._keep(by_id[measurement.id], measurement)
                     bar.enter(strategy.phase)
                     bar.update(measurement, len(strategy.rejections), strategy.report)
+                    self.watch.see(record)
                     yield Outcome(measurement.id, measurement)
-                    if time.monotonic() >= self._deadline:
+                    if self.watch.reason or time.monotonic() >= self._deadline:
                         return
 
-    def _keep(self, proposal: Proposal, measurement: Measurement) -> None:
+    def _keep(self, proposal: Proposal, measurement: Measurement) -> Record:
         record = as_record(self._blank, proposal, measurement)
         try:
             [record] = self._database.append([record])
@@ -184,6 +195,7 @@ class TuningRun:
             seconds = measurement.build_seconds + measurement.run_seconds
             self.budget.measured += 1
             self.state.add(record, proposal.schedule, seconds)
+        return record
 
     @contextmanager
     def _stopping_in_time(self) -> Iterator[None]:

@@ -29,6 +29,7 @@ from schedlang.tuning.arguments import (
     warn_of_wrong_indices,
 )
 from schedlang.tuning.budget import Budget
+from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps, Watch
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.live import LiveView
@@ -42,7 +43,9 @@ from schedlang.tuning.warm_start import WarmStart
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
-TRIALS = 64
+TRIALS, TRIALS_WITH_RULES = 64, 1000
+"""Most candidates where neither trials nor seconds are given; the second with stop rules."""
+
 BATCH = 16
 _MOST_REASONS = 4
 
@@ -72,6 +75,8 @@ def tune(
     finals: int = 5,
     measurer: SupportsMeasure | None = None,
     progress: bool | None = None,
+    callbacks: GivenCallbacks = (),
+    stop_when: GivenRules = None,
 ) -> TuneResult:
     """Find a fast schedule of a workload by measuring candidates of a space on this machine.
 
@@ -80,7 +85,8 @@ def tune(
     workload: a ``Workload``, or what makes one (PrimFunc, IRModule, TE tensors).
     target: a ``Target`` or its name.
     space: what to search; by default that of a strategy given as ``search``, else the target's own.
-    trials: maximum number of candidates to measure; 64 when ``seconds`` is not given either.
+    trials: maximum number of candidates to measure; when ``seconds`` is not given either, 64, or
+        1000 with ``stop_when``.
     seconds: wall time of the whole call, finals included; it then returns the best so far. A
         measurer of your own that keeps no deadline finishes the candidate that it has begun. Where
         the call continues a run of ``database``, seconds that earlier calls of the run used count;
@@ -119,6 +125,12 @@ def tune(
     progress: show the run as it goes; None does so on a terminal and in a notebook. Without
         either, True writes a line now and then; the logger ``schedlang`` gets it in any case.
 
+    callbacks: called while the run goes on: ``Callback`` objects, or functions of a ``Trial``. An
+        exception in one ends neither the run nor the others: it becomes a ``CallbackWarning``.
+    stop_when: a rule that ends the search, or a list of rules of which one is enough: of
+        ``schedlang.stop``, or functions of a ``Trial``. Finals follow, and ``finished`` tells the
+        rule. Where the same call continues a run, earlier trials count for the rules.
+
     Returns the records and the best program: the unscheduled one where no candidate is faster. A
     bad candidate never raises: it becomes a record with its status. Ctrl-C ends the run, without
     finals: ``tune`` returns the result so far, whose ``interrupted`` is True, and gives an
@@ -133,8 +145,10 @@ def tune(
     """
     budget = Budget(seconds)
     workload, target = as_workload(workload), as_target(target)
+    steps = Steps(callbacks, stop_when)
+    steps.check(workload, target)
     if trials is None and seconds is None:
-        trials = TRIALS
+        trials = TRIALS if stop_when is None else TRIALS_WITH_RULES
     check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
     check_whole(seed=seed, finals=finals, least=0)
     check_verify(verify)
@@ -173,7 +187,9 @@ def tune(
                 journal_of(opened, workload, blank, call, past, anew=remeasure)
             )
             ending = journal.ending
-            if ending is not None and ending.covers(trials, seconds, finals=finals > 0):
+            if ending is not None and (
+                ending.covers(trials, seconds, finals=finals > 0) or steps.ended(ending)
+            ):
                 return stored_result(workload, target, journal, ending, budget)
             state = resume(RunState(workload, strategy, leaderboard, journal, past), make_strategy)
             budget.earlier = journal.seconds
@@ -188,7 +204,8 @@ def tune(
         )
         view.enter("starting workers")
         used = stack.enter_context(_measuring(given, workload, target, verify, seed, problem))
-        run = TuningRun(state, blank, opened, used, budget, finals=finals > 0)
+        watch = Watch(steps, state, target, budget)
+        run = TuningRun(state, blank, opened, used, budget, watch, finals=finals > 0)
         unfinished = Unfinished(run, target, trials, stored=state.journal is not None)
         stack.enter_context(unfinished)
         with view:

@@ -12,6 +12,7 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tuning.budget import Budget
+from schedlang.tuning.callbacks import Steps
 from schedlang.workloads.workload import Workload
 
 # Tasks of a network get some tens of trials each, for which descending at once measured best.
@@ -36,6 +37,7 @@ class Settings:
     stored_in: the database as the user gave it, to be opened again; ``database`` if none was given.
     measurer_identity: of the measurer that was given; None for the target's own.
     measurer: measures; it is bound to one task after the other.
+    steps: callbacks of all tasks, and rules that end the search of one.
     """
 
     target: Target
@@ -53,6 +55,7 @@ class Settings:
     budget: Budget
     measurer_identity: object
     measurer: Measurer
+    steps: Steps
 
     def make_search(self, space: Space, workload: Workload) -> Strategy:
         """Make the search of a task; it does not depend on the number of trials."""

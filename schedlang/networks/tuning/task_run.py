@@ -17,6 +17,7 @@ from schedlang.search import Strategy
 from schedlang.search.tasks import TaskProgress
 from schedlang.spaces.space import Space
 from schedlang.tuning.arguments import search_identity
+from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.leaderboard import Leaderboard
@@ -145,7 +146,10 @@ class TaskRun:
 
     @property
     def _exhausted(self) -> bool:
-        return self._run is None and self._ending is not None and self._ending.exhausted
+        ending = self._ending
+        if self._run is not None or ending is None:
+            return False
+        return ending.exhausted or self._settings.steps.ended(ending)
 
     def _best_of(self, trials: float) -> float:
         """Return the best latency of the first ``trials`` candidates; NaN without any."""
@@ -242,6 +246,7 @@ class TaskRun:
                 settings.database,
                 settings.measurer,
                 settings.budget,
+                Watch(settings.steps, state, settings.target, settings.budget),
                 finals=settings.finals > 0,
             )
         return self._run

@@ -25,6 +25,7 @@ from schedlang.targets import Target, as_target
 from schedlang.targets.measure.verification.policy import Verify, check_verify
 from schedlang.tuning.arguments import as_space, check_whole, measurer_identity
 from schedlang.tuning.budget import Budget
+from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps
 from schedlang.tuning.unfinished import InterruptedWarning
 
 TRIALS = 1000
@@ -56,6 +57,8 @@ def tune_network(
     finals: int = 3,
     measurer: SupportsMeasure | None = None,
     progress: bool | None = None,
+    callbacks: GivenCallbacks = (),
+    stop_when: GivenRules = None,
 ) -> NetworkResult:
     """Tune the tasks of one network or several, and share the trials out between them.
 
@@ -95,6 +98,9 @@ def tune_network(
     measurer: measures the candidates of all tasks; it needs ``bind(workload)``, and keeps its own
         settings. By default the target's own, on this machine.
     progress: show the tasks as they go; None does so on a terminal.
+    callbacks: as in ``tune``, for all tasks: ``trial.workload`` says which.
+    stop_when: as in ``tune``, for each task by itself: a task for which a rule holds gets no more
+        trials.
 
     Returns the best program of each task: the unscheduled one where nothing is faster. Ctrl-C ends
     the call without finals: it returns the result so far, with an ``InterruptedWarning``.
@@ -105,6 +111,7 @@ def tune_network(
     """
     budget = Budget(seconds, finals=_FINALS_SECONDS)
     networks = _networks(network)
+    steps = Steps(callbacks, stop_when)
     target = as_target(target)
     if trials is None and seconds is None:
         trials = TRIALS
@@ -155,6 +162,7 @@ def tune_network(
             budget,
             measurer_identity(measurer),
             used,
+            steps,
         )
         session = Session(networks, tasks, settings, schedules, trials, stack)
         session.restore_clock()

@@ -33,6 +33,7 @@ class Ending:
     held: whether the finals were held; False where only one program could win.
     unreached: as ``TuneResult.unreached``.
     trials: number of records of candidates that were not rejected; ``None`` if all were measured.
+    stopped: identity of the stop rule that ended it; empty if none did.
     """
 
     finished: str
@@ -53,6 +54,7 @@ class Ending:
     held: bool = True
     unreached: Sequence[str] = ()
     trials: int | None = None
+    stopped: str = ""
 
     def to_json(self) -> str:
         """Return it as one line of text."""
@@ -105,6 +107,7 @@ def _check_types(ending: Ending) -> None:
         "held": (bool,),
         "unreached": (list, tuple),
         "trials": whole,
+        "stopped": (str,),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

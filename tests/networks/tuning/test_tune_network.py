@@ -276,3 +276,18 @@ def test_on_this_machine() -> None:
         replace(result, networks=(wrong,)).compile()
     with pytest.raises(sl.NetworkError, match="say which"):
         replace(result, networks=(network, network)).compile()
+
+
+def test_callbacks_hear_of_all_tasks_and_a_rule_ends_each_of_them(tmp_path: Path) -> None:
+    told: list[sl.Trial] = []
+    rule = sl.stop.no_gain(trials=5)
+    given = {"database": tmp_path / "net.db", "stop_when": rule, "trials": 400}
+    result = tune(mlp((8, 16, 24)), callbacks=[told.append], **given)
+    assert result.trials < 400
+    assert {trial.workload.name for trial in told} == {task.task.name for task in result.tasks}
+    assert "no gain in the last 5 trials" in [task.finished for task in result.tasks]
+    for task in result.tasks:
+        assert task.trials == max(t.trials for t in told if t.workload == task.task.workload)
+    again = Table()
+    assert tune(mlp((8, 16, 24)), again, **given).trials == result.trials
+    assert again.bound == []

@@ -1,0 +1,233 @@
+"""Rules that end a run before its trials or seconds are used up: ``tune(..., stop_when=...)``.
+
+A rule is a function of the newest ``Trial``. It returns why the run should end, as text, or True;
+None or False while it should go on. A rule of your own is any such function, for example
+``lambda trial: trial.best < 1e-3``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schedlang.measurement import describe_latency
+from schedlang.targets import Target
+from schedlang.targets.roofline import bytes_of, peak_of
+from schedlang.tuning.trial import Trial
+from schedlang.workloads.workload import Workload
+
+__all__ = ["Rule", "StopRule", "all_of", "any_of", "latency", "no_gain", "roofline"]
+
+StopRule = Callable[[Trial], object]
+"""Returns why the run should end, or True; None or False while it should go on."""
+
+
+class Rule:
+    """A rule of this file; the functions here make them."""
+
+    def __call__(self, trial: Trial) -> str | None:
+        """Return why the run should end; None while it should go on."""
+        raise NotImplementedError
+
+    def check(self, workload: Workload, target: Target) -> None:
+        """ValueError where the rule can never hold for this workload and target."""
+
+
+def no_gain(*, trials: int | None = None, seconds: float | None = None, least: float = 0.0) -> Rule:
+    """End where the best latency has not fallen within the last ``trials`` or ``seconds``.
+
+    Parameters
+    ----------
+    trials: number of candidates without a gain; rejected ones do not count.
+    seconds: wall time of this call without a gain.
+    least: gains of less than this fraction together do not count: 0.01 for 1%.
+
+    With both, the first that holds ends the run. ValueError without any, or for numbers out of
+    range.
+    """
+    if trials is None and seconds is None:
+        raise ValueError("no_gain() needs trials= or seconds=")
+    if trials is not None and (type(trials) is not int or trials < 1):
+        raise ValueError(f"trials={trials!r}; give a whole number, 1 or more")
+    if seconds is not None:
+        _check_positive("seconds", seconds)
+    if not (isinstance(least, (int, float)) and 0 <= least < 1):
+        raise ValueError(f"least={least!r}; give a fraction from 0 to below 1, such as 0.01")
+    return _NoGain(trials, seconds, float(least))
+
+
+def latency(seconds: float) -> Rule:
+    """End where a verified program takes at most so many seconds. ValueError unless positive."""
+    _check_positive("seconds", seconds)
+    return _Latency(float(seconds))
+
+
+def roofline(
+    share: float = 0.9,
+    *,
+    flops_per_second: float | None = None,
+    bytes_per_second: float | None = None,
+) -> Rule:
+    """End where the best program reaches a share of what the machine can do at most.
+
+    The roofline is the longer of two times: the workload's operations at the machine's peak rate,
+    and each of its arguments once at the rate of its memory.
+
+    Parameters
+    ----------
+    share: from above 0 to 1: roofline over latency.
+    flops_per_second: the machine's peak, for the workload's narrowest type; better as measured. By
+        default ``target.peak_flops_of``, which is an upper bound: no program reaches all of it.
+    bytes_per_second: rate of the memory that holds the arguments; None leaves that time out, as
+        arguments may stay in caches.
+
+    ValueError for numbers out of range, and, when ``tune`` is called, where no time follows from
+    what is known.
+    """
+    if not (isinstance(share, (int, float)) and 0 < share <= 1):
+        raise ValueError(f"share={share!r}; give a fraction above 0, at most 1, such as 0.9")
+    for name, rate in (
+        ("flops_per_second", flops_per_second),
+        ("bytes_per_second", bytes_per_second),
+    ):
+        if rate is not None:
+            _check_positive(name, rate)
+    return _Roofline(float(share), flops_per_second, bytes_per_second)
+
+
+def any_of(*rules: StopRule) -> Rule:
+    """End where one of the rules holds, as a list of rules does; to be used in ``all_of``."""
+    return _Several(_checked(rules), every=False)
+
+
+def all_of(*rules: StopRule) -> Rule:
+    """End where all of the rules hold at the same time."""
+    return _Several(_checked(rules), every=True)
+
+
+def name_of(rule: StopRule) -> str:
+    """Return what a rule of a user's is called in messages."""
+    return str(getattr(rule, "__qualname__", type(rule).__name__))
+
+
+def reason_of(rule: StopRule, said: object) -> str:
+    """Return why a rule ends the run, from what it returned; empty where it does not."""
+    if isinstance(said, str) and said:
+        return said
+    return f"the rule {name_of(rule)} holds" if said else ""
+
+
+@dataclass(frozen=True)
+class _NoGain(Rule):
+    trials: int | None
+    seconds: float | None
+    least: float
+
+    def __call__(self, trial: Trial) -> str | None:
+        if self.trials is not None and trial.trials >= self.trials:
+            if self._stands(trial, trial.best_before(trials=self.trials)):
+                return self._describe(trial, f"{self.trials} trials")
+        if self.seconds is not None and trial.seconds - trial.begun >= self.seconds:
+            if self._stands(trial, trial.best_before(seconds=self.seconds)):
+                return self._describe(trial, f"{self.seconds:g} s")
+        return None
+
+    def _stands(self, trial: Trial, before: float) -> bool:
+        """Whether ``before`` is hardly slower than the best now."""
+        if math.isinf(trial.best):
+            return True
+        return before < math.inf and trial.best >= before * (1 - self.least)
+
+    def _describe(self, trial: Trial, window: str) -> str:
+        if math.isinf(trial.best):
+            return f"no candidate succeeded in the last {window}"
+        least = f" of {100 * self.least:.3g}% or more" if self.least else ""
+        return f"no gain{least} in the last {window}"
+
+
+@dataclass(frozen=True)
+class _Latency(Rule):
+    seconds: float
+
+    def __call__(self, trial: Trial) -> str | None:
+        if trial.best > self.seconds:
+            return None
+        wanted = describe_latency(self.seconds)
+        return f"the latency of {wanted} is reached: {describe_latency(trial.best)}"
+
+
+@dataclass(frozen=True)
+class _Roofline(Rule):
+    share: float
+    flops_per_second: float | None
+    bytes_per_second: float | None
+
+    def __call__(self, trial: Trial) -> str | None:
+        if math.isinf(trial.best):
+            return None
+        compute, memory = self._times(trial.workload, trial.target)
+        reached = max(compute, memory) / trial.best
+        if reached < self.share:
+            return None
+        limit = "memory" if memory > compute else "arithmetic"
+        known = self.bytes_per_second if memory > compute else self.flops_per_second
+        source = "" if known else ", the target's bound"
+        best = describe_latency(trial.best)
+        return (
+            f"{reached:.0%} of the roofline is reached ({limit}{source}: "
+            f"{describe_latency(max(compute, memory))} of {best}); at most "
+            f"{max(1 / reached, 1.0):.2f}x is left to find"
+        )
+
+    def check(self, workload: Workload, target: Target) -> None:
+        if max(self._times(workload, target)) > 0:
+            return
+        does = "the target has no known peak" if workload.flops else "it does no arithmetic"
+        needed = "flops_per_second=" if workload.flops else "bytes_per_second="
+        raise ValueError(f"roofline(): {workload.name} has none, as {does}; give {needed}")
+
+    def _times(self, workload: Workload, target: Target) -> tuple[float, float]:
+        """Return the seconds that arithmetic and memory take at least; 0 where not known."""
+        peak = self.flops_per_second or peak_of(workload, target)
+        rate = self.bytes_per_second
+        return workload.flops / peak, 0.0 if rate is None else bytes_of(workload) / rate
+
+
+@dataclass(frozen=True)
+class _Several(Rule):
+    rules: tuple[StopRule, ...]
+    every: bool
+
+    def __call__(self, trial: Trial) -> str | None:
+        reasons = [reason_of(rule, rule(trial)) for rule in self.rules]
+        held = [reason for reason in reasons if reason]
+        enough = all(reasons) if self.every else held
+        return " and ".join(held if self.every else held[:1]) if enough else None
+
+    def check(self, workload: Workload, target: Target) -> None:
+        for rule in self.rules:
+            if isinstance(rule, Rule):
+                rule.check(workload, target)
+
+
+def _checked(rules: tuple[StopRule, ...]) -> tuple[StopRule, ...]:
+    if not rules:
+        raise ValueError("give one rule or more")
+    for rule in rules:
+        check_rule(rule)
+    return rules
+
+
+def check_rule(rule: object) -> None:
+    """TypeError unless it can be a rule."""
+    if isinstance(rule, type) or not callable(rule):
+        raise TypeError(
+            f"stop_when: {rule!r:.80} is no rule; give one of schedlang.stop, such as "
+            "sl.stop.no_gain(trials=100), or a function of a trial"
+        )
+
+
+def _check_positive(name: str, value: object) -> None:
+    if isinstance(value, bool) or not (isinstance(value, (int, float)) and 0 < value < math.inf):
+        raise ValueError(f"{name}={value!r}; give a positive number")

@@ -1,0 +1,70 @@
+"""One measured candidate, and where the run stands after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from schedlang.database import Record
+from schedlang.targets import Target
+from schedlang.workloads.workload import Workload
+
+
+class Gain(NamedTuple):
+    """A moment at which a run found a faster program than before.
+
+    ``trials`` counts the candidates until then, this one included. ``seconds`` is the wall time
+    that the run had used; gains of earlier calls have that of the beginning of this call.
+    ``latency`` is in seconds.
+    """
+
+    trials: int
+    seconds: float
+    latency: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What callbacks and stop rules are given after each candidate.
+
+    Attributes
+    ----------
+    record: the candidate and its measurement; ``record.status`` says whether it failed.
+    workload, target: what is tuned, and for which machine.
+    trials: number of candidates so far, this one and those of earlier calls included. Candidates
+        that were rejected before they ran do not count.
+    seconds: wall time that the run has used, that of earlier calls included.
+    begun: the part of ``seconds`` that earlier calls had used.
+    gains: each moment at which the best latency fell, oldest first; earlier calls' included.
+    reused: whether the database had the record, so that nothing was measured.
+    """
+
+    record: Record
+    workload: Workload = field(repr=False)
+    target: Target = field(repr=False)
+    trials: int
+    seconds: float
+    begun: float = 0.0
+    gains: Sequence[Gain] = field(default=(), repr=False)
+    reused: bool = False
+
+    @property
+    def best(self) -> float:
+        """The lowest latency so far in seconds, of programs that may win; infinite before any.
+
+        Unless ``verify`` is False, programs may win whose results were compared.
+        """
+        return self.gains[-1].latency if self.gains else math.inf
+
+    def best_before(self, *, trials: float | None = None, seconds: float | None = None) -> float:
+        """Return what ``best`` was so many trials or seconds ago."""
+        latency = math.inf
+        for gain in self.gains:
+            if trials is not None and gain.trials > self.trials - trials:
+                break
+            if seconds is not None and gain.seconds > self.seconds - seconds:
+                break
+            latency = gain.latency
+        return latency

@@ -5,6 +5,7 @@ from schedlang.targets import Target, load
 from schedlang.tuning import stop
 from schedlang.tuning.callbacks import Callback, CallbackWarning
 from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.explaining import Explanation, explain
 from schedlang.tuning.lookup import PackingWarning, UntunedWarning, apply, best
 from schedlang.tuning.match import Match
 from schedlang.tuning.result import TuneResult
@@ -17,6 +18,7 @@ __all__ = [
     "SEARCHES",
     "Callback",
     "CallbackWarning",
+    "Explanation",
     "InterruptedWarning",
     "Match",
     "Target",
@@ -28,6 +30,7 @@ __all__ = [
     "best",
     "default_schedule",
     "default_space",
+    "explain",
     "load",
     "stop",
     "tune",

@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test coverage lint bench gpu-bundle clean
+.PHONY: demo test coverage lint release-check bench gpu-bundle clean
 
 demo: $(STAMP)
 	$(RUN) examples/demo.py
@@ -22,6 +22,10 @@ lint: $(STAMP)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+
+# Builds wheel and sdist, installs the wheel into a fresh environment, and runs the demo with it.
+release-check:
+	PYTHON=$(PYTHON) .ci/release
 
 # Files that start with an underscore are parts of benchmarks, not benchmarks.
 bench: $(BENCH_STAMP)

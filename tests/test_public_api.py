@@ -86,12 +86,6 @@ def test_every_public_module_imports_and_is_documented(name: str) -> None:
         assert hasattr(module, exported), f"{name}.__all__ names {exported}, which is not there"
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    text = (Path(sl.__file__).resolve().parents[1] / "pyproject.toml").read_text()
-    found = re.search(r'^version = "(.*)"$', text, re.MULTILINE)
-    assert found is not None and sl.__version__ == found[1]
-
-
 def test_every_module_and_instruction_that_the_page_names_is_exported() -> None:
     """docs/modules.md names them in the first column of its tables, and in its last paragraph."""
     root = Path(sl.__file__).resolve().parents[1]

@@ -93,7 +93,7 @@ def start_tracker(port: int = 0) -> Iterator[Service]:
     missing = rpc.missing_package()
     if missing is not None:
         raise TargetError(
-            f"TVM's RPC tracker needs {missing}: pip install {missing} (or 'schedlang[bench]')"
+            f"TVM's RPC tracker needs {missing}: pip install {missing} (or 'schedlang[cluster]')"
         )
     address = (LOOPBACK, port or _free_port())
 

@@ -29,8 +29,12 @@ def test_faults_are_counted() -> None:
 def test_a_process_that_survives_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kills, "ALIVE_SECONDS", 0.1)
     environment = {**os.environ, kills.MARK: "here"}
-    with subprocess.Popen(["sleep", "600"], env=environment) as child:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(["cat"], env=environment, bufsize=0, **pipes) as child:
         try:
+            # The system shows a process's environment a moment after Popen has returned.
+            child.stdin.write(b"runs\n")
+            assert child.stdout.readline() == b"runs\n"
             assert kills.survivors("here") == {child.pid}
             assert kills.survivors("elsewhere") == set()
         finally:

@@ -69,8 +69,7 @@ def measure(name: str, plan: Plan, keep: Keep) -> dict[str, Any]:
                     "seconds": plan.peer_seconds,
                     "each": plan.peer_each,
                 }
-            # It looks at the clock between rounds.
-            limit = _COMPILE_SECONDS + (2 * plan.peer_seconds if side == TVM else 0.0)
+            limit = _COMPILE_SECONDS + (plan.peer_seconds if side == TVM else 0.0)
             failure = started.start(side, function, Spec(name, plan.threads, options), limit)
             if failure:
                 row["failed"][side] = failure

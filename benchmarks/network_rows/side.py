@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
+
+from schedlang.targets.worker.guard import end_with
 
 CONTEXT = multiprocessing.get_context("spawn")
 WARM_UP_SECONDS = 0.3
@@ -81,7 +84,9 @@ class SideProcess:
         self.facts: dict[str, Any] = {}
         self.first_seconds = 0.0
         self._connection, theirs = CONTEXT.Pipe()
-        self._process = CONTEXT.Process(target=_serve, args=(theirs, make, spec), daemon=False)
+        self._process = CONTEXT.Process(
+            target=_serve, args=(theirs, os.getpid(), make, spec), daemon=False
+        )
         with _environment(dict.fromkeys(_THREADS, str(spec.threads))):
             self._process.start()
         theirs.close()
@@ -134,8 +139,9 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _serve(connection: Connection, make: Callable[[Spec], Side], spec: Spec) -> None:
-    """Make a side and time it, each time that a number of seconds comes."""
+def _serve(connection: Connection, parent: int, make: Callable[[Spec], Side], spec: Spec) -> None:
+    """Make a side and time it, each time that a number of seconds comes; end with ``parent``."""
+    end_with(parent, signal.SIGKILL)
     try:
         side = make(spec)
         started = time.perf_counter()

@@ -23,14 +23,26 @@ from pathlib import Path
 from typing import Any
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase, Record, SQLiteDatabase, merge, summary
+from schedlang.database import (
+    MemoryDatabase,
+    Record,
+    Rejections,
+    RunDetails,
+    SQLiteDatabase,
+    TrialDetails,
+    history,
+    merge,
+    summary,
+)
 from schedlang.database.owner import this_process
 from schedlang.measurement import Status
+from schedlang.measurement.phase import Phase
 from schedlang.testing.database import make_run
 from schedlang.workloads import C1D, C2D, CBR, DEP, GMM, SFM
 
 WORKLOADS = 50
 TARGET_SECONDS = 5e-3
+BATCH = 16
 PROVENANCE = {
     "tvm": "0.27.0.post1",
     "llvm": "22.1.0",
@@ -86,8 +98,13 @@ def seconds(call: Callable[[], object]) -> float:
 
 def spread(calls: list[Callable[[], object]]) -> dict[str, float]:
     """Median and 99th percentile of the wall time of the calls, in seconds."""
-    times = sorted(seconds(call) for call in calls)
-    return {"median": statistics.median(times), "p99": times[int(0.99 * (len(times) - 1))]}
+    return quantiles([seconds(call) for call in calls])
+
+
+def quantiles(times: list[float]) -> dict[str, float]:
+    """Median and 99th percentile."""
+    ordered = sorted(times)
+    return {"median": statistics.median(ordered), "p99": ordered[int(0.99 * (len(ordered) - 1))]}
 
 
 def sync_rate(folder: Path, count: int) -> float:
@@ -106,6 +123,41 @@ def quick_check(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA quick_check(1)").fetchall()
     connection.close()
+
+
+def write_run(path: Path, found: list[tuple[str, str]], trials: int) -> list[float]:
+    """Store a run of this many trials; return the seconds that the details of each batch took."""
+    rng = random.Random(0)
+    with SQLiteDatabase(path) as database:
+        run = database.add_run(make_run(owner=this_process()))
+        assert run.id is not None
+        taken = []
+        for first in range(0, trials, BATCH):
+            batch = [
+                dataclasses.replace(make_record(number, found, rng), run_id=run.id)
+                for number in range(first, min(first + BATCH, trials))
+            ]
+            stored = database.append(batch)
+            details = RunDetails(
+                tuple(
+                    TrialDetails(one.id or 0, n % 8, trial_phases(one.created))
+                    for n, one in enumerate(stored)
+                ),
+                (Phase("search", 1.7e9, 1.7e9 + first + 1),),
+                (Rejections("tile", "split", "C", "instruction", first + 1, "it does not fit"),),
+            )
+            taken.append(seconds(lambda d=details: database.add_details(run.id, d)))
+        database.claim_run(run.id, run.owner, "")
+    return taken
+
+
+def trial_phases(end: float) -> tuple[Phase, ...]:
+    """A build, a run and a verification."""
+    return (
+        Phase("build", end - 1.0, end - 0.5),
+        Phase("run", end - 0.5, end - 0.1),
+        Phase("verify", end - 0.1, end),
+    )
 
 
 def forget(path: Path) -> None:
@@ -180,6 +232,9 @@ def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
             dataclasses.replace(make_record(n, found, rng), run_id=None) for n in range(1000)
         )
         row["merge 1000"] = seconds(lambda: merge(small, database))
+    trials = min(count, 10_000)
+    row["details of 16 trials"] = quantiles(write_run(folder / "run.db", found, trials))
+    row[f"history of {trials:,} trials"] = seconds(lambda: history(folder / "run.db"))
     row["fsyncs a second"] = sync_rate(folder, appends)
     return row
 

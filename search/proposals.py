@@ -60,7 +60,10 @@ class Proposals:
         """Note a trace that could not become a program."""
         reason = error.reason if isinstance(error, InvalidTrace) else "instruction"
         message = str(error).splitlines()[0]
-        self.rejections.append(Rejection(reason, _culprit(error), message))
+        what = error.instruction if isinstance(error, InstructionError) else error.site
+        self.rejections.append(
+            Rejection(reason, _culprit(error), message, error.module, what, error.block)
+        )
 
     def admit(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
         """Propose a program; ``None``, and a rejection, if it was proposed before.
@@ -130,7 +133,10 @@ class Proposals:
                 [one.id, one.trace.to_json(), dump_measurement(one.measurement)]
                 for one in self.told
             ],
-            "rejections": [[r.reason, r.where, r.message] for r in self.rejections],
+            "rejections": [
+                [r.reason, r.where, r.message, r.module, r.instruction, r.block]
+                for r in self.rejections
+            ],
         }
 
     def load(self, stored: Mapping[str, Any]) -> None:

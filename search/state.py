@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from schedlang.errors import SchedlangError
@@ -52,8 +52,10 @@ def load_rng(rng: random.Random, state: Any) -> None:
 
 
 def dump_measurement(measurement: Measurement) -> dict[str, Any]:
-    """Return a measurement as JSON values."""
-    return {**asdict(measurement), "status": str(measurement.status)}
+    """Return a measurement as JSON values; no search learns from when and where it was taken."""
+    values = asdict(replace(measurement, worker=None, phases=()))
+    del values["worker"], values["phases"]
+    return {**values, "status": str(measurement.status)}
 
 
 def load_measurement(stored: Mapping[str, Any]) -> Measurement:

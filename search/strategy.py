@@ -54,11 +54,16 @@ class Rejection:
     where: what caused it: module, instruction or site, and block, such as
         ``tile: split at block C``.
     message: one line.
+    module, instruction, block: ``where`` in parts, each empty where it is not known. The second is
+        the site of a decision that was refused.
     """
 
     reason: str
     where: str
     message: str
+    module: str = ""
+    instruction: str = ""
+    block: str = ""
 
 
 class Strategy(ABC):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 
 from schedlang.database.base import Database
+from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.finals import FinalsEntry
+from schedlang.database.history import RunHistory
 from schedlang.database.maintenance.diff import BestDiffers, Difference, diff
+from schedlang.database.maintenance.history import history
 from schedlang.database.maintenance.merge import Merged, merge
 from schedlang.database.maintenance.prune import Pruned, prune
 from schedlang.database.maintenance.summary import Summary, format_summary, summary
@@ -28,12 +31,17 @@ __all__ = [
     "Merged",
     "Pruned",
     "Record",
+    "Rejections",
     "Run",
+    "RunDetails",
+    "RunHistory",
     "SQLiteDatabase",
     "Summary",
+    "TrialDetails",
     "best_first",
     "diff",
     "format_summary",
+    "history",
     "merge",
     "open_database",
     "prune",

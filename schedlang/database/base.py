@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import NoReturn, Self
 
+from schedlang.database.details import RunDetails
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE, MOST_SAMPLES, Record
 from schedlang.database.run import Ask, Run
@@ -171,7 +172,10 @@ class Database(ABC):
 
     @abstractmethod
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run, its asks and claims; its records stay. Return whether there was one."""
+        """Forget a run, its asks, claims and details; its records stay.
+
+        Return whether there was one.
+        """
 
     @abstractmethod
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
@@ -200,6 +204,30 @@ class Database(ABC):
     @abstractmethod
     def asks(self, run_id: int) -> list[Ask]:
         """Return what a run asked its search, in order."""
+
+    @abstractmethod
+    def set_notes(
+        self, run_id: int, notes: str | None = None, tags: Iterable[str] | None = None
+    ) -> None:
+        """Replace a run's notes, its tags, or both; None keeps them.
+
+        ValueError for what is no text, and no words. Nothing happens when the run was deleted.
+        """
+
+    @abstractmethod
+    def add_details(self, run_id: int, details: RunDetails) -> None:
+        """Store more details of a run: all of them or none. See ``RunDetails.updated``.
+
+        Those of trials whose records are not the run's are ignored. Nothing happens when the run
+        was deleted meanwhile.
+        """
+
+    @abstractmethod
+    def details(self, run_id: int) -> RunDetails:
+        """Return the details of a run; empty where nothing is stored.
+
+        Deleting a record deletes those of its trial.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from itertools import accumulate
+from operator import sub
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from schedlang.database.dataframe import dataframe_of
+from schedlang.database.details import Rejections, TrialDetails
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Run
+from schedlang.database.trace_events import TraceEvents
+from schedlang.errors import SchedlangError
+from schedlang.measurement.phase import Phase
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = [
+    "FINALS",
+    "REJECTIONS",
+    "TIME_LINE",
+    "UNSCHEDULED_LATENCY",
+    "Phase",
+    "Rejections",
+    "RunHistory",
+    "TrialDetails",
+]
 
 TIME_LINE, REJECTIONS, FINALS, UNSCHEDULED_LATENCY = (
     "time line",
@@ -17,59 +44,6 @@ TIME_LINE, REJECTIONS, FINALS, UNSCHEDULED_LATENCY = (
     "unscheduled",
 )
 """Keys of ``RunHistory.lacks``."""
-
-
-class Phase(NamedTuple):
-    """A span of wall time.
-
-    ``activity`` is ``"build"``, ``"run"`` or ``"verify"`` of a trial, and ``"start"`` (workers
-    start, the unscheduled program is measured), ``"search"`` or ``"finals"`` of a run. ``begin``
-    and ``end`` are in seconds since 1970 (UTC).
-    """
-
-    activity: str
-    begin: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
-class TrialDetails:
-    """Where and when one candidate was measured.
-
-    Attributes
-    ----------
-    record_id: its record.
-    worker: number of the worker that measured it, from 0.
-    phases: what the worker did for it, oldest first; a candidate that failed has the phases that it
-        reached. Phases of two workers overlap, those of one do not.
-    """
-
-    record_id: int
-    worker: int
-    phases: tuple[Phase, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rejections:
-    """Traces of one run that were rejected for one reason at one place.
-
-    Attributes
-    ----------
-    module: the module's name; empty where it is not known.
-    instruction: the instruction or the site of a decision; empty where it is not known.
-    block: the block of the program; empty where it is not known.
-    reason: word that ``TuneResult.rejected`` counts by: ``"threads"``, ``"decision"``,
-        ``"duplicate"``, a status.
-    count: number of traces.
-    message: one of their messages.
-    """
-
-    module: str
-    instruction: str
-    block: str
-    reason: str
-    count: int
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +62,7 @@ class RunHistory:
     phases: of the run itself, oldest first. Each call of ``tune`` that worked on the run has its
         own; between two calls there is a gap.
     finals: entries of the newest finals of the run, the winner first.
+    finished: why it ended; empty while it has not.
     lacks: why something is missing, by what it is: one of the constants above. Files of older
         schemas lack the time line and rejections, as do runs that were imported.
     """
@@ -100,6 +75,7 @@ class RunHistory:
     rejections: Sequence[Rejections] = ()
     phases: Sequence[Phase] = ()
     finals: Sequence[FinalsEntry] = ()
+    finished: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def seconds_at(self, moment: float) -> float:
@@ -109,9 +85,53 @@ class RunHistory:
         """
         if not self.phases:
             return max(moment - self.run.created, 0.0)
-        used, reached = 0.0, -float("inf")
+        begins, ends, used = self._busy
+        place = bisect_right(begins, moment) - 1
+        return 0.0 if place < 0 else used[place] + min(moment, ends[place]) - begins[place]
+
+    @cached_property
+    def _busy(self) -> tuple[list[float], list[float], list[float]]:
+        """Begin and end of each stretch without a gap, and the seconds used before it."""
+        begins: list[float] = []
+        ends: list[float] = []
         for phase in sorted(self.phases, key=lambda phase: phase.begin):
-            begin, end = max(phase.begin, reached), min(phase.end, moment)
-            used += max(end - begin, 0.0)
-            reached = max(reached, phase.end)
-        return used
+            if ends and phase.begin <= ends[-1]:
+                ends[-1] = max(ends[-1], phase.end)
+            else:
+                begins.append(phase.begin)
+                ends.append(phase.end)
+        used = accumulate(map(sub, ends, begins), initial=0.0)
+        return begins, ends, list(used)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return one row for each candidate, in order, as a pandas data frame.
+
+        Its columns are ``number`` (from 1; none for a candidate that was rejected before it ran),
+        ``seconds`` (that the run had used when it was measured), ``status``, ``latency`` in
+        seconds, ``speedup`` over the unscheduled program, ``best`` latency so far, ``verified``,
+        ``reused`` (another run measured it), ``worker``, ``build_seconds``, ``run_seconds`` and
+        ``verify_seconds``, ``search``, a column ``decision:<site>`` for each decision (a tuple
+        where it is of several numbers, None where the candidate has none), ``message``,
+        ``program_key`` and ``record``, its id. What is not known is missing.
+
+        ``MissingExtraError`` where pandas is not installed.
+        """
+        unscheduled = math.nan if self.unscheduled is None else self.unscheduled.latency
+        return dataframe_of(self.run.id, self.records, unscheduled, self.trials, self.seconds_at)
+
+    def to_trace(self, path: str | os.PathLike[str]) -> Path:
+        """Write the time line as JSON that https://ui.perfetto.dev and Chrome show.
+
+        It has a row for each worker, one for the run's phases, and a counter of the best latency.
+        Times are wall seconds of the run, without gaps between calls of ``tune``.
+        ``SchedlangError`` says why where the run has no time line.
+        """
+        if not self.trials and not self.phases:
+            why = self.lacks.get(TIME_LINE, "nothing was measured")
+            raise SchedlangError(f"the run of {self.name} has no time line: {why}")
+        made = TraceEvents(self.name, self.records, self.trials, self.phases, self.seconds_at)
+        said = {"search": self.run.search, "seed": str(self.run.seed), "notes": self.run.notes}
+        document = {"traceEvents": made.events(), "displayTimeUnit": "ms", "otherData": said}
+        written = Path(path)
+        written.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+        return written

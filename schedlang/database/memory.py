@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from schedlang.database.base import Database, check_at_least_zero, check_sizes
+from schedlang.database.details import RunDetails, check_notes, check_tags
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.owner import is_alive
 from schedlang.database.record import Record
@@ -28,6 +29,7 @@ class MemoryDatabase(Database):
         self._programs: dict[str, tuple[str, str, str, str, str]] = {}
         self._runs: dict[int, Run] = {}
         self._asks: dict[int, list[Ask]] = {}
+        self._details: dict[int, RunDetails] = {}
         # Programs that runs measure at the moment, by the run's id.
         self._claims: dict[int, set[str]] = {}
         self._next_run = 1
@@ -121,6 +123,7 @@ class MemoryDatabase(Database):
             before = len(self._records)
             self._records = [one for one in self._records if one.id not in unwanted]
             self._finals = [one for one in self._finals if one.record_id not in unwanted]
+            self._forget_trials(unwanted)
             return before - len(self._records)
 
     def add_finals(self, entries: Iterable[FinalsEntry]) -> None:
@@ -154,12 +157,14 @@ class MemoryDatabase(Database):
             finals_before = list(self._finals)
             claims_before = copy.deepcopy(self._claims)
             runs_before = (dict(self._runs), self._next_run, copy.deepcopy(self._asks))
+            details_before = dict(self._details)
             try:
                 yield
             except BaseException:
                 self._records, self._next_id, self._programs = before
                 self._finals, self._claims = finals_before, claims_before
                 self._runs, self._next_run, self._asks = runs_before
+                self._details = details_before
                 raise
 
     def compact(self) -> None:
@@ -255,12 +260,13 @@ class MemoryDatabase(Database):
                 )
 
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run, its asks and claims; its records stay. Return whether there was one."""
+        """Forget a run, its asks, claims and details; its records stay."""
         with self._lock:
             self._check_open()
             if self._runs.pop(run_id, None) is None:
                 return False
             self._asks.pop(run_id, None)
+            self._details.pop(run_id, None)
             self._claims.pop(run_id, None)
             self._records = [
                 dataclasses.replace(one, run_id=None, proposal=None)
@@ -309,6 +315,41 @@ class MemoryDatabase(Database):
         with self._lock:
             self._check_open()
             return list(self._asks.get(run_id, ()))
+
+    def set_notes(
+        self, run_id: int, notes: str | None = None, tags: Iterable[str] | None = None
+    ) -> None:
+        """Replace a run's notes, its tags, or both; None keeps them."""
+        text = None if notes is None else check_notes(notes)
+        words = None if tags is None else check_tags(tags)
+        with self._lock:
+            self._check_open()
+            if (run := self._runs.get(run_id)) is not None:
+                self._runs[run_id] = dataclasses.replace(
+                    run,
+                    notes=run.notes if text is None else text,
+                    tags=run.tags if words is None else words,
+                )
+
+    def add_details(self, run_id: int, details: RunDetails) -> None:
+        """Store more details of a run."""
+        with self._lock:
+            self._check_open()
+            if run_id in self._runs and details:
+                own = {one.id: one.id for one in self._records if one.run_id == run_id and one.id}
+                known = self._details.get(run_id, RunDetails())
+                self._details[run_id] = known.updated(details.of_records(own))
+
+    def details(self, run_id: int) -> RunDetails:
+        """Return the details of a run; empty where nothing is stored."""
+        with self._lock:
+            self._check_open()
+            return self._details.get(run_id, RunDetails())
+
+    def _forget_trials(self, unwanted: set[int]) -> None:
+        for run_id, details in self._details.items():
+            kept = tuple(one for one in details.trials if one.record_id not in unwanted)
+            self._details[run_id] = dataclasses.replace(details, trials=kept)
 
     def close(self) -> None:
         """Forget everything; safe to call twice."""

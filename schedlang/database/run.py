@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from schedlang.database.details import check_notes, check_tags
+
 LONGEST_STATE = 256 << 20
 """Maximum length in bytes of a run's state that a database reads."""
 
@@ -32,6 +34,7 @@ class Run:
     state: JSON text of the search's state after the first ``state_asks`` asks; ``""`` without one.
     outcome: JSON text of how it ended; ``""`` while it has not.
     id: given by the database; None before.
+    notes, tags: what the user said of it. ValueError for what is no text, and no words.
 
     ``state`` and ``outcome`` name records by id, under ``"records"`` (a list), ``"winner"``,
     ``"runner_up"`` and ``"unscheduled"`` of a JSON object; ``mentioned`` and ``renumbered`` read
@@ -51,6 +54,12 @@ class Run:
     state_asks: int = 0
     outcome: str = field(default="", repr=False)
     id: int | None = None
+    notes: str = ""
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", check_notes(self.notes))
+        object.__setattr__(self, "tags", check_tags(self.tags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,28 @@ def mentioned(run: Run) -> frozenset[int]:
     for text in (run.state, run.outcome):
         found.update(_ids(_object(text) or {}))
     return frozenset(found)
+
+
+def told(run: Run) -> list[int]:
+    """Return the ids of the records that its search was told of, in order, as far as it is stored.
+
+    The outcome of an earlier call is older than the state of a call that continued the run.
+    """
+    stored = [_object(text) or {} for text in (run.outcome, run.state)]
+    return max((one.get("records", []) for one in stored), key=len)
+
+
+def named_unscheduled(run: Run) -> int | None:
+    """Return the id of the record of the unscheduled program, if the run's outcome names one."""
+    number: int | None = (_object(run.outcome) or {}).get("unscheduled")
+    return number
+
+
+def why_finished(run: Run, records: int) -> str:
+    """Return why a run of so many records ended; empty while it has not, and where it went on."""
+    outcome = _object(run.outcome) or {}
+    ended = len(outcome.get("records", ())) >= records
+    return str(outcome.get("finished", "")) if ended else ""
 
 
 def renumbered(run: Run, ids: Mapping[int, int]) -> Run:

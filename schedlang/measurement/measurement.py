@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from schedlang.errors import NoLatencyError
+from schedlang.measurement.phase import Phase, check_phases, check_worker
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -51,6 +52,11 @@ class Measurement:
     verified: the outputs were compared with the unscheduled program's, and agree.
     build_seconds, run_seconds: wall time spent on building and running it, in seconds.
     packed_ahead: weights were packed ahead of the calls, and the samples do not contain that.
+    worker: number of the worker that measured it, from 0; None where the measurer does not tell.
+    phases: when it was built, run and verified, oldest first; empty where the measurer does not
+        tell. Neither this nor the worker counts when measurements are compared.
+
+    Raises ``ValueError`` for a worker that is no number, and for a phase that is none.
     """
 
     id: int
@@ -62,6 +68,13 @@ class Measurement:
     build_seconds: float = 0.0
     run_seconds: float = 0.0
     packed_ahead: bool = False
+    worker: int | None = field(default=None, compare=False)
+    phases: tuple[Phase, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.worker is not None:
+            check_worker(self.worker)
+        object.__setattr__(self, "phases", check_phases(self.phases))
 
     @property
     def ok(self) -> bool:

@@ -16,11 +16,21 @@ from typing import Any
 
 import pytest
 
-from schedlang.database import Ask, Database, FinalsEntry, Record, Run
+from schedlang.database import (
+    Ask,
+    Database,
+    FinalsEntry,
+    Record,
+    Rejections,
+    Run,
+    RunDetails,
+    TrialDetails,
+)
 from schedlang.database.owner import this_process
 from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE, MOST_SAMPLES
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
+from schedlang.measurement.phase import Phase
 
 
 def make_record(**changes: Any) -> Record:
@@ -73,6 +83,22 @@ def make_run(**changes: Any) -> Run:
         "created": 1.7e9,
     }
     return Run(**(fields | changes))
+
+
+def make_details(*record_ids: int, begin: float = 1.7e9) -> RunDetails:
+    """Make plausible details of a run: of the trials of some records, a phase and a rejection."""
+    return RunDetails(
+        tuple(
+            TrialDetails(
+                number,
+                place % 2,
+                (Phase("build", begin, begin + 0.1), Phase("run", begin + 0.1, begin + 0.7, 3)),
+            )
+            for place, number in enumerate(record_ids)
+        ),
+        (Phase("search", begin, begin + 1 / 3),),
+        (Rejections("tile", "split", "C", "instruction", 7, "split(...): ü"),),
+    )
 
 
 class DatabaseContract:
@@ -417,6 +443,80 @@ class DatabaseContract:
         assert (database.runs(), database.asks(two.id)) == ([one], [])
         assert (database.add_run(make_run()).id or 0) > two.id, "an id is never given twice"
 
+    def test_runs_keep_notes_and_tags(self, database: Database) -> None:
+        noted = database.add_run(make_run(notes="ü\n2nd line", tags=("a", "b c", "a")))
+        plain = database.add_run(make_run(identity="j"))
+        assert noted.id is not None and plain.id is not None
+        assert database.runs() == [noted, plain]
+        assert (noted.tags, plain.notes, plain.tags) == (("a", "b c"), "", ())
+        database.set_notes(plain.id, tags=["x"])
+        database.set_notes(noted.id, notes="")
+        database.set_notes(10**6, notes="of no run")
+        database.update_run(dataclasses.replace(noted, notes="not by this", outcome="{}"))
+        first, second = database.runs()
+        assert (first.notes, first.tags, first.outcome) == ("", ("a", "b c"), "{}")
+        assert (second.notes, second.tags) == ("", ("x",))
+        for changes in ({"tags": "word"}, {"tags": [" "]}, {"notes": "x" * (LONGEST_TEXT + 1)}):
+            with pytest.raises(ValueError, match=r"(tags|notes)"):
+                database.set_notes(plain.id, **changes)
+
+    def test_details_are_kept_and_replaced(self, database: Database) -> None:
+        run, other = database.add_run(make_run()), database.add_run(make_run())
+        assert run.id is not None and other.id is not None
+        records = database.append(make_record(run_id=run.id) for _ in range(3))
+        ids = [record.id or 0 for record in records]
+        assert database.details(run.id) == RunDetails()
+        database.add_details(run.id, make_details(*ids[1:]))
+        database.add_details(run.id, make_details(*ids[1:]))
+        assert database.details(run.id) == make_details(*ids[1:])
+        later = RunDetails(
+            (TrialDetails(ids[2], 9, ()), TrialDetails(ids[0], 0, (Phase("build", 1.0, 1.0),))),
+            (Phase("search", 1.7e9, 1.7e9 + 2), Phase("start", 1.0, 2.0)),
+            (
+                Rejections("tile", "split", "C", "instruction", 8, "\udc80"),
+                Rejections("", "", "", "duplicate", 9),
+            ),
+        )
+        database.add_details(run.id, later)
+        found = database.details(run.id)
+        assert found == make_details(*ids[1:]).updated(later)
+        assert [one.record_id for one in found.trials] == ids
+        assert [(one.activity, one.end - one.begin) for one in found.phases] == [
+            ("start", 1.0),
+            ("search", 2.0),
+        ]
+        assert [(one.reason, one.count) for one in found.rejections] == [
+            ("duplicate", 9),
+            ("instruction", 8),
+        ]
+        assert database.details(other.id) == database.details(10**6) == RunDetails()
+
+    def test_details_go_with_records_and_runs(self, database: Database) -> None:
+        run, other = database.add_run(make_run()), database.add_run(make_run())
+        assert run.id is not None and other.id is not None
+        one, two, others = database.append(
+            make_record(run_id=number) for number in (run.id, run.id, other.id)
+        )
+        assert one.id is not None and two.id is not None and others.id is not None
+        for number in (run.id, other.id, 10**6):
+            database.add_details(number, make_details(one.id, two.id, others.id, 10**6))
+        assert [trial.record_id for trial in database.details(run.id).trials] == [one.id, two.id]
+        assert [trial.record_id for trial in database.details(other.id).trials] == [others.id]
+        assert database.details(10**6) == RunDetails()
+        with pytest.raises(RuntimeError), database.transaction():
+            database.add_details(run.id, make_details(begin=1.0))
+            database.delete([two.id])
+            database.delete_run(other.id)
+            raise RuntimeError
+        assert len(database.details(run.id).trials + database.details(other.id).phases) == 3
+        database.delete([one.id])
+        database.compact()
+        assert [trial.record_id for trial in database.details(run.id).trials] == [two.id]
+        database.delete_run(run.id)
+        database.add_details(run.id, make_details(two.id))
+        assert database.details(run.id) == RunDetails()
+        assert database.details(other.id).phases == make_details().phases
+
     def test_a_closed_database_says_so(self, database: Database) -> None:
         with database as same:
             assert same is database
@@ -431,6 +531,9 @@ class DatabaseContract:
             lambda: database.delete([1]),
             lambda: database.add_run(make_run()),
             lambda: database.claim_programs(1, ["a"]),
+            lambda: database.details(1),
+            lambda: database.add_details(1, make_details()),
+            lambda: database.set_notes(1, ""),
             lambda: database.transaction().__enter__(),
         ):
             with pytest.raises(DatabaseError, match="closed; open"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from schedlang.database.maintenance.history import as_history
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.measurement.finals import Finals, choose, undisputed
@@ -24,7 +25,7 @@ _MOST_LOOKED_AT = 32
 
 
 def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
-    """Return the result of a run that ended; ``finished`` says why it ended."""
+    """Return the result of a run that ended, whose details are stored; ``finished`` says why."""
     state = run.state
     best = None
     if leaders := state.leaderboard.fastest_first:
@@ -36,7 +37,9 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
     rejected.update(reason_of(one.status, one.message) for one in state.records if not one.ok)
     rejected.update(run.failed_finals)
     culprits = Counter(rejection.where for rejection in rejections if rejection.where)
-    culprits.update(_culprits(state, target))
+    blamed = list(_culprits(state, target))
+    culprits.update(where for where, _ in blamed)
+    run.recorder.conclude(blamed)
     return TuneResult(
         state.workload,
         state.records,
@@ -51,17 +54,19 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
         run.unscheduled.complete,
         run.unscheduled.record,
         unreached=tuple(run.unreached),
+        _history=run.history(finished),
     )
 
 
-def _culprits(state: RunState, target: Target) -> Iterator[str]:
-    """Give what made the programs that were rejected before they ran, of some of them."""
+def _culprits(state: RunState, target: Target) -> Iterator[tuple[str, str]]:
+    """Give what made the programs that were rejected before they ran, of some, and the reasons."""
     refused = [one for one in state.records if one.status is Status.REJECTED and one.trace_json]
     for record in refused[:: max(1, len(refused) // _MOST_LOOKED_AT)]:
         trace = Trace.from_json(record.trace_json, state.workload)
-        where = target.culprit(trace, reason_of(record.status, record.message))
+        reason = reason_of(record.status, record.message)
+        where = target.culprit(trace, reason)
         if where:
-            yield where
+            yield where, reason
 
 
 def ending_of(run: TuningRun, result: TuneResult) -> Ending:
@@ -110,6 +115,7 @@ def stored_result(
     unscheduled = None
     if ending.unscheduled is not None:
         [unscheduled] = journal.records([ending.unscheduled])
+    keys = journal.run.workload_key, journal.run.target_key, journal.run.toolchain_key
     return TuneResult(
         workload,
         records,
@@ -124,6 +130,15 @@ def stored_result(
         ending.complete,
         unscheduled,
         unreached=tuple(ending.unreached),
+        _history=as_history(
+            journal.run,
+            workload.name,
+            records,
+            unscheduled,
+            journal.database.details(journal.id),
+            journal.database.finals(*keys),
+            ending.finished,
+        ),
     )
 
 

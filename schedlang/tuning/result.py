@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schedlang.database import Database, Record
+from schedlang.database import Database, Record, RunHistory
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
@@ -20,6 +20,9 @@ from schedlang.targets import Target
 from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.saving import save_records
 from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,23 @@ class TuneResult:
     unscheduled: Record | None = field(default=None, repr=False)
     interrupted: bool = False
     unreached: Sequence[str] = ()
+    _history: RunHistory | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def history(self) -> RunHistory:
+        """When and where each candidate was measured, what was rejected, the finals.
+
+        It is the same that ``schedlang.database.history`` reads from a database.
+        """
+        if self._history is None:
+            raise SchedlangError(
+                f"this result of {self.workload.name} was not made by tune, and has no history"
+            )
+        return self._history
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return one row for each candidate as a pandas data frame: ``history.to_dataframe()``."""
+        return self.history.to_dataframe()
 
     @property
     def best(self) -> Best:
@@ -154,16 +174,13 @@ class TuneResult:
         return 1.0 if self.best.unscheduled else self.reference_latency / self.best.latency
 
     def save(self, database: Database | str | os.PathLike[str]) -> int:
-        """Store the program and the records in a database; return the number of new records.
+        """Store the program, the records and the run's history; return the number of new records.
 
         ``best`` and ``apply`` find them there, and ``tune`` measures none of these programs again.
         The file of a path is made if it is missing; ``DatabaseError`` where it cannot be written.
         """
         records = [*self.records] + ([self.unscheduled] if self.unscheduled else [])
-        best = self._best
-        finals = None if best is None else best.finals
-        ranked = [] if best is None else [best.record, best.runner_up]
-        return save_records(self.workload, records, finals, ranked, database)
+        return save_records(self.workload, records, self.history, database)
 
     def describe_rejections(self) -> str:
         """Return counts by reason, the main culprit and the last message, as text."""

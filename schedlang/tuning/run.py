@@ -6,11 +6,12 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from schedlang.database import Database, Record
-from schedlang.errors import SchedlangError
+from schedlang.database import Database, FinalsEntry, Record, Run, RunHistory
+from schedlang.database.maintenance.history import as_history
+from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.finals import Finals
 from schedlang.measurement.measurer import REFERENCE_ID
@@ -18,8 +19,9 @@ from schedlang.search import Outcome, Proposal
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.live import Progress
+from schedlang.tuning.recorder import Recorder
 from schedlang.tuning.records import as_record, finals_entries
-from schedlang.tuning.resume import RunState
+from schedlang.tuning.resume import RunState, new_run
 from schedlang.tuning.sharing import share
 from schedlang.tuning.unscheduled import Unscheduled
 
@@ -44,6 +46,7 @@ class TuningRun:
     budget: wall time.
     watch: is shown each record, and may end the search.
     finals: whether there are finals, for which the search leaves time.
+    run: stands for it in its history where no database keeps one.
 
     Attributes
     ----------
@@ -52,6 +55,7 @@ class TuningRun:
     failed_finals: number of finalists that failed, by status.
     out_of_time: the wall-clock budget ended the search.
     unscheduled: the unscheduled program.
+    recorder: notes when and where the trials were measured.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class TuningRun:
         watch: Watch,
         *,
         finals: bool,
+        run: Run | None = None,
     ) -> None:
         self.state = state
         self.budget = budget
@@ -77,6 +82,8 @@ class TuningRun:
         self._deadline = budget.search_deadline(finals)
         self._with_finals = finals
         self.unscheduled = Unscheduled(state, self._blank, database, measurer)
+        self.recorder = Recorder(state, database)
+        self._run = run or new_run(blank, "", 0)
         # What resuming took is not part of this call.
         self._model_seconds = self._model_seconds_so_far()
         self._measured_seconds = dict.fromkeys(measurer.seconds, 0.0)
@@ -88,12 +95,24 @@ class TuningRun:
 
         A candidate that is rejected before it runs is no trial.
         """
+        log = self.recorder.log
+        if self.budget.measured:
+            log.enter("search")
+        else:
+            # The call began before.
+            log.enter("start", 0.0 if log.phases else self.budget.elapsed)
+        try:
+            return self._search(trials, batch, bar)
+        finally:
+            log.enter("")
+
+    def _search(self, trials: int | None, batch: int, bar: Progress) -> str:
         state = self.state
         self._tell_state(bar)
         if self.budget.limited:
             # It is part of the result: better to know how long it takes than to be late.
             with self._stopping_in_time():
-                self.unscheduled.measure()
+                self._measure_unscheduled()
         while trials is None or state.trials < trials:
             if self.watch.reason:
                 return self.watch.reason
@@ -125,12 +144,21 @@ class TuningRun:
                 state.strategy.tell(outcomes)
             # Now, as the workers are ready, and the program is in the database if a run is
             # interrupted.
-            self.unscheduled.measure()
+            self._measure_unscheduled()
             self._tell_state(bar)
+            self.recorder.store()
             # What was not measured in time is pending: only asking again can take that up.
             if state.journal is not None and len(outcomes) == len(proposals):
                 state.journal.save(state.strategy, state.records, state.leaderboard)
         return f"{trials} trials"
+
+    def _measure_unscheduled(self) -> None:
+        log = self.recorder.log
+        if not self.unscheduled.measured:
+            activity = log.activity
+            log.enter("start")
+            self.unscheduled.measure()
+            log.enter(activity)
 
     def _tell_state(self, bar: Progress) -> None:
         if self.unscheduled.latency > 0:
@@ -167,6 +195,7 @@ class TuningRun:
         for part in share(self.state, proposals, self._deadline):
             for proposal, record in part.known:
                 outcome = self.state.reuse(record, proposal)
+                self.recorder.log.enter("search")
                 bar.enter(strategy.phase)
                 bar.update(outcome.measurement, len(strategy.rejections), strategy.report)
                 self.watch.see(record, reused=True)
@@ -177,7 +206,9 @@ class TuningRun:
                 continue
             with self._stopping_in_time():
                 candidates = [Candidate(one.id, one.schedule.mod) for one in part.own]
+                began = time.monotonic()
                 for measurement in self._measurer.measure(candidates):
+                    self.recorder.end_start(measurement, time.monotonic() - began)
                     record = self._keep(by_id[measurement.id], measurement)
                     bar.enter(strategy.phase)
                     bar.update(measurement, len(strategy.rejections), strategy.report)
@@ -195,6 +226,7 @@ class TuningRun:
             seconds = measurement.build_seconds + measurement.run_seconds
             self.budget.measured += 1
             self.state.add(record, proposal.schedule, seconds)
+        self.recorder.note(record, measurement)
         return record
 
     @contextmanager
@@ -213,7 +245,7 @@ class TuningRun:
 
         ``finals_seconds`` is what their samples may take.
         """
-        self.unscheduled.measure()
+        self._measure_unscheduled()
         self.unscheduled.enter()
         if self._with_finals and self.budget.finals_budget > 0:
             self._hold_finals(finals_seconds)
@@ -227,11 +259,13 @@ class TuningRun:
             seconds = min(finals_seconds, max(self.budget.finals_budget - ready, 0.0))
             return self._measurer.remeasure(candidates, budget_seconds=seconds)
 
+        self.recorder.log.enter("finals")
         with self.budget.timing("finals"):
             self.finals, self.failed_finals = leaderboard.hold_finals(
                 remeasure, self.budget.finals_budget
             )
         self._database.add_finals(finals_entries(leaderboard, self.finals))
+        self.recorder.log.enter("")
 
     @property
     def unreached(self) -> Sequence[str]:
@@ -247,6 +281,23 @@ class TuningRun:
         ranking = () if self.finals is None else self.finals.ranking
         again = [finalist.latency for finalist in ranking if finalist.id == REFERENCE_ID]
         return again[0] if again else self.unscheduled.latency
+
+    def history(self, finished: str) -> RunHistory:
+        """Return the history of the run so far; ``finished`` says why it ended."""
+        state, blank, entries = self.state, self._blank, list[FinalsEntry]()
+        with suppress(DatabaseError):  # the result does without them
+            entries = self._database.finals(
+                blank.workload_key, blank.target_key, blank.toolchain_key
+            )
+        return as_history(
+            self._run if state.journal is None else state.journal.run,
+            state.workload.name,
+            list(state.records),
+            self.unscheduled.record,
+            self.recorder.details,
+            entries,
+            finished,
+        )
 
     # -- where the time went ---------------------------------------------------------------------
 

@@ -2,43 +2,74 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import ExitStack
 from dataclasses import replace
 
-from schedlang.database import Database, FinalsEntry, MemoryDatabase, Record, merge, open_database
+from schedlang.database import (
+    Database,
+    MemoryDatabase,
+    Record,
+    Run,
+    RunDetails,
+    RunHistory,
+    merge,
+    open_database,
+)
 from schedlang.database.programs import put_program
-from schedlang.measurement import Status
-from schedlang.measurement.finals import Finals
 from schedlang.workloads.workload import Workload
 
 
 def save_records(
     workload: Workload,
     records: list[Record],
-    finals: Finals | None,
-    ranked: list[Record | None],
+    history: RunHistory,
     database: Database | str | os.PathLike[str],
 ) -> int:
-    """Store a program, its records, and how the first of them did in the finals.
+    """Store a program, records of a run, and the run as its history has it.
 
-    ``ranked`` holds the records of the winner and of the runner-up, where there were finals.
     Returns the number of new records. ``DatabaseError`` where the database cannot be written.
     """
     with ExitStack() as stack:
         held = stack.enter_context(MemoryDatabase())
         put_program(held, workload)
-        # The run that they belong to is not in that database.
-        stored = held.append([replace(one, run_id=None, proposal=None) for one in records])
-        if finals is not None and finals.held:
-            numbers = {one.id: copy.id for one, copy in zip(records, stored, strict=True)}
-            newest = max(one.created for one in records)
-            held.add_finals(
-                FinalsEntry(number, newest, place, Status.OK, finals.ranking[place].samples)
-                for place, record in enumerate(ranked)
-                if record is not None and (number := numbers.get(record.id)) is not None
-            )
+        run = held.add_run(_copy_of(history.run))
+        stored = held.append(
+            replace(one, run_id=run.id)
+            if one.run_id == history.run.id
+            else replace(one, run_id=None, proposal=None)
+            for one in records
+        )
+        pairs = zip(records, stored, strict=True)
+        ids = {one.id: copy.id for one, copy in pairs if one.id is not None and copy.id is not None}
+        _describe(held, run, history, ids)
         opened = open_database(database)
         if opened is not database:
             stack.callback(opened.close)
         return merge(held, opened).records
+
+
+def _copy_of(run: Run) -> Run:
+    """Return a run that no call continues: what its search was asked is not known there."""
+    return replace(run, identity="", owner="", known=0, state="", state_asks=0, outcome="", id=None)
+
+
+def _describe(held: Database, run: Run, history: RunHistory, ids: dict[int, int]) -> None:
+    """Store the order of a run's records, its details, its finals and how it ended."""
+    assert run.id is not None
+    rejections = tuple(history.rejections)
+    details = RunDetails(tuple(history.trials.values()), tuple(history.phases), rejections)
+    held.add_details(run.id, details.of_records(ids))
+    held.add_finals(
+        replace(entry, record_id=ids[entry.record_id])
+        for entry in history.finals
+        if entry.record_id in ids
+    )
+    unscheduled = None if history.unscheduled is None else history.unscheduled.id
+    outcome = {
+        "records": [ids[one.id] for one in history.records if one.id in ids],
+        "unscheduled": None if unscheduled is None else ids.get(unscheduled),
+        "finished": history.finished,
+    }
+    held.update_run(replace(run, outcome=json.dumps(outcome)))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from schedlang.database import Database, open_database
+from schedlang.database.details import check_notes, check_tags
 from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.module import Module
@@ -35,7 +38,7 @@ from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.live import LiveView
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.resume import RunState, resume
+from schedlang.tuning.resume import RunState, new_run, resume
 from schedlang.tuning.resume.opening import journal_of, run_identity
 from schedlang.tuning.run import TuningRun
 from schedlang.tuning.unfinished import Unfinished
@@ -77,6 +80,8 @@ def tune(
     progress: bool | None = None,
     callbacks: GivenCallbacks = (),
     stop_when: GivenRules = None,
+    notes: str | None = None,
+    tags: Iterable[str] | None = None,
 ) -> TuneResult:
     """Find a fast schedule of a workload by measuring candidates of a space on this machine.
 
@@ -130,6 +135,9 @@ def tune(
     stop_when: a rule that ends the search, or a list of rules of which one is enough: of
         ``schedlang.stop``, or functions of a ``Trial``. Finals follow, and ``finished`` tells the
         rule. Where the same call continues a run, earlier trials count for the rules.
+    notes: a text of yours about the run, for reports and for whoever reads the database.
+    tags: words of yours for the run, such as ``["baseline"]``. Neither these nor the notes make it
+        another run: a call that continues one replaces what it gives, and keeps the rest.
 
     Returns the records and the best program: the unscheduled one where no candidate is faster. A
     bad candidate never raises: it becomes a record with its status. Ctrl-C ends the run, without
@@ -152,6 +160,8 @@ def tune(
     check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
     check_whole(seed=seed, finals=finals, least=0)
     check_verify(verify)
+    notes = None if notes is None else check_notes(notes)
+    tags = None if tags is None else check_tags(tags)
     if space is None:
         space = space_of(search)
     warn_of_wrong_indices(workload)
@@ -186,6 +196,7 @@ def tune(
             journal = stack.enter_context(
                 journal_of(opened, workload, blank, call, past, anew=remeasure)
             )
+            journal.describe(notes, tags)
             ending = journal.ending
             if ending is not None and (
                 ending.covers(trials, seconds, finals=finals > 0) or steps.ended(ending)
@@ -205,7 +216,8 @@ def tune(
         view.enter("starting workers")
         used = stack.enter_context(_measuring(given, workload, target, verify, seed, problem))
         watch = Watch(steps, state, target, budget)
-        run = TuningRun(state, blank, opened, used, budget, watch, finals=finals > 0)
+        described = replace(new_run(blank, "", 0), notes=notes or "", tags=tags or ())
+        run = TuningRun(state, blank, opened, used, budget, watch, finals=finals > 0, run=described)
         unfinished = Unfinished(run, target, trials, stored=state.journal is not None)
         stack.enter_context(unfinished)
         with view:

@@ -306,7 +306,7 @@ class LocalCPU(Measurer):
             for slot, reply in ended:
                 work = building.pop(slot.serial)
                 if reply.ok:
-                    work.build_seconds = reply.seconds
+                    self._requests.built(work, reply)
                     self._build_timeout.note(reply.seconds)
                     built.append((slot, work))
                     continue
@@ -314,6 +314,7 @@ class LocalCPU(Measurer):
                     queue.extendleft(other for holder, other in built if holder is slot)
                     built = [entry for entry in built if entry[0] is not slot]
                 if reply.retry and not work.suspect:
+                    work.note(reply)
                     work.suspect = True
                     queue.appendleft(work)
                 else:
@@ -342,6 +343,7 @@ class LocalCPU(Measurer):
             if reply is None:
                 return
             if reply.retry and not work.suspect:
+                work.note(reply)
                 work.suspect = True
                 pending.appendleft(work)
                 continue

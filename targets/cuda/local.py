@@ -124,7 +124,7 @@ class LocalCUDA(Measurer):
         builder = self._builder_start(size)
         self._pipeline = Pipeline(
             WorkerPool(size, 1, builder, _accept, self._builder_program, str, self._scratch.path),
-            WorkerPool(1, 1, start, _accept, self._runner_program, self._explain_crash),
+            WorkerPool(1, 1, start, _accept, self._runner_program, self._explain_crash, first=size),
             recycle_after,
         )
         self.seconds = self._pipeline.seconds

@@ -8,6 +8,7 @@ from dataclasses import replace
 from weakref import WeakSet
 
 from schedlang.measurement import Status
+from schedlang.measurement.phase import PhaseLog
 from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.caller import Caller
@@ -111,6 +112,7 @@ class CandidateRunner:
         best: float | None,
         verify_factor: float | None,
         repeats: Repeats = REPEATS,
+        log: PhaseLog | None = None,
     ) -> Timing:
         """Time a program.
 
@@ -122,8 +124,10 @@ class CandidateRunner:
         workspaces without results of earlier calls: a program that reads an intermediate result
         before it computes it finds no right one. What that call writes is compared when the
         program is verified, and so are calls on every draw of inputs, ``repeats`` in all. Times are
-        those of the first draw.
+        those of the first draw. ``log`` is told when it runs, and when it is verified.
         """
+        log = log or PhaseLog()
+        log.enter("run")
         first, slowest = 0, -math.inf
         if verify_factor is not None:
             first, slowest = self._unlike_last(), math.inf if best is None else verify_factor * best
@@ -135,6 +139,7 @@ class CandidateRunner:
         self._caller.check_bounds()
         latency = statistics.median(timing.samples)
         if latency <= slowest:
+            log.enter("verify")
             with self.stopwatch.timing("compare"):
                 self._verifier.verify(program, first, repeats, latency)
             timing = replace(timing, verified=True)

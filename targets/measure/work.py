@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.phase import Phase
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import describe
 from schedlang.targets.measure.timing import TimingPolicy
@@ -27,6 +28,7 @@ class Work:
     suspect: a worker was lost with it that an earlier candidate may have damaged; it gets a second
         chance, in a fresh worker.
     build_seconds, run_seconds: wall time spent on it so far.
+    phases: what workers did for it so far.
     """
 
     candidate: Candidate
@@ -34,9 +36,15 @@ class Work:
     suspect: bool = False
     build_seconds: float = 0.0
     run_seconds: float = 0.0
+    phases: list[Phase] = field(default_factory=list)
+
+    def note(self, reply: Reply) -> None:
+        """Keep what a worker did for it."""
+        self.phases += reply.phases
 
     def measurement(self, reply: Reply) -> Measurement:
         """Make the measurement, from the last reply about it."""
+        worker = self.phases[-1].worker if self.phases else None
         return Measurement(
             self.candidate.id,
             Status.OK if reply.ok else Status(reply.status),
@@ -47,6 +55,11 @@ class Work:
             build_seconds=self.build_seconds,
             run_seconds=self.run_seconds,
             packed_ahead=reply.ok and reply.header.get("packed_ahead", False),
+            worker=worker,
+            phases=tuple(
+                phase._replace(worker=None) if phase.worker == worker else phase
+                for phase in self.phases
+            ),
         )
 
 
@@ -152,6 +165,7 @@ class Requests:
     def built(self, work: Work, reply: Reply, late: str | None = None) -> Reply:
         """Apply the reply to a build; ``late`` describes a time-out."""
         work.build_seconds = reply.seconds
+        work.note(reply)
         if not reply.timed_out:
             return reply
         return reply.failed_as(Status.BUILD_TIMEOUT, late or reply.message(self.build_timeout))
@@ -159,6 +173,7 @@ class Requests:
     def ran(self, work: Work, reply: Reply) -> Reply:
         """Apply the reply to a run."""
         work.run_seconds += reply.seconds
+        work.note(reply)
         if not reply.timed_out:
             return reply
         return reply.failed_as(Status.RUN_TIMEOUT, reply.message(self.run_timeout))

@@ -262,6 +262,7 @@ class RemoteScheduler:
     def _advance(self, slot: Slot, reply: Reply, built: deque[RemoteWork]) -> Done | None:
         """Begin the next stage of the slot's job; return the job if this was its last reply."""
         work, stage = self.jobs.pop(slot.serial)
+        work.note(reply)
         if stage is Stage.BUILD:
             work.build_seconds = reply.seconds
             if reply.timed_out:

@@ -38,6 +38,7 @@ class RPCWorker(Dispatcher):
     """Answers the requests of ``targets.RPC``."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._reservation: rpc.Reservation | None = None
         self._session: rpc.RemoteSession | None = None
         self._session_seconds = 0.0
@@ -129,7 +130,7 @@ class RPCWorker(Dispatcher):
             )
             runner = CandidateRunner(backend, self._binding, self._references.get(server))
             self._running_since = time.perf_counter()
-            timing = runner.run(program, *read_run_header(request.header))
+            timing = runner.run(program, *read_run_header(request.header), log=self.log)
             return {
                 "samples": list(timing.samples),
                 "verified": timing.verified,

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlang.measurement import Status
+from schedlang.measurement.phase import PhaseLog
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import Fault, describe
 from schedlang.targets.worker.protocol import Message, encode, read_message
+from schedlang.targets.worker.request import ACTIVITIES
 
 
 class Dispatcher(ABC):
@@ -24,11 +26,23 @@ class Dispatcher(ABC):
     Every worker answers ``start``, once and first, and ``bind``, which points it to another
     workload. ``on_<name>`` returns the reply's header, and raises ``Fault`` when the request fails.
     The header's ``blobs``, if any, are sent as bytes.
+
+    Attributes
+    ----------
+    activities: what it does for a candidate, by the kind of request; replies tell when it did.
+    log: notes what it does now.
     """
+
+    activities: Mapping[str, str] = ACTIVITIES
+
+    def __init__(self) -> None:
+        self.log = PhaseLog()
 
     def answer(self, request: Message) -> dict[str, Any]:
         """Return the header of the reply."""
-        handler = getattr(self, "on_" + request.header["request"])
+        kind = request.header["request"]
+        handler = getattr(self, f"on_{kind}")
+        self.log.enter(self.activities.get(kind, ""))
         start = time.perf_counter()
         try:
             reply: dict[str, Any] = {"ok": True, **handler(request)}
@@ -39,7 +53,8 @@ class Dispatcher(ABC):
         except Exception as error:
             # No candidate may end the worker; after an unknown fault the worker is not trusted.
             reply = refusal(Status.CRASHED, f"worker: {describe(error)}", corrupt=True)
-        return {**reply, "seconds": time.perf_counter() - start}
+        seconds = time.perf_counter() - start
+        return {**reply, "seconds": seconds, "phases": self.log.take()}
 
     def on_start(self, request: Message) -> dict[str, Any]:
         """Set the process up, and bind it to its first workload."""

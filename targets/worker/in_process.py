@@ -41,6 +41,7 @@ class InProcessWorker(Dispatcher):
     _runner: CandidateRunner
 
     def __init__(self) -> None:
+        super().__init__()
         self._built: dict[int, Program] = {}
         self._unscheduled: Program | None = None
 
@@ -87,7 +88,9 @@ class InProcessWorker(Dispatcher):
         if not header["keep"]:
             del self._built[header["id"]]
         with no_new_processes():
-            timing = self.measured(lambda: self._runner.run(program, *read_run_header(header)))
+            timing = self.measured(
+                lambda: self._runner.run(program, *read_run_header(header), log=self.log)
+            )
         return {
             "samples": list(timing.samples),
             "verified": timing.verified,

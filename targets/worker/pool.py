@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from schedlang.errors import TargetError, WorkloadError
+from schedlang.measurement.phase import Phase, check_phases
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED, explain_exit
 from schedlang.targets.worker.process import WorkerProcess, wait_any
-from schedlang.targets.worker.request import Reply, Request
+from schedlang.targets.worker.request import ACTIVITIES, Reply, Request
 
 _SETTLE_TIMEOUT = 10.0
 # The system counts processor time in steps of this length.
@@ -64,6 +65,7 @@ class WorkerPool:
     check: called with the reply to it; raises if the worker cannot be used.
     program, scratch: of each ``WorkerProcess``.
     explain_crash: says why the unscheduled program crashed, given the reply of the lost worker.
+    first: number of the first worker in the phases of candidates.
 
     Attributes
     ----------
@@ -78,6 +80,7 @@ class WorkerPool:
     program: str
     explain_crash: Callable[[Reply], str]
     scratch: Path | None = None
+    first: int = 0
     slots: list[Slot] = field(init=False)
     greeting: dict[str, Any] = field(init=False, default_factory=dict)
     spent: dict[str, float] = field(init=False, default_factory=dict)
@@ -242,6 +245,7 @@ class WorkerPool:
         message = process.take_reply()
         seconds = time.monotonic() - slot.began
         used = slot.used
+        told = () if message is None else message.header.pop("phases", ())
         if message is not None:
             for activity, spent in message.header.pop("spent", {}).items():
                 self.spent[activity] = self.spent.get(activity, 0.0) + spent
@@ -249,7 +253,11 @@ class WorkerPool:
                 assert slot.request is not None
                 slot.used |= slot.request.executes
                 return Reply(
-                    message.header, stderr=process.stderr, seconds=seconds, blobs=message.blobs
+                    message.header,
+                    stderr=process.stderr,
+                    seconds=seconds,
+                    blobs=message.blobs,
+                    phases=self._phases(slot, told, seconds),
                 )
             reply = Reply(message.header, True, used, process.stderr, seconds)
         elif process.exited:
@@ -259,8 +267,31 @@ class WorkerPool:
             reply = Reply({"ok": False, "status": ""}, True, False, process.stderr, seconds)
         else:
             return None
+        reply = replace(reply, phases=self._phases(slot, told, seconds))
         self.drop(slot)
         return reply
+
+    def _phases(self, slot: Slot, told: Any, seconds: float) -> tuple[Phase, ...]:
+        """Return what a worker did for a candidate, within the ``seconds`` up to now.
+
+        The worker tells, if it still can; ``told`` may be anything after a candidate damaged it.
+        """
+        assert slot.request is not None
+        activity = ACTIVITIES.get(slot.request.header.get("request", ""))
+        if activity is None:
+            return ()
+        worker, end = self.first + slot.serial, time.time()
+        begin = end - seconds
+        try:
+            phases = check_phases(told)
+        except (ValueError, TypeError):
+            phases = ()
+        known = tuple(
+            Phase(one.activity, max(one.begin, begin), min(one.end, end), worker)
+            for one in phases
+            if one.begin <= end and one.end >= begin
+        )
+        return known or (Phase(activity, begin, end, worker),)
 
     def _check_start(self, slot: Slot, reply: Reply) -> None:
         if reply.ok:

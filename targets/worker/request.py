@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from schedlang.measurement import Status
+from schedlang.measurement.phase import Phase
 
 START_TIMEOUT = 300.0
 """Seconds for work done once with the unscheduled program, which may be very slow."""
+
+ACTIVITIES: Mapping[str, str] = MappingProxyType({"build": "build", "run": "run"})
+"""What a worker does for a candidate that is asked for this, as its phases name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,7 @@ class Reply:
     stderr: the tail of its standard error.
     seconds: wall time.
     blobs: bytes that came with it.
+    phases: what the worker did for a candidate and when, with the worker's number.
     """
 
     header: dict[str, Any]
@@ -48,6 +55,7 @@ class Reply:
     stderr: str = ""
     seconds: float = 0.0
     blobs: tuple[bytes, ...] = ()
+    phases: tuple[Phase, ...] = ()
 
     @classmethod
     def refusal(cls, status: str, message: str) -> Reply:

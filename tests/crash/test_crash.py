@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from schedlang.database import MemoryDatabase, Record, SQLiteDatabase
+from schedlang.database import Database, MemoryDatabase, Record, SQLiteDatabase, history
+from schedlang.tuning.result import TuneResult
 from tests.crash.tuner import Process, tune_here
 
 KILLS_A_SEARCH = 10
@@ -33,6 +34,22 @@ def a_call(search: str, seed: int) -> dict[str, Any]:
     }
 
 
+def _check_details(
+    database: Database, result: TuneResult, expected: TuneResult, killed: int
+) -> None:
+    """Each kill may have lost the details of one batch, and nothing is there twice."""
+    found = history(database)
+    assert [record.id for record in found.records] == [record.id for record in result.records]
+    assert found.trials.keys() <= {record.id for record in result.records}
+    assert len(found.trials) >= len(result.records) - 8 * killed
+    assert found.trials == result.history.trials and found.phases == result.history.phases
+    assert found.rejections == expected.history.rejections
+    assert found.finals == result.history.finals
+    ends = [phase.end for phase in found.phases]
+    begins = [phase.begin for phase in found.phases]
+    assert all(end <= begin for end, begin in zip(ends, begins[1:], strict=False))
+
+
 @pytest.mark.parametrize("search", SEARCHES)
 def test_killed_runs_lose_nothing_and_end_like_others(search: str, tmp_path: Path) -> None:
     rng = random.Random(f"kills of {search}")
@@ -41,6 +58,7 @@ def test_killed_runs_lose_nothing_and_end_like_others(search: str, tmp_path: Pat
         call = a_call(search, seed=runs)
         path = tmp_path / f"{runs}.db"
         acknowledged: set[int] = set()
+        killed = 0
         while kills < KILLS_A_SEARCH:
             run = Process(path, call, seconds=0.004)
             run.process.join(rng.uniform(0.0, 0.6))
@@ -51,6 +69,7 @@ def test_killed_runs_lose_nothing_and_end_like_others(search: str, tmp_path: Pat
                 assert run.process.exitcode == 0
                 break
             kills += 1
+            killed += 1
             if path.exists():
                 with SQLiteDatabase(path) as database:
                     assert acknowledged <= {record.id for record in database.query()}
@@ -67,3 +86,4 @@ def test_killed_runs_lose_nothing_and_end_like_others(search: str, tmp_path: Pat
             assert result.best.trace == expected.best.trace
             assert result.best.latency == expected.best.latency
             assert tune_here(database, call).earlier == len(expected.records)
+            _check_details(database, result, expected, killed)

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.database import Database, Record, SQLiteDatabase
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.phase import Phase
 from schedlang.tuning.result import TuneResult
 from schedlang.tvm.program import structural_key
 
@@ -34,8 +36,10 @@ class Replayed:
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         for candidate in candidates:
+            begin = time.time()
             time.sleep(self._seconds)
-            yield measured(candidate)
+            phases = (Phase("run", begin, max(time.time(), begin)),)
+            yield replace(measured(candidate), worker=0, phases=phases)
 
     def remeasure(
         self, candidates: Sequence[Candidate], rounds: int = 30, budget_seconds: float = 5.0

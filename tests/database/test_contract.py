@@ -21,12 +21,16 @@ from schedlang.database import (
     IncompleteDatabaseWarning,
     MemoryDatabase,
     Record,
+    Rejections,
     Run,
+    RunDetails,
     SQLiteDatabase,
+    TrialDetails,
 )
 from schedlang.database.owner import this_process
 from schedlang.errors import NoLatencyError, SchedlangError
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.phase import Phase
 from schedlang.testing.database import DatabaseContract, make_entry, make_record
 
 
@@ -93,6 +97,21 @@ def runs(draw: st.DrawFn) -> Run:
         state_asks=draw(NUMBERS),
         outcome=draw(st.text(max_size=3)),
         id=draw(st.none() | NUMBERS),
+        notes=draw(st.text(max_size=3)),
+        tags=tuple(draw(st.lists(KEYS, max_size=2))),
+    )
+
+
+@st.composite
+def details(draw: st.DrawFn) -> RunDetails:
+    begin = draw(st.floats(0, 3e9))
+    end = begin + draw(st.floats(0, 1e9))
+    texts = [draw(st.text(max_size=2)) for _ in range(5)]
+    phases = (Phase(draw(KEYS), begin, end, draw(st.none() | NUMBERS)),)
+    return RunDetails(
+        tuple(TrialDetails(number, 0, phases) for number in draw(st.lists(NUMBERS, max_size=3))),
+        phases,
+        (Rejections(*texts[:4], draw(NUMBERS), texts[4]),),
     )
 
 
@@ -217,6 +236,16 @@ class BothAgree(RuleBasedStateMachine):
         self.memory.add_ask(number, Ask(size, seconds))
         self.file.add_ask(number, Ask(size, seconds))
 
+    @rule(number=NUMBERS, more=details())
+    def add_details(self, number: int, more: RunDetails) -> None:
+        self.memory.add_details(number, more)
+        self.file.add_details(number, more)
+
+    @rule(number=NUMBERS, notes=st.none() | st.text(max_size=3), tags=st.none() | st.lists(KEYS))
+    def set_notes(self, number: int, notes: str | None, tags: list[str] | None) -> None:
+        self.memory.set_notes(number, notes, tags)
+        self.file.set_notes(number, notes, tags)
+
     @rule(number=NUMBERS)
     def delete_run(self, number: int) -> None:
         assert self.memory.delete_run(number) == self.file.delete_run(number)
@@ -250,6 +279,7 @@ class BothAgree(RuleBasedStateMachine):
             assert self.memory.find_run(identity) == self.file.find_run(identity)
         for number in range(13):
             assert self.memory.asks(number) == self.file.asks(number)
+            assert self.memory.details(number) == self.file.details(number)
 
     def teardown(self) -> None:
         self.file.close()

@@ -29,7 +29,7 @@ from schedlang.database import (
 from schedlang.database.maintenance.reading import content_of
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.testing.database import make_record, make_run
+from schedlang.testing.database import make_details, make_record, make_run
 
 
 def contents(database: Database) -> Counter[bytes]:
@@ -41,7 +41,10 @@ def everything(database: Database) -> object:
     return (
         database.query(),
         [(*one, *database.structural_keys(one[0])) for one in database.workloads()],
-        [(run, database.asks(run.id or 0)) for run in database.runs()],
+        [
+            (run, database.asks(run.id or 0), database.details(run.id or 0))
+            for run in database.runs()
+        ],
     )
 
 
@@ -68,7 +71,8 @@ def go_on(database: Database, run: Run, asks: Sequence[int], *, finished: bool) 
             )
             for n in (2 * ask, 2 * ask + 1)
         )
-    ids = [record.id for record in database.query(run_id=run.id)]
+    ids = [record.id or 0 for record in database.query(run_id=run.id)]
+    database.add_details(run.id, make_details(*ids))
     outcome = json.dumps({"records": ids, "winner": ids[0], "runner_up": None, "seconds": 1.5})
     state = json.dumps({"records": ids, "search": "..."})
     run = dataclasses.replace(
@@ -101,6 +105,7 @@ def test_merge_brings_records_programs_and_runs(tmp_path: Path) -> None:
     assert json.loads(run.outcome)["winner"] == ids[0]
     assert (run.state_asks, run.owner) == (3, "")
     assert run.known == 5, "the record before the run, which it knew"
+    assert into.details(run.id) == make_details(*(number or 0 for number in ids))
     assert all((record.id or 0) > run.known for record in own)
     into.close()
 
@@ -124,6 +129,20 @@ def test_a_run_that_went_on_elsewhere_goes_on_here() -> None:
     before = everything(into)
     assert merge(old, into) == Merged(equal_records=2)
     assert everything(into) == before
+
+
+def test_notes_come_with_runs_and_replace_none() -> None:
+    source, into = MemoryDatabase(), MemoryDatabase()
+    run = tuned(source, 2)
+    merge(source, into)
+    source.set_notes(run.id or 0, "slow machine", ["a"])
+    merge(source, into)
+    (there,) = into.runs()
+    assert (there.notes, there.tags) == ("slow machine", ("a",))
+    into.set_notes(there.id or 0, "mine")
+    source.set_notes(run.id or 0, "theirs", [])
+    merge(source, into)
+    assert [(one.notes, one.tags) for one in into.runs()] == [("mine", ("a",))]
 
 
 def test_a_run_that_went_two_ways_stays_as_it_is() -> None:

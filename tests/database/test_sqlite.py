@@ -18,13 +18,25 @@ from typing import Any
 
 import pytest
 
-from schedlang.database import Database, MemoryDatabase, SQLiteDatabase, open_database
+from schedlang.database import (
+    Database,
+    MemoryDatabase,
+    RunDetails,
+    SQLiteDatabase,
+    open_database,
+)
 from schedlang.database.owner import this_process
 from schedlang.database.sqlite import file as sqlite_file
 from schedlang.database.sqlite.schema import SCHEMA
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.testing.database import make_entry, make_record, make_run, noise
+from schedlang.testing.database import (
+    make_details,
+    make_entry,
+    make_record,
+    make_run,
+    noise,
+)
 
 
 @pytest.fixture
@@ -295,16 +307,30 @@ def test_a_file_of_schema_1_keeps_everything(path: Path) -> None:
         assert database.query(after=3) == [new]
 
 
-def remove_kin_keys(database: SQLiteDatabase) -> None:
-    database._connection.execute("DROP INDEX workload_by_kin_key")
-    database._connection.execute("ALTER TABLE workload DROP COLUMN kin_key")
+# How to take back each schema.
+_BACK = {
+    6: [
+        *("DROP TABLE rejection", "DROP TABLE phase", "DROP TABLE trial"),
+        *("ALTER TABLE run DROP COLUMN notes", "ALTER TABLE run DROP COLUMN tags"),
+    ],
+    5: ["DROP INDEX workload_by_kin_key", "ALTER TABLE workload DROP COLUMN kin_key"],
+    4: ["DROP TABLE claim"],
+    3: ["DROP TABLE final"],
+}
+
+
+def go_back(database: SQLiteDatabase, schema: int) -> None:
+    """Make a file what an older version of the library would have written."""
+    for newer in range(SCHEMA, schema, -1):
+        for statement in _BACK[newer]:
+            database._connection.execute(statement)
+    database._connection.execute(f"PRAGMA user_version={schema}")
 
 
 def test_a_file_of_schema_4_is_read_as_it_is(path: Path) -> None:
     with SQLiteDatabase(path) as database:
         database.put_workload("k", "GMM", "{}", "e", "f", "i")
-        remove_kin_keys(database)
-        database._connection.execute("PRAGMA user_version=4")
+        go_back(database, 4)
     before = path.read_bytes()
     with SQLiteDatabase(path, read_only=True) as reader:
         assert reader.structural_keys("k") == ("e", "f", "")
@@ -320,10 +346,7 @@ def test_a_file_of_schema_2_is_read_as_it_is(path: Path) -> None:
     """A look-up opens a file for reading, and older ones have records too."""
     with SQLiteDatabase(path) as database:
         (record,) = database.append([make_record()])
-        database._connection.execute("DROP TABLE final")
-        database._connection.execute("DROP TABLE claim")
-        remove_kin_keys(database)
-        database._connection.execute("PRAGMA user_version=2")
+        go_back(database, 2)
     before = path.read_bytes()
     with SQLiteDatabase(path, read_only=True) as reader:
         assert reader.query() == [record]
@@ -340,9 +363,7 @@ def test_a_file_of_schema_3_is_read_as_it_is(path: Path) -> None:
         (record,) = database.append([make_record(run_id=run.id)])
         database.add_finals([make_entry(record)])
         database.claim_run(run.id or 0, run.owner, "")
-        database._connection.execute("DROP TABLE claim")
-        remove_kin_keys(database)
-        database._connection.execute("PRAGMA user_version=3")
+        go_back(database, 3)
     before = path.read_bytes()
     with SQLiteDatabase(path, read_only=True) as reader:
         assert reader.query() == [record]
@@ -351,6 +372,25 @@ def test_a_file_of_schema_3_is_read_as_it_is(path: Path) -> None:
         with SQLiteDatabase(path) as writer:
             assert writer.claim_programs(run.id or 0, ["a"]) == frozenset()
         assert reader.query() == [record]
+
+
+def test_a_file_of_schema_5_is_read_as_it_is(path: Path) -> None:
+    with SQLiteDatabase(path) as database:
+        run = database.add_run(make_run())
+        assert run.id is not None
+        (record,) = database.append([make_record(run_id=run.id)])
+        go_back(database, 5)
+    before = path.read_bytes()
+    with SQLiteDatabase(path, read_only=True) as reader:
+        assert (reader.runs(), reader.query()) == ([run], [record])
+        assert reader.find_run("i") == run
+        assert reader.details(run.id) == RunDetails()
+        assert path.read_bytes() == before
+        with SQLiteDatabase(path) as writer:
+            writer.add_details(run.id, make_details(record.id or 0))
+            writer.set_notes(run.id, "late", ["noted"])
+        assert reader.details(run.id) == make_details(record.id or 0)
+        assert [(one.notes, one.tags) for one in reader.runs()] == [("late", ("noted",))]
 
 
 def test_two_processes_may_migrate_one_file(path: Path) -> None:

@@ -45,8 +45,9 @@ def merge(source: Database, into: Database) -> Merged:
 
     Records, runs and asks get new ids. Records are equal when all but id, run and proposal is
     equal; equal records are not copied, so merging twice changes nothing. A run that ``into`` has
-    too, and that has only gone further in ``source``, is brought forward. Finals come with their
-    records, so that a look-up in ``into`` knows who won. ``source`` is only read.
+    too, and that has only gone further in ``source``, is brought forward. Runs keep their details,
+    and their notes and tags where ``into`` has none. Finals come with their records, so that a
+    look-up in ``into`` knows who won. ``source`` is only read.
     """
     if source is into:
         return Merged()
@@ -181,7 +182,7 @@ class _Merge:
         self.longer.add(run.id)
 
     def _bring_run(self, run: Run) -> None:
-        """Copy a run's asks, state and outcome."""
+        """Copy a run's asks, details, state and outcome."""
         assert run.id is not None
         self._begin(run)
         there = self.placed[run.id]
@@ -190,6 +191,8 @@ class _Merge:
         known = len(self.into.asks(there.id))
         for ask in asks[known:]:
             self.into.add_ask(there.id, ask)
+        self.into.add_details(there.id, self.source.details(run.id).of_records(self.ids))
+        self.into.set_notes(there.id, there.notes or run.notes, there.tags or run.tags)
         now = replace(renumbered(run, self.ids), id=there.id)
         if len(asks) > known or _progress(now) > _progress(there):
             self.longer.add(run.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,11 +11,18 @@ from functools import partial
 from pathlib import Path
 
 from schedlang.database.base import Database, check_at_least_zero, check_sizes
+from schedlang.database.details import RunDetails, check_notes, check_tags
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.claims import claim_programs, end_claims
 from schedlang.database.sqlite.connection import SQLiteConnection
+from schedlang.database.sqlite.details import (
+    add_details,
+    read_details,
+    remove_details,
+    remove_trials,
+)
 from schedlang.database.sqlite.lost_journal import OWNED_RUNS
 from schedlang.database.sqlite.packing import pack
 from schedlang.database.sqlite.parts import parts
@@ -25,6 +33,7 @@ from schedlang.database.sqlite.rows import (
     INSERT_RUN,
     SELECT_ASKS,
     SELECT_FINALS,
+    SELECT_OLD_RUN,
     SELECT_RECORDS,
     SELECT_RUN,
     ask_of,
@@ -38,7 +47,7 @@ from schedlang.database.sqlite.rows import (
     run_row,
     texts_of,
 )
-from schedlang.database.sqlite.schema import WITH_FINALS, WITH_KIN
+from schedlang.database.sqlite.schema import WITH_DETAILS, WITH_FINALS, WITH_KIN
 from schedlang.measurement import Status
 
 
@@ -152,6 +161,7 @@ class SQLiteDatabase(Database):
             for some in parts(ids):
                 marks = ", ".join("?" * len(some))
                 self._connection.execute(f"DELETE FROM final WHERE record_id IN ({marks})", some)
+                remove_trials(self._connection, some)
                 gone += self._connection.execute(
                     f"DELETE FROM record WHERE id IN ({marks})", some
                 ).rowcount
@@ -268,10 +278,11 @@ class SQLiteDatabase(Database):
             )
 
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run, its asks and claims; its records stay. Return whether there was one."""
+        """Forget a run, its asks, claims and details; its records stay."""
         with self._connection.writing(through=True):
             self._connection.execute("DELETE FROM ask WHERE run_id = ?", [run_id])
             end_claims(self._connection, run_id)
+            remove_details(self._connection, run_id)
             cursor = self._connection.execute("DELETE FROM run WHERE id = ?", [run_id])
             if cursor.rowcount:
                 self._connection.execute(
@@ -307,6 +318,27 @@ class SQLiteDatabase(Database):
         sql = f"{SELECT_ASKS} WHERE run_id = ? ORDER BY id"
         return self._connection.read(ask_of, "run", sql, [run_id])
 
+    def set_notes(
+        self, run_id: int, notes: str | None = None, tags: Iterable[str] | None = None
+    ) -> None:
+        """Replace a run's notes, its tags, or both; None keeps them."""
+        notes = None if notes is None else check_notes(notes)
+        words = None if tags is None else json.dumps(check_tags(tags))
+        with self._connection.writing(through=True):
+            self._connection.execute(
+                "UPDATE run SET notes = coalesce(?, notes), tags = coalesce(?, tags) WHERE id = ?",
+                (notes, words, run_id),
+            )
+
+    def add_details(self, run_id: int, details: RunDetails) -> None:
+        """Store more details of a run, in one transaction."""
+        with self._connection.writing():
+            add_details(self._connection, run_id, details)
+
+    def details(self, run_id: int) -> RunDetails:
+        """Return the details of a run; empty where nothing is stored."""
+        return read_details(self._connection, run_id) if self._has(WITH_DETAILS) else RunDetails()
+
     def close(self) -> None:
         """Close the file; safe to call twice."""
         self._connection.close()
@@ -341,7 +373,8 @@ class SQLiteDatabase(Database):
         return self._connection.read(record_of, "record", SELECT_RECORDS + clauses, values)
 
     def _runs(self, clauses: str, values: Sequence[object]) -> list[Run]:
-        return self._connection.read(run_of, "run", f"{SELECT_RUN} {clauses}", values)
+        select = SELECT_RUN if self._has(WITH_DETAILS) else SELECT_OLD_RUN
+        return self._connection.read(run_of, "run", f"{select} {clauses}", values)
 
     def _programs(
         self, columns: Sequence[str], where: str, values: Sequence[object]

@@ -19,10 +19,10 @@ _REAL = (float,)
 _NULL = type(None)
 _KINDS = {str: "text", bytes: "a blob", int: "an integer", float: "a real number", _NULL: "NULL"}
 
-_Columns = Mapping[str, tuple[type, ...]]
+Columns = Mapping[str, tuple[type, ...]]
 
 # The columns that are read, in order, with the types that their values may have.
-_RECORD: _Columns = {
+_RECORD: Columns = {
     "workload_key": _TEXT,
     "workload_name": _TEXT,
     "target_key": _TEXT,
@@ -40,8 +40,8 @@ _RECORD: _Columns = {
     "run_id": (int, _NULL),
     "proposal": (int, _NULL),
 }
-_RECORD_READ: _Columns = {**_RECORD, "provenance": (str, _NULL), "id": _INT}
-_RUN: _Columns = {
+_RECORD_READ: Columns = {**_RECORD, "provenance": (str, _NULL), "id": _INT}
+_RUN: Columns = {
     "identity": _TEXT,
     "workload_key": _TEXT,
     "target_key": _TEXT,
@@ -54,16 +54,18 @@ _RUN: _Columns = {
     "state": _PACKED,
     "state_asks": _INT,
     "outcome": _TEXT,
+    "notes": _TEXT,
+    "tags": _TEXT,
 }
-_RUN_READ: _Columns = {**_RUN, "id": _INT}
-_FINAL_READ: _Columns = {
+_RUN_READ: Columns = {**_RUN, "id": _INT}
+_FINAL_READ: Columns = {
     "held": _REAL,
     "place": _INT,
     "status": _TEXT,
     "samples": _TEXT,
     "record_id": _INT,
 }
-_ASK_READ: _Columns = {"size": _INT, "seconds": _REAL, "run_id": _INT}
+_ASK_READ: Columns = {"size": _INT, "seconds": _REAL, "run_id": _INT}
 
 INSERT_RECORD = (
     f"INSERT INTO record ({', '.join(_RECORD)}, provenance_id, latency) "
@@ -83,6 +85,8 @@ SELECT_FINALS = (
 )
 INSERT_RUN = f"INSERT INTO run ({', '.join(_RUN)}) VALUES ({', '.join('?' * len(_RUN))})"
 SELECT_RUN = f"SELECT {', '.join(_RUN)}, id FROM run"
+# Of a file that has no notes.
+SELECT_OLD_RUN = SELECT_RUN.replace("notes, tags,", "'', '[]',")
 SELECT_ASKS = f"SELECT {', '.join(_ASK_READ)} FROM ask"
 
 
@@ -115,7 +119,7 @@ def record_of(row: Sequence[Any]) -> Record:
 
     ValueError, TypeError, OverflowError or RecursionError where it is none.
     """
-    _check_types(row, _RECORD_READ)
+    check_types(row, _RECORD_READ)
     (workload_key, workload_name, target_key, toolchain_key, trace_json, *rest) = row
     (status, samples, message, verified, search, seed, created, stderr, *rest) = rest
     (program_key, run_id, proposal, provenance, number) = rest
@@ -149,7 +153,7 @@ def final_row(entry: FinalsEntry) -> tuple[object, ...]:
 
 def final_of(row: Sequence[Any]) -> FinalsEntry:
     """Return the entry of a row of ``SELECT_FINALS``; ValueError or TypeError where it is none."""
-    _check_types(row, _FINAL_READ)
+    check_types(row, _FINAL_READ)
     held, place, status, samples, record_id = row
     return FinalsEntry(record_id, held, place, _status(status), _numbers(samples))
 
@@ -159,7 +163,7 @@ def provenance_text(provenance: Mapping[str, str]) -> str | None:
     return json.dumps(dict(provenance), sort_keys=True) if provenance else None
 
 
-def _check_types(row: Sequence[Any], columns: _Columns) -> None:
+def check_types(row: Sequence[Any], columns: Columns) -> None:
     """TypeError for a value that its column should not hold: SQLite's hold values of any type."""
     if all(map(isinstance, row, columns.values())):
         return
@@ -170,20 +174,21 @@ def _check_types(row: Sequence[Any], columns: _Columns) -> None:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    stored = _json("samples", text)
+    stored = read_json("samples", text)
     if not isinstance(stored, list) or not all(type(one) in (int, float) for one in stored):
         raise TypeError("column 'samples': expected a JSON list of numbers")
     return tuple(map(float, stored))
 
 
 def _texts(text: str) -> dict[str, str]:
-    stored = _json("provenance", text)
+    stored = read_json("provenance", text)
     if not isinstance(stored, dict):
         raise TypeError("column 'provenance': expected a JSON object")
     return {name: str(value) for name, value in stored.items()}
 
 
-def _json(column: str, text: str) -> Any:
+def read_json(column: str, text: str) -> Any:
+    """Return the value of a JSON text; ValueError where it is none."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -226,21 +231,24 @@ def run_row(run: Run) -> tuple[object, ...]:
         pack(run.state),
         run.state_asks,
         run.outcome,
+        run.notes,
+        json.dumps(run.tags),
     )
 
 
 def run_of(row: Sequence[Any]) -> Run:
     """Return the run of a row of ``SELECT_RUN``; ValueError or TypeError where it is none."""
-    _check_types(row, _RUN_READ)
+    check_types(row, _RUN_READ)
     stored = dict(zip(_RUN_READ, row, strict=True))
     stored["seed"] = _whole("seed", stored["seed"])
     stored["state"] = _unpacked("state", stored["state"])
+    stored["tags"] = read_json("tags", stored["tags"])
     return Run(**stored)
 
 
 def ask_of(row: Sequence[Any]) -> Ask:
     """Return the ask of a row of ``SELECT_ASKS``; TypeError where it is none."""
-    _check_types(row, _ASK_READ)
+    check_types(row, _ASK_READ)
     return Ask(row[0], row[1])
 
 
@@ -250,7 +258,7 @@ def texts_of(columns: Sequence[str], row: Sequence[Any]) -> tuple[str, ...]:
     TypeError where one does not.
     """
     *texts, _ = row
-    _check_types(texts, dict.fromkeys(columns, _TEXT))
+    check_types(texts, dict.fromkeys(columns, _TEXT))
     return tuple(texts)
 
 

@@ -97,6 +97,34 @@ MIGRATIONS = (
     ALTER TABLE workload ADD COLUMN kin_key TEXT NOT NULL DEFAULT '';
     CREATE INDEX workload_by_kin_key ON workload (kin_key);
     """,
+    # What runs keep besides their records; the phases of a trial and the tags are JSON lists.
+    """
+    ALTER TABLE run ADD COLUMN notes TEXT NOT NULL DEFAULT '';
+    ALTER TABLE run ADD COLUMN tags TEXT NOT NULL DEFAULT '[]';
+    CREATE TABLE trial (
+        record_id INTEGER PRIMARY KEY REFERENCES record,
+        worker INTEGER NOT NULL,
+        phases TEXT NOT NULL
+    );
+    CREATE TABLE phase (
+        run_id INTEGER NOT NULL REFERENCES run,
+        activity TEXT NOT NULL,
+        began REAL NOT NULL,
+        ended REAL NOT NULL,
+        worker INTEGER,
+        PRIMARY KEY (run_id, began, activity)
+    ) WITHOUT ROWID;
+    CREATE TABLE rejection (
+        run_id INTEGER NOT NULL REFERENCES run,
+        module TEXT NOT NULL,
+        instruction TEXT NOT NULL,
+        block TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        count INTEGER NOT NULL,
+        message TEXT NOT NULL,
+        PRIMARY KEY (run_id, module, instruction, block, reason)
+    ) WITHOUT ROWID;
+    """,
 )
 SCHEMA = len(MIGRATIONS)
 # Files of this schema and of newer ones can be read as they are.
@@ -105,3 +133,5 @@ READABLE = 2
 WITH_FINALS = 3
 # The first one that has the column `kin_key`.
 WITH_KIN = 5
+# The first one that has notes and details of runs.
+WITH_DETAILS = 6

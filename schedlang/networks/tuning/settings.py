@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlang.database import Database
@@ -38,6 +39,7 @@ class Settings:
     measurer_identity: of the measurer that was given; None for the target's own.
     measurer: measures; it is bound to one task after the other.
     steps: callbacks of all tasks, and rules that end the search of one.
+    notes, tags: of the run of each task; None keeps those that it has.
     """
 
     target: Target
@@ -56,6 +58,8 @@ class Settings:
     measurer_identity: object
     measurer: Measurer
     steps: Steps
+    notes: str | None = None
+    tags: Sequence[str] | None = None
 
     def make_search(self, space: Space, workload: Workload) -> Strategy:
         """Make the search of a task; it does not depend on the number of trials."""

@@ -219,6 +219,7 @@ class TaskRun:
                 anew=settings.remeasure,
             )
         )
+        self._journal.describe(settings.notes, settings.tags)
         self._ending = self._journal.ending
         if self._ending is not None:
             self._earlier = self._journal.records(self._ending.records)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
 from schedlang.database import Database, open_database
+from schedlang.database.details import check_notes, check_tags
 from schedlang.errors import NetworkError
 from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.networks.network import Network
@@ -59,6 +60,8 @@ def tune_network(
     progress: bool | None = None,
     callbacks: GivenCallbacks = (),
     stop_when: GivenRules = None,
+    notes: str | None = None,
+    tags: Iterable[str] | None = None,
 ) -> NetworkResult:
     """Tune the tasks of one network or several, and share the trials out between them.
 
@@ -101,6 +104,7 @@ def tune_network(
     callbacks: as in ``tune``, for all tasks: ``trial.workload`` says which.
     stop_when: as in ``tune``, for each task by itself: a task for which a rule holds gets no more
         trials.
+    notes, tags: as in ``tune``, for the run of each task.
 
     Returns the best program of each task: the unscheduled one where nothing is faster. Ctrl-C ends
     the call without finals: it returns the result so far, with an ``InterruptedWarning``.
@@ -118,6 +122,8 @@ def tune_network(
     check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
     check_whole(seed=seed, finals=finals, least=0)
     check_verify(verify)
+    notes = None if notes is None else check_notes(notes)
+    tags = None if tags is None else check_tags(tags)
     used_space = target.default_space() if space is None else as_space(space)
     schedules = make_scheduler(
         scheduler,
@@ -163,6 +169,8 @@ def tune_network(
             measurer_identity(measurer),
             used,
             steps,
+            notes,
+            tags,
         )
         session = Session(networks, tasks, settings, schedules, trials, stack)
         session.restore_clock()

@@ -186,6 +186,16 @@ class Journal:
         self.database.add_ask(self.id, ask)
         self._asks.append(ask)
 
+    def describe(self, notes: str | None, tags: Sequence[str] | None) -> None:
+        """Keep what the user says of the run; None keeps what was said before."""
+        if notes is not None or tags is not None:
+            self.database.set_notes(self.id, notes, tags)
+            self.run = replace(
+                self.run,
+                notes=self.run.notes if notes is None else notes,
+                tags=self.run.tags if tags is None else tuple(tags),
+            )
+
     def claim(self, program_keys: Sequence[str]) -> Set[str]:
         """Claim programs to measure; return those that another process is measuring.
 

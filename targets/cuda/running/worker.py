@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from schedlang.errors import TargetError
@@ -38,6 +39,8 @@ class CUDAWorker(InProcessWorker):
     """
 
     _backend: CUDABackend
+    # What it is asked to build is built, and only loaded.
+    activities = MappingProxyType({"build": "run", "run": "run"})
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ import pytest
 from tvm import relax
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase, open_database
+from schedlang.database import MemoryDatabase, history, open_database
 from schedlang.measurement import Candidate, Measurement
 from schedlang.search.tasks import TaskProgress
 from tests.crash.tuner import Replayed
@@ -103,7 +103,15 @@ def test_networks_share_their_tasks() -> None:
 
 def test_the_same_call_again_measures_nothing(tmp_path: Path) -> None:
     network, database = mlp((32, 32, 16)), tmp_path / "net.db"
-    first = tune(network, database=database)
+    first = tune(network, database=database, notes="a network", tags=["mlp"])
+    for task in first.tasks:
+        assert task.result is not None
+        kept = history(database, task.result.history.run.id)
+        assert (kept.name, kept.run.notes, kept.run.tags) == (task.name, "a network", ("mlp",))
+        assert list(kept.records) == list(task.result.records)
+        assert kept.trials.keys() == {record.id for record in task.result.records}
+        assert kept.trials == task.result.history.trials
+        assert {phase.activity for phase in kept.phases} <= {"start", "search", "finals"}
     measurer = Table()
     again = tune(network, measurer, database=database)
     assert measurer.measured == 0

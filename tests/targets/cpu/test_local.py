@@ -86,6 +86,14 @@ def test_right_schedules_are_measured_and_verified(pair: LocalCPU, workload: Wor
         assert measurement.latency > 0
         assert measurement.build_seconds > 0 and measurement.run_seconds > 0
         assert measurement.message == measurement.stderr == ""
+        assert [one.activity for one in measurement.phases] == ["build", "run", "verify"]
+        spent = sum(one.end - one.begin for one in measurement.phases)
+        assert 0 < spent <= measurement.build_seconds + measurement.run_seconds
+    assert {one.worker for one in found.values()} <= {0, 1}
+    for worker in (0, 1):
+        own = sorted(p for one in found.values() if one.worker == worker for p in one.phases)
+        times = sorted((phase.begin, phase.end) for phase in own)
+        assert all(a[1] <= b[0] + 1e-3 for a, b in zip(times, times[1:], strict=False))
     assert pair.best_so_far == min(measurement.latency for measurement in found.values())
 
 

@@ -159,6 +159,9 @@ def test_candidates_are_measured_on_both_servers(
         assert len(measurement.samples) >= QUICK.min_repeats
         assert measurement.build_seconds > 0 and measurement.run_seconds > 0
         assert measurement.message == measurement.stderr == ""
+        assert [one.activity for one in measurement.phases] == ["build", "run", "verify"]
+        begins = [phase.begin for phase in measurement.phases]
+        assert begins == sorted(begins)
     after = strict.runs - before
     assert set(after) == {name(service) for service in servers}
     assert after.total() == 8

@@ -1,0 +1,200 @@
+"""Reading a run as it was: its trials in order, where their time went, and its finals."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from schedlang.database.base import Database
+from schedlang.database.details import Rejections, RunDetails
+from schedlang.database.finals import FinalsEntry
+from schedlang.database.history import (
+    FINALS,
+    REJECTIONS,
+    TIME_LINE,
+    UNSCHEDULED_LATENCY,
+    RunHistory,
+)
+from schedlang.database.record import Record
+from schedlang.database.run import Run, named_unscheduled, told, why_finished
+from schedlang.database.sqlite.database import SQLiteDatabase
+from schedlang.errors import DatabaseError
+from schedlang.measurement.rejection import reason_of
+
+_MOST_NAMED = 20
+_NOT_KEPT = (
+    "this run was stored by a version of schedlang that did not keep it, or it was imported; runs "
+    "of this version keep it"
+)
+
+
+def history(database: Database | str | os.PathLike[str], run_id: int | None = None) -> RunHistory:
+    """Return what a database holds of one run, by default of the newest; a path is only read.
+
+    ``run_id`` is the id of one of ``runs()``. DatabaseError where there is no such run, and for a
+    file that cannot be read.
+    """
+    with ExitStack() as stack:
+        if not isinstance(database, Database):
+            database = stack.enter_context(SQLiteDatabase(database, read_only=True))
+        run = _chosen(database, run_id)
+        assert run.id is not None
+        own = database.query(run_id=run.id)
+        order = told(run)
+        known = {one.id: one for one in own}
+        known |= {one.id: one for one in database.get(set(order) - known.keys())}
+        listed = set(order)
+        records = [known[number] for number in order if number in known]
+        records += [one for one in own if one.id not in listed and not one.unscheduled]
+        entries = database.finals(run.workload_key, run.target_key, run.toolchain_key)
+        return as_history(
+            run,
+            _name_of(database, run),
+            records,
+            _unscheduled_of(database, run, own),
+            database.details(run.id),
+            entries,
+            why_finished(run, len(records)),
+        )
+
+
+def as_history(
+    run: Run,
+    name: str,
+    records: Sequence[Record],
+    unscheduled: Record | None,
+    details: RunDetails,
+    entries: Iterable[FinalsEntry],
+    finished: str,
+) -> RunHistory:
+    """Put a run's history together.
+
+    ``records`` are of its candidates, in order; ``entries`` may hold those of other finals too.
+    ``finished`` says why the run ended.
+    """
+    finals = _newest_finals(records, unscheduled, details, entries)
+    lacks = {
+        TIME_LINE: _why_no_time_line(run, records, details),
+        REJECTIONS: "" if details.phases else _NOT_KEPT,
+        FINALS: "" if finals else _why_no_finals(finished),
+        UNSCHEDULED_LATENCY: ""
+        if unscheduled is not None
+        else "the unscheduled program was not measured to the end",
+    }
+    return RunHistory(
+        run,
+        name,
+        records,
+        unscheduled,
+        {trial.record_id: trial for trial in details.trials},
+        _all_rejections(records, details),
+        details.phases,
+        finals,
+        finished,
+        {what: why for what, why in lacks.items() if why},
+    )
+
+
+def _chosen(database: Database, run_id: int | None) -> Run:
+    runs = {run.id: run for run in database.runs()}
+    path = getattr(database, "path", None)
+    name = "the database" if path is None else f"database {Path(path)}"
+    if not runs:
+        raise DatabaseError(
+            f"{name} holds no run: records that were imported or saved belong to none; tune with "
+            "database= to store one"
+        )
+    if run_id is None:
+        return max(runs.values(), key=lambda run: (run.created, run.id))
+    if run_id not in runs:
+        ids = [str(number) for number in runs]
+        some = ", ".join(ids[-_MOST_NAMED:])
+        more = "" if len(ids) <= _MOST_NAMED else f" and {len(ids) - _MOST_NAMED} older ones"
+        raise DatabaseError(f"{name} holds no run {run_id}; it has {some}{more}")
+    return runs[run_id]
+
+
+def _name_of(database: Database, run: Run) -> str:
+    names = dict(database.workloads())
+    return names.get(run.workload_key, run.workload_key)
+
+
+def _unscheduled_of(database: Database, run: Run, own: Sequence[Record]) -> Record | None:
+    """Return the record of the unscheduled program: the run's own, or that which it took over."""
+    number = named_unscheduled(run)
+    if number is not None and (found := database.get([number])):
+        return found[0]
+    if mine := [one for one in own if one.unscheduled]:
+        return mine[-1]
+    keys = (run.workload_key, run.target_key, run.toolchain_key)
+    equal = database.query(*keys, program_key=run.workload_key)
+    return next((one for one in equal if one.unscheduled and one.ok), None)
+
+
+def _newest_finals(
+    records: Sequence[Record],
+    unscheduled: Record | None,
+    details: RunDetails,
+    entries: Iterable[FinalsEntry],
+) -> tuple[FinalsEntry, ...]:
+    """Return the entries of the newest finals that the run held.
+
+    Entries name records, which other runs may have taken over into finals of their own.
+    """
+    own = {one.id for one in (*records, *([] if unscheduled is None else [unscheduled]))}
+    by_time: dict[float, list[FinalsEntry]] = defaultdict(list)
+    for entry in entries:
+        by_time[entry.held].append(entry)
+    spans = [(one.begin, one.end) for one in details.phases if one.activity == "finals"]
+    held = [
+        moment
+        for moment, found in by_time.items()
+        if all(entry.record_id in own for entry in found)
+        and (not details.phases or any(begin <= moment <= end for begin, end in spans))
+    ]
+    return tuple(sorted(by_time[max(held)], key=lambda one: one.place)) if held else ()
+
+
+def _all_rejections(records: Iterable[Record], details: RunDetails) -> tuple[Rejections, ...]:
+    """Return what was refused before it became a candidate, and the candidates that failed.
+
+    Where some of those are known by their place, the others of the same reason have none.
+    """
+    failed: Counter[str] = Counter()
+    messages: dict[str, str] = {}
+    for record in records:
+        if not record.ok:
+            reason = reason_of(record.status, record.message)
+            failed[reason] += 1
+            messages[reason] = record.message
+    found = {one.place: one for one in details.rejections}
+    for one in details.rejections:
+        if one.reason in failed:
+            failed[one.reason] -= one.count
+    for reason, count in failed.items():
+        if count > 0:
+            one = Rejections("", "", "", reason, count, messages[reason])
+            found[one.place] = one
+    return tuple(sorted(found.values(), key=lambda one: (-one.count, one.place)))
+
+
+def _why_no_time_line(run: Run, records: Sequence[Record], details: RunDetails) -> str:
+    if details.trials:
+        return ""
+    if not details.phases:
+        return _NOT_KEPT
+    if not any(record.run_id == run.id for record in records):
+        return "the run measured nothing itself: its records are of other runs"
+    return "the measurer does not tell when its workers built and ran candidates"
+
+
+def _why_no_finals(finished: str) -> str:
+    if not finished:
+        return "the run was interrupted before its finals, or it is still in progress"
+    return (
+        "no finals were held: finals=0 was given, no program worked, or the time was over; the run "
+        f"ended: {finished}"
+    )

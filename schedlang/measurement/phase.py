@@ -1,0 +1,100 @@
+"""Spans of wall time: what a worker, or a run, did and when."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+# Most seconds that the wall clock and the monotonic one differ within a phase, unless one was set.
+_CLOCKS_DIFFER = 1e-3
+
+
+class Phase(NamedTuple):
+    """A span of wall time.
+
+    ``activity`` is ``"build"``, ``"run"`` or ``"verify"`` of a trial, and ``"start"`` (workers
+    start, the unscheduled program is measured), ``"search"`` or ``"finals"`` of a run. ``begin``
+    and ``end`` are in seconds since 1970 (UTC). ``worker`` is the number of the worker that did it
+    where that is not the trial's own: one process builds for a GPU and another one runs.
+    """
+
+    activity: str
+    begin: float
+    end: float
+    worker: int | None = None
+
+
+class PhaseLog:
+    """Notes one activity after the other, on the wall clock. To enter the present one is no change.
+
+    A phase is as long as the monotonic clock says, so that setting the system's clock changes none.
+    """
+
+    def __init__(self) -> None:
+        self._done: list[Phase] = []
+        self._activity = ""
+        self._begin = self._since = 0.0
+
+    @property
+    def activity(self) -> str:
+        """The present one; empty where there is none."""
+        return self._activity
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """What was noted since ``take``; the present phase ends now."""
+        present = (self._present(time.perf_counter()),) if self._activity else ()
+        return (*self._done, *present)
+
+    def enter(self, activity: str, seconds_ago: float = 0.0) -> None:
+        """End the present phase and begin another one; ``""`` begins none."""
+        if activity == self._activity:
+            return
+        since, begin = time.perf_counter() - seconds_ago, time.time() - seconds_ago
+        if self._activity:
+            since = max(since, self._since)
+            ended = self._present(since)
+            self._done.append(ended)
+            # The two clocks differ a little, and a phase begins when the one before it ends.
+            begin = ended.end if begin - ended.end < _CLOCKS_DIFFER else begin
+        self._activity, self._begin, self._since = activity, begin, since
+
+    def take(self) -> tuple[Phase, ...]:
+        """End the present phase; return all phases since the last call, oldest first."""
+        self.enter("")
+        done, self._done = self._done, []
+        return tuple(done)
+
+    def _present(self, now: float) -> Phase:
+        return Phase(self._activity, self._begin, self._begin + now - self._since)
+
+
+def check_phases(phases: Iterable[Any]) -> tuple[Phase, ...]:
+    """Return phases as they are stored; ValueError for a value that is none."""
+    checked = []
+    for given in phases:
+        try:
+            activity, begin, end, worker = Phase(*given)
+            phase = Phase(activity, float(begin), float(end), worker)
+        except TypeError as error:
+            raise ValueError(f"{given!r} is no phase; give Phase(activity, begin, end)") from error
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{given!r} is no phase: {error}") from error
+        if not (isinstance(activity, str) and activity):
+            raise ValueError(f"{given!r} is no phase: its activity is no text")
+        if not (math.isfinite(phase.begin) and math.isfinite(phase.end)):
+            raise ValueError(f"{given!r} is no phase: begin and end are seconds since 1970")
+        if phase.end < phase.begin:
+            raise ValueError(f"{given!r} is no phase: it ends before it begins")
+        if worker is not None:
+            check_worker(worker)
+        checked.append(phase)
+    return tuple(checked)
+
+
+def check_worker(number: Any) -> None:
+    """ValueError for what is no number of a worker."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError(f"worker={number!r}; workers are numbered from 0")

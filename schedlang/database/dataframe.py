@@ -39,8 +39,17 @@ def dataframe_of(
         ) from error
     rows = list(_rows(run_id, records, unscheduled, trials, seconds_at))
     columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else _NO_ROWS
-    frame = pandas.DataFrame({**columns, **_decisions(records), **_texts(records)})
-    return frame.astype({name: "Int64" for name in _NULLABLE})
+    decisions = _decisions(records)
+    kinds = {name: _kind_of(values) for name, values in decisions.items()}
+    frame = pandas.DataFrame(
+        {
+            **columns,
+            # As objects first: a column of numbers with gaps would become one of floats.
+            **{name: pandas.Series(values, dtype=object) for name, values in decisions.items()},
+            **_texts(records),
+        }
+    )
+    return frame.astype({**dict.fromkeys(_NULLABLE, "Int64"), **kinds})
 
 
 def _rows(
@@ -93,6 +102,11 @@ def _decisions(records: Sequence[Record]) -> dict[str, list[Any]]:
         for site, value in stored_decisions(record.trace_json).items():
             columns.setdefault(f"decision:{site}", [None] * len(records))[place] = value
     return columns
+
+
+def _kind_of(values: list[Any]) -> str:
+    """Return the type of a column: whole numbers, of which some may be missing, or anything."""
+    return "Int64" if all(one is None or type(one) is int for one in values) else "object"
 
 
 def _texts(records: Sequence[Record]) -> dict[str, list[Any]]:

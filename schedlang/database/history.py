@@ -111,8 +111,8 @@ class RunHistory:
         seconds, ``speedup`` over the unscheduled program, ``best`` latency so far, ``verified``,
         ``reused`` (another run measured it), ``worker``, ``build_seconds``, ``run_seconds`` and
         ``verify_seconds``, ``search``, a column ``decision:<site>`` for each decision (a tuple
-        where it is of several numbers, None where the candidate has none), ``message``,
-        ``program_key`` and ``record``, its id. What is not known is missing.
+        where it is of several numbers), ``message``, ``program_key`` and ``record``, its id. What
+        is not known is missing, as is the decision of a candidate that has none at the site.
 
         ``MissingExtraError`` where pandas is not installed.
         """

@@ -154,7 +154,7 @@ class TuningRun:
 
     def _measure_unscheduled(self) -> None:
         log = self.recorder.log
-        if not self.unscheduled.measured:
+        if not self.unscheduled.find():
             activity = log.activity
             log.enter("start")
             self.unscheduled.measure()

@@ -44,20 +44,25 @@ class Unscheduled:
         self.complete = True
         self.record: Record | None = None
 
+    def find(self) -> bool:
+        """Take the record that the database has, if any; return whether it was measured."""
+        if not self.measured:
+            self.record = self._state.find_unscheduled()
+            if self.record is not None:
+                self.latency = self.record.latency
+                self.measured = True
+        return self.measured
+
     def measure(self) -> None:
         """Find its record or measure it, once. TargetError when it cannot be measured."""
-        if self.measured:
+        if self.find():
             return
-        self.record = self._state.find_unscheduled()
-        if self.record is None:
-            self.latency = self._measurer.reference_latency
-            self.complete = self._measurer.reference_complete
-            if self.complete and 0 < self.latency < math.inf:
-                workload = self._state.workload
-                record = unscheduled_record(self._blank, workload, self.latency)
-                [self.record] = self._database.append([record])
-        else:
-            self.latency = self.record.latency
+        self.latency = self._measurer.reference_latency
+        self.complete = self._measurer.reference_complete
+        if self.complete and 0 < self.latency < math.inf:
+            workload = self._state.workload
+            record = unscheduled_record(self._blank, workload, self.latency)
+            [self.record] = self._database.append([record])
         self.measured = True
 
     def enter(self) -> None:

@@ -145,6 +145,10 @@ def test_an_interrupted_run_goes_on_without_doubles(workload: sl.Workload, tmp_p
     assert kept.phases[: len(first.history.phases)] == tuple(first.history.phases)
     assert kept.rejections == result.history.rejections
     assert kept.rejections[0].count == 2
+    calls = [one.activity for one in kept.phases]
+    assert calls == ["start", "search", "start", "search", "start", "search", "finals"], (
+        "the unscheduled program was measured once"
+    )
 
 
 def test_rejections_are_counted_by_place(workload: sl.Workload, tmp_path: Path) -> None:

@@ -100,8 +100,10 @@ def _decisions(records: Sequence[Record]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for place, record in enumerate(records):
         for site, value in stored_decisions(record.trace_json).items():
-            columns.setdefault(f"decision:{site}", [None] * len(records))[place] = value
-    return columns
+            if site not in columns:
+                columns[site] = [None] * len(records)
+            columns[site][place] = value
+    return {f"decision:{site}": values for site, values in columns.items()}
 
 
 def _kind_of(values: list[Any]) -> str:

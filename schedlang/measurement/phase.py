@@ -73,25 +73,31 @@ class PhaseLog:
 
 def check_phases(phases: Iterable[Any]) -> tuple[Phase, ...]:
     """Return phases as they are stored; ValueError for a value that is none."""
-    checked = []
-    for given in phases:
-        try:
-            activity, begin, end, worker = Phase(*given)
-            phase = Phase(activity, float(begin), float(end), worker)
-        except TypeError as error:
-            raise ValueError(f"{given!r} is no phase; give Phase(activity, begin, end)") from error
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"{given!r} is no phase: {error}") from error
-        if not (isinstance(activity, str) and activity):
-            raise ValueError(f"{given!r} is no phase: its activity is no text")
-        if not (math.isfinite(phase.begin) and math.isfinite(phase.end)):
-            raise ValueError(f"{given!r} is no phase: begin and end are seconds since 1970")
-        if phase.end < phase.begin:
-            raise ValueError(f"{given!r} is no phase: it ends before it begins")
-        if worker is not None:
-            check_worker(worker)
-        checked.append(phase)
-    return tuple(checked)
+    return tuple(map(_checked, phases))
+
+
+def _checked(given: Any) -> Phase:
+    try:
+        phase = Phase(*given)
+        activity, begin, end, worker = phase
+        # Databases hold many of them.
+        if type(begin) is type(end) is float and 0.0 <= begin <= end < math.inf:
+            if type(activity) is str and activity and worker is None:
+                return phase
+        phase = Phase(activity, float(begin), float(end), worker)
+    except TypeError as error:
+        raise ValueError(f"{given!r} is no phase; give Phase(activity, begin, end)") from error
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{given!r} is no phase: {error}") from error
+    if not (isinstance(activity, str) and activity):
+        raise ValueError(f"{given!r} is no phase: its activity is no text")
+    if not (math.isfinite(phase.begin) and math.isfinite(phase.end)):
+        raise ValueError(f"{given!r} is no phase: begin and end are seconds since 1970")
+    if phase.end < phase.begin:
+        raise ValueError(f"{given!r} is no phase: it ends before it begins")
+    if worker is not None:
+        check_worker(worker)
+    return phase
 
 
 def check_worker(number: Any) -> None:

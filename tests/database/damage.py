@@ -14,7 +14,7 @@ from typing import Any
 from schedlang.database import Ask, SQLiteDatabase
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
-from schedlang.testing.database import make_record, make_run
+from schedlang.testing.database import make_details, make_record, make_run
 from schedlang.tvm.program import to_json
 from tests.language.programs import everything
 
@@ -63,6 +63,7 @@ def fill(path: Path) -> SQLiteDatabase:
                 )
             ]
         )
+    database.add_details(run.id, make_details(*range(1, 9)))
     return database
 
 
@@ -238,13 +239,20 @@ def _of_columns(folder: Path) -> Iterator[Case]:
         ("run", "created"),
         ("run", "state_asks"),
         ("workload", "name"),
+        ("run", "notes"),
+        ("run", "tags"),
+        ("trial", "worker"),
+        ("trial", "phases"),
+        ("phase", "began"),
+        ("rejection", "count"),
     )
     for n in range(20):
         table, column = others[n % len(others)]
         value = random.Random(f"column {n}").choice(_HOSTILE_TEXTS)
         if value is None and column not in ("seed", "latency", "proposal"):
             value = b"\0"
-        sql = f"UPDATE {table} SET {column} = ? WHERE id = 1"
+        first = "true" if table in ("phase", "rejection") else "rowid = 1"
+        sql = f"UPDATE {table} SET {column} = ? WHERE {first}"
         yield Case(f"{table}.{column} as {n}", sql=(sql, (value,)))
 
 

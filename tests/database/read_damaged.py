@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from schedlang.database import MemoryDatabase, SQLiteDatabase, merge, summary
+from schedlang.database import MemoryDatabase, SQLiteDatabase, history, merge, summary
 from schedlang.errors import SchedlangError
 from schedlang.testing.database import make_record
 from schedlang.tvm.stored_program import read_stored_program
@@ -67,6 +67,8 @@ def read_database(path: Path) -> None:
                 database.best("w", "t", n=9)
                 for run in database.runs():
                     database.asks(run.id or 0)
+                    database.details(run.id or 0)
+                    history(database, run.id)
                 database.find_run("i")
                 for key, _ in database.workloads():
                     database.get_workload(key)

@@ -125,6 +125,8 @@ def test_the_newest_run_is_read_unless_another_is_named(tmp_path: Path) -> None:
         assert history(database, older.id).run == older
         with pytest.raises(DatabaseError, match=r"tune\.db holds no run 9; it has 1, 2$"):
             history(database, 9)
+    with pytest.raises(TypeError, match="from a database or its path, not NoneType"):
+        history(None)  # type: ignore[arg-type]
     with pytest.raises(DatabaseError, match=re.escape("there is no such file to read")):
         history(tmp_path / "missing.db")
 
@@ -136,7 +138,8 @@ def test_what_is_missing_is_said() -> None:
     (record,) = database.append([make_record(run_id=run.id)])
     found = history(database)
     assert found.lacks.keys() == {"time line", "rejections", "finals", "unscheduled"}
-    assert "version of schedlang that did not keep it" in found.lacks["time line"]
+    assert "the first batch of the run has not ended" in found.lacks["time line"]
+    assert found.lacks["rejections"] == found.lacks["time line"]
     assert "interrupted before its finals" in found.lacks["finals"]
     assert found.name == "w", "its program is not stored"
     database.add_details(run.id, RunDetails(phases=(Phase("search", 1.0, 2.0),)))
@@ -149,6 +152,9 @@ def test_what_is_missing_is_said() -> None:
     database.add_details(other.id or 0, RunDetails(phases=(Phase("search", 1.0, 2.0),)))
     finish(database, other, [record], record)
     assert "its records are of other runs" in history(database).lacks["time line"]
+    old = database.add_run(make_run(created=1.9e9))
+    finish(database, old, [record], record)
+    assert "version of schedlang that did not keep it" in history(database).lacks["time line"]
 
 
 def test_finals_of_other_runs_are_not_its_own() -> None:

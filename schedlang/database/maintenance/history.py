@@ -29,6 +29,10 @@ _NOT_KEPT = (
     "this run was stored by a version of schedlang that did not keep it, or it was imported; runs "
     "of this version keep it"
 )
+_NOT_YET = (
+    "nothing is stored of it: the first batch of the run has not ended, or it was interrupted, or "
+    "a version of schedlang stored the run that did not keep it"
+)
 
 
 def history(database: Database | str | os.PathLike[str], run_id: int | None = None) -> RunHistory:
@@ -39,6 +43,10 @@ def history(database: Database | str | os.PathLike[str], run_id: int | None = No
     """
     with ExitStack() as stack:
         if not isinstance(database, Database):
+            if not isinstance(database, str | os.PathLike):
+                raise TypeError(
+                    f"a run is read from a database or its path, not {type(database).__name__}"
+                )
             database = stack.enter_context(SQLiteDatabase(database, read_only=True))
         run = _chosen(database, run_id)
         assert run.id is not None
@@ -77,12 +85,12 @@ def as_history(
     """
     finals = _newest_finals(records, unscheduled, details, entries)
     lacks = {
-        TIME_LINE: _why_no_time_line(run, records, details),
-        REJECTIONS: "" if details.phases else _NOT_KEPT,
+        TIME_LINE: _why_no_time_line(run, records, details, finished),
+        REJECTIONS: "" if details.phases else _why_nothing(finished),
         FINALS: "" if finals else _why_no_finals(finished),
         UNSCHEDULED_LATENCY: ""
         if unscheduled is not None
-        else "the unscheduled program was not measured to the end",
+        else "the unscheduled program has no record: it was not measured to the end",
     }
     return RunHistory(
         run,
@@ -181,11 +189,17 @@ def _all_rejections(records: Iterable[Record], details: RunDetails) -> tuple[Rej
     return tuple(sorted(found.values(), key=lambda one: (-one.count, one.place)))
 
 
-def _why_no_time_line(run: Run, records: Sequence[Record], details: RunDetails) -> str:
+def _why_nothing(finished: str) -> str:
+    return _NOT_KEPT if finished else _NOT_YET
+
+
+def _why_no_time_line(
+    run: Run, records: Sequence[Record], details: RunDetails, finished: str
+) -> str:
     if details.trials:
         return ""
     if not details.phases:
-        return _NOT_KEPT
+        return _why_nothing(finished)
     if not any(record.run_id == run.id for record in records):
         return "the run measured nothing itself: its records are of other runs"
     return "the measurer does not tell when its workers built and ran candidates"

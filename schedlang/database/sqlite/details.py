@@ -10,7 +10,7 @@ from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.sqlite.connection import SQLiteConnection
 from schedlang.database.sqlite.parts import parts
 from schedlang.database.sqlite.rows import Columns, check_types, read_json
-from schedlang.measurement.phase import Phase
+from schedlang.measurement.phase import Phase, check_phases
 
 _TRIAL: Columns = {"worker": (int,), "phases": (str,), "record_id": (int,)}
 _PHASE: Columns = {
@@ -98,7 +98,8 @@ def _trial_of(row: Sequence[Any]) -> TrialDetails:
 def _phase_of(row: Sequence[Any]) -> Phase:
     check_types(row, _PHASE)
     activity, began, ended, worker, _ = row
-    return Phase(activity, began, ended, worker)
+    (phase,) = check_phases([(activity, began, ended, worker)])
+    return phase
 
 
 def _rejections_of(row: Sequence[Any]) -> Rejections:

@@ -1,5 +1,9 @@
 """schedlang: an embedded probabilistic language for tensor-program schedules, on Apache TVM."""
 
+import importlib as _importlib
+from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from schedlang import workloads
 from schedlang._moved import keep_old_paths as _keep_old_paths
 from schedlang.database import Database, Record, open_database
@@ -162,3 +166,14 @@ __all__ = [
 ]
 
 _keep_old_paths()
+
+if _TYPE_CHECKING:
+    from schedlang import plot as plot
+    from schedlang import report as report
+else:
+
+    def __getattr__(name: str) -> _ModuleType:
+        """Import what draws when it is first used: ``sl.plot``, ``sl.report``."""
+        if name not in ("plot", "report"):
+            raise AttributeError(f"module 'schedlang' has no attribute {name!r}")
+        return _importlib.import_module(f"schedlang.{name}")

@@ -8,7 +8,7 @@ the core                            the core, by the order of ``LAYERS``
 plot/, cli/``
 ``metaschedule/``                   everything of ours: it is the way in and out
 ``testing/``                        everything of ours: it tests all extension points
-``schedlang/__init__.py``           the core, ``tuning/`` and ``networks/``
+``schedlang/__init__.py``           the core, ``tuning/``, ``networks/``, ``report/``, ``plot/``
 ``modules/``                        itself, the core
 ``search/``                         itself, the core
 ``targets/``                        itself, the core, ``modules/``
@@ -33,7 +33,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
 FRONT = ("tuning", "networks", "report", "plot", "cli", "metaschedule", "testing", "__main__")
-EXPORTED = ("tuning", "networks")
+EXPORTED = ("tuning", "networks", "plot", "report")
 LAYERS = (
     ("errors",),
     ("expressions", "distributions"),

@@ -18,7 +18,7 @@ import schedlang as sl
 
 # Slow to import, and needed by few: they are imported where they are used.
 # Not torch: TVM's own FFI package imports it where there is one.
-LATE = {"lightgbm", "scipy", "hypothesis", "pytest"}
+LATE = {"altair", "hypothesis", "jinja2", "lightgbm", "pytest", "scipy", "vl_convert"}
 
 LIST_IMPORTS = """
 import sys

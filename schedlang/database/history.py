@@ -65,6 +65,7 @@ class RunHistory:
     finished: why it ended; empty while it has not.
     lacks: why something is missing, by what it is: one of the constants above. Files of older
         schemas lack the time line and rejections, as do runs that were imported.
+    program: the program before scheduling, as TVM's JSON text; empty where the database has none.
     """
 
     run: Run
@@ -77,6 +78,7 @@ class RunHistory:
     finals: Sequence[FinalsEntry] = ()
     finished: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
+    program: str = field(default="", repr=False)
 
     def seconds_at(self, moment: float) -> float:
         """Return the wall seconds that the run had used at ``moment`` (since 1970, UTC).

@@ -70,6 +70,14 @@ def _first_line(text: str) -> str:
     return lines[0] if lines else ""
 
 
+def program_text(workload: Workload) -> str:
+    """Return a workload's program as TVM's JSON text; empty where TVM cannot write it."""
+    try:
+        return to_json(workload.mod)
+    except Exception:  # TVM's errors have many types
+        return ""
+
+
 def put_program(database: Database, workload: Workload) -> None:
     """Store a workload's program under its keys, also in place of one that cannot be read.
 

@@ -26,6 +26,15 @@ def stored_decisions(text: str) -> dict[str, Hashable]:
     return found
 
 
+def stored_modules(text: str) -> dict[str, str]:
+    """Return the name of the module that made each draw or choice of a trace, by site."""
+    try:
+        steps = [step for step in json.loads(text)["instructions"] if "site" in step]
+        return {str(step["site"]): str(step.get("module", "")) for step in steps}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
 def _hashable(value: Any) -> Hashable:
     if isinstance(value, list) and all(isinstance(item, int) for item in value):
         return tuple(value)

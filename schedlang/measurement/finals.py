@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.measurement.latency import describe_latency
+from schedlang.measurement.rank_test import mann_whitney
 
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5
@@ -24,8 +25,9 @@ _NOISY = 0.2
 # Before the last round the winner counts as certain with a p-value below this. Looking twice at so
 # low a bound (Haybittle and Peto) adds at most 0.002 to the probability of a false difference.
 _CERTAIN = 0.001
-# Two programs that are measured one after the other differ by some percent for other reasons.
-_DRIFT = 1.1
+DRIFT = 1.1
+"""Two programs that are measured one after the other differ by up to this factor for other reasons.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def choose(samples: Mapping[int, Sequence[float]], incumbent: int | None = None)
     finalists.sort(key=lambda finalist: finalist is not winner)
     p_value = None
     if len(finalists) > 1:
-        p_value = _equally_fast(finalists[0].samples, finalists[1].samples)
+        p_value = mann_whitney(finalists[0].samples, finalists[1].samples)
     return Finals(tuple(finalists), p_value)
 
 
@@ -172,13 +174,13 @@ def could_win(samples: Sequence[float], fastest: Sequence[float]) -> bool:
     It may not if even its fastest sample is slower than the fastest program's median can be, by
     more than the two may differ because they were measured one after the other.
     """
-    return min(samples) <= _DRIFT * median_interval(fastest).high
+    return min(samples) <= DRIFT * median_interval(fastest).high
 
 
 def is_certain(samples: Mapping[int, Sequence[float]]) -> bool:
     """Whether more rounds would not change which of several programs is the fastest."""
     fastest, *others = sorted(samples.values(), key=statistics.median)
-    return bool(others) and _equally_fast(fastest, others[0]) < _CERTAIN
+    return bool(others) and mann_whitney(fastest, others[0]) < _CERTAIN
 
 
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
@@ -209,11 +211,4 @@ def _ties(finalist: Finalist, fastest: Finalist, incumbent: int | None) -> bool:
         near = min(finalist.samples) <= max(fastest.samples)
     else:
         near = finalist.latency <= _TIE * fastest.latency
-    return near and _equally_fast(finalist.samples, fastest.samples) >= 1 - CONFIDENCE
-
-
-def _equally_fast(one: Sequence[float], other: Sequence[float]) -> float:
-    # Workers import this package, and scipy would cost each of them a second.
-    from scipy.stats import mannwhitneyu
-
-    return float(mannwhitneyu(one, other, alternative="two-sided").pvalue)
+    return near and mann_whitney(finalist.samples, fastest.samples) >= 1 - CONFIDENCE

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from schedlang.database.maintenance.history import as_history
+from schedlang.database.programs import program_text
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.measurement.finals import Finals, choose, undisputed
@@ -138,6 +139,7 @@ def stored_result(
             journal.database.details(journal.id),
             journal.database.finals(*keys),
             ending.finished,
+            program_text(workload),
         ),
     )
 

@@ -146,6 +146,15 @@ class TuneResult:
         """Return one row for each candidate as a pandas data frame: ``history.to_dataframe()``."""
         return self.history.to_dataframe()
 
+    def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+        """Write the run as one HTML file to look at, and return its path.
+
+        See ``schedlang.report.write``; docs/report.md says what it shows.
+        """
+        from schedlang.report import write
+
+        return write(self.history, path, title=title)
+
     @property
     def best(self) -> Best:
         """The fastest verified program: the unscheduled one where no candidate is faster.

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from schedlang.database import Database, FinalsEntry, Record, Run, RunHistory
 from schedlang.database.maintenance.history import as_history
+from schedlang.database.programs import program_text
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.finals import Finals
@@ -297,6 +298,7 @@ class TuningRun:
             self.recorder.details,
             entries,
             finished,
+            program_text(state.workload),
         )
 
     # -- where the time went ---------------------------------------------------------------------

@@ -66,6 +66,7 @@ def history(database: Database | str | os.PathLike[str], run_id: int | None = No
             database.details(run.id),
             entries,
             why_finished(run, len(records)),
+            database.get_workload(run.workload_key) or "",
         )
 
 
@@ -77,11 +78,12 @@ def as_history(
     details: RunDetails,
     entries: Iterable[FinalsEntry],
     finished: str,
+    program: str,
 ) -> RunHistory:
     """Put a run's history together.
 
     ``records`` are of its candidates, in order; ``entries`` may hold those of other finals too.
-    ``finished`` says why the run ended.
+    ``finished`` says why the run ended; ``program`` is TVM's JSON text.
     """
     finals = _newest_finals(records, unscheduled, details, entries)
     lacks = {
@@ -103,6 +105,7 @@ def as_history(
         finals,
         finished,
         {what: why for what, why in lacks.items() if why},
+        program,
     )
 
 

@@ -28,6 +28,7 @@ _MOST_VALUES = 32
 # Orders of the latencies for the p-value, and halves of the candidates for the interval.
 _SHUFFLES, _HALVES = 200, 100
 _SLOWEST = 3.0
+_LEAST_SPREAD = 1e-20
 FEWEST = 12
 """With fewer candidates, nothing is said."""
 
@@ -59,10 +60,10 @@ def importance(column: Sequence[Hashable], latencies: Sequence[float]) -> Import
     rng = np.random.default_rng(0)
     shuffled = np.stack([rng.permutation(logs) for _ in range(_SHUFFLES)])
     chance = int((_best(groupings, shuffled) >= part).sum())
-    halves = []
-    for _ in range(_HALVES):
-        half = rng.permutation(len(logs))[: max(len(logs) // 2, FEWEST // 2)]
-        halves.append(_best([one[half] for one in groupings], logs[None, half])[0])
+    taken = np.zeros((_HALVES, len(logs)))
+    for row in taken:
+        row[rng.permutation(len(logs))[: max(len(logs) // 2, FEWEST // 2)]] = 1.0
+    halves = _best(groupings, logs[None], taken)
     low, high = np.quantile(halves, (0.05, 0.95))
     p_value = (chance + 1) / (_SHUFFLES + 1)
     return Importance(float(part), float(min(low, part)), float(max(high, part)), p_value)
@@ -90,23 +91,38 @@ def _groups(column: Sequence[Hashable]) -> Array:
     return matrix
 
 
-def _best(groupings: Sequence[Array], logs: Array) -> Array:
-    """Return R^2 of the best grouping for each row of log latencies, 0 or more."""
-    parts = [_explained(groups, logs) for groups in groupings]
+def _best(groupings: Sequence[Array], logs: Array, taken: Array | None = None) -> Array:
+    """Return R^2 of the best grouping for each row of log latencies, 0 or more.
+
+    Where ``taken`` is given, a row of it has a 1 for each candidate that counts, else 0.
+    """
+    parts = [_explained(groups, logs, taken) for groups in groupings]
     best: Array = np.maximum(np.max(parts, axis=0), 0.0)
     return best
 
 
-def _explained(groups: Array, logs: Array) -> Array:
-    counts = groups.sum(axis=0)
-    total = logs.shape[1]
-    # Each candidate is predicted by the others: of its value, or of all where it is the only one.
-    others = np.maximum(counts - 1, 1)
-    of_value = ((logs @ groups) @ groups.T - logs) / (others @ groups.T)
-    of_all = (logs.sum(axis=1, keepdims=True) - logs) / (total - 1)
-    alone = (counts @ groups.T) == 1
-    predicted = np.where(alone, of_all, of_value)
-    spread = ((logs - of_all) ** 2).sum(axis=1)
-    missed = ((logs - predicted) ** 2).sum(axis=1)
+def _explained(groups: Array, logs: Array, taken: Array | None) -> Array:
+    """Return 1 - missed / spread, both sums of squares of leave-one-out predictions.
+
+    Each candidate is predicted by the others of its value, or by all others where it is the only
+    one. The sums of a group give both: in a group of n with the mean m, x misses by
+    (x - m) n / (n - 1).
+    """
+    if taken is None:
+        counts, number = groups.sum(axis=0)[None], float(len(groups))
+    else:
+        logs, counts, number = logs * taken, taken @ groups, float(taken[0].sum())
+    sums, squares = logs @ groups, (logs * logs) @ groups
+    total = sums.sum(axis=1, keepdims=True)
+    within = np.maximum(squares - sums**2 / np.maximum(counts, 1), 0.0)  # rounding
+    missed = np.where(
+        counts > 1,
+        (counts / np.maximum(counts - 1, 1)) ** 2 * within,
+        # Of an empty group everything is 0.
+        np.where(counts == 1, ((number * sums - total) / (number - 1)) ** 2, 0.0),
+    ).sum(axis=1)
+    around = squares.sum(axis=1) - total[:, 0] ** 2 / number
+    # Below it is what rounding leaves of equal latencies.
+    spread = np.where(around > _LEAST_SPREAD, (number / (number - 1)) ** 2 * around, 0.0)
     part: Array = np.where(spread > 0, 1 - missed / np.where(spread > 0, spread, 1.0), 0.0)
     return part

@@ -1,0 +1,263 @@
+"""How the best latency of runs fell, over trials or over wall seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import altair as alt
+
+from schedlang.database.history import RunHistory
+from schedlang.plot.sources import Runs, histories_of
+from schedlang.plot.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    HEIGHT,
+    SERIES,
+    VERMILLION,
+    WIDTH,
+    Source,
+    Unit,
+    duration_unit,
+    inline,
+    latency_unit,
+    significant,
+    styled,
+)
+from schedlang.plot.tables.machine import machine_limits
+from schedlang.plot.tables.trials import TrialRow, gains, trial_rows
+
+Over = Literal["trials", "seconds"]
+Rows = Mapping[str, list[TrialRow]]
+"""The trials of runs by name."""
+
+_BEST, _TRIAL, _FAILED = "best so far", "trial", "failed trial"
+_UNSCHEDULED, _ROOFLINE = "unscheduled program", "roofline"
+_KINDS = {_BEST: BLUE, _TRIAL: GREY, _FAILED: VERMILLION}
+
+
+def convergence(runs: Runs, *, over: Over = "trials") -> alt.LayerChart:
+    """Return a chart of the best latency of one or several runs so far.
+
+    The band is the confidence interval of the best program's median, as it was measured in the
+    search. Of one run, the chart shows each trial too, the unscheduled program, and the shortest
+    time that the machine's peak allows.
+
+    Parameters
+    ----------
+    runs: what ``tune`` returns or a ``RunHistory``, several in a list, or several in a dict by
+        name.
+    over: ``"trials"`` or wall ``"seconds"`` of the run.
+    """
+    if over not in ("trials", "seconds"):
+        raise ValueError(f'over={over!r}; give "trials" or "seconds"')
+    histories = histories_of(runs)
+    chart = convergence_chart(histories, over, inline)
+    title = "Best latency so far"
+    return styled(chart, f"{title}: {next(iter(histories))}" if len(histories) == 1 else title)
+
+
+def convergence_chart(
+    histories: Mapping[str, RunHistory], over: Over, source: Source, rows: Rows | None = None
+) -> alt.LayerChart:
+    """Return the chart without its style; ``rows`` are the trials where they are known."""
+    rows = rows or {name: trial_rows(history) for name, history in histories.items()}
+    channels = _channels(histories, over, rows)
+    layers = _best_layers(channels, source("steps", lambda: _steps(rows, channels.unit)))
+    if not channels.several:
+        [history] = histories.values()
+        trials = source("trials", lambda: _trials(rows, channels.unit))
+        layers = [
+            *_trial_layers(channels, trials),
+            *layers,
+            *_level_layers(history, channels.unit, source),
+        ]
+    return alt.LayerChart(layer=layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def unit_of(rows: Rows) -> Unit:
+    """Return the unit of all latencies of some runs."""
+    return latency_unit(_latencies(rows))
+
+
+def _latencies(rows: Rows) -> list[float]:
+    found = (row.latency for of_one in rows.values() for row in of_one)
+    return [latency for latency in found if latency is not None]
+
+
+@dataclass(frozen=True)
+class _Channels:
+    """What all layers have in common: the axes, the tooltips, the units."""
+
+    x: alt.X
+    y: alt.Y
+    low: alt.Y
+    tips: list[alt.Tooltip]
+    unit: Unit
+    in_time: str
+    runs: list[str]
+
+    @property
+    def several(self) -> bool:
+        return len(self.runs) > 1
+
+    def color(self) -> alt.Color:
+        if self.several:
+            scale = alt.Scale(domain=self.runs, range=list(SERIES))
+            legend = alt.Legend(orient="top", labelLimit=260, symbolOpacity=1, offset=8)
+            return alt.Color("run:N", title=None, scale=scale, legend=legend)
+        return alt.Color(
+            "kind:N",
+            title=None,
+            scale=alt.Scale(domain=list(_KINDS), range=list(_KINDS.values())),
+            legend=alt.Legend(orient="top", symbolType="circle", symbolOpacity=1, offset=14),
+        )
+
+
+def _channels(histories: Mapping[str, RunHistory], over: Over, rows: Rows) -> _Channels:
+    unit = unit_of(rows)
+    ends = [row.seconds for of_one in rows.values() for row in of_one]
+    time = duration_unit(max(ends, default=0.0))
+    nice = alt.Scale(nice=False)
+    if over == "trials":
+        axis = alt.Axis(grid=False, format="~s", tickMinStep=1)
+        x = alt.X("trial:Q", title="Trial", axis=axis, scale=nice)
+    else:
+        axis = alt.Axis(grid=False, format="~r")
+        x = alt.X("at:Q", title=f"Wall time ({time.name})", axis=axis, scale=nice)
+    options: dict[str, Any] = {
+        "title": f"Latency ({unit.name}, log scale)",
+        "scale": alt.Scale(type="log", nice=False, padding=8),
+        "axis": alt.Axis(format=",~r", values=_ticks(rows, histories, unit)),
+    }
+    tips = [
+        alt.Tooltip("trial:Q", title="Trial"),
+        alt.Tooltip("seconds:Q", title="Wall time (s)", format=",.2f"),
+        alt.Tooltip("latency:Q", title=f"Latency ({unit.name})", format=",.4~r"),
+    ]
+    if len(histories) > 1:
+        tips.insert(0, alt.Tooltip("run:N", title="Run"))
+    low, y = alt.Y("low:Q", **options), alt.Y("latency:Q", **options)
+    return _Channels(x, y, low, tips, unit, f"datum.seconds * {time.scale}", list(histories))
+
+
+def _best_layers(channels: _Channels, data: Any) -> list[alt.Chart]:
+    chart = alt.Chart(data).transform_calculate(at=channels.in_time, kind=f"'{_BEST}'")
+    color = channels.color()
+    # Without it, an area would join the runs.
+    detail = [alt.Detail("run:N")] if channels.several else []
+    band = chart.mark_area(interpolate="step-after", opacity=0.22, line=False).encode(
+        channels.x, channels.low, alt.Y2("high:Q"), color, *detail
+    )
+    line = chart.mark_line(interpolate="step-after", strokeWidth=2.5).encode(
+        channels.x, channels.y, color, *detail
+    )
+    points = (
+        chart.transform_filter("datum.gain")
+        .mark_point(filled=True, size=34, opacity=1)
+        .encode(channels.x, channels.y, color, tooltip=channels.tips)
+    )
+    return [band, line, points]
+
+
+def _trial_layers(channels: _Channels, data: Any) -> list[alt.Chart]:
+    chart = alt.Chart(data).transform_filter("isValid(datum.trial)")
+    color, status = channels.color(), alt.Tooltip("status:N", title="Status")
+    measured = (
+        chart.transform_filter("isValid(datum.latency)")
+        .transform_calculate(at=channels.in_time, kind=f"'{_TRIAL}'")
+        .mark_point(filled=True, size=16, opacity=0.38)
+        .encode(channels.x, channels.y, color, tooltip=[*channels.tips, status])
+    )
+    failed = (
+        chart.transform_filter("!isValid(datum.latency)")
+        .transform_calculate(at=channels.in_time, kind=f"'{_FAILED}'")
+        .mark_tick(orient="vertical", size=9, thickness=1.2, opacity=0.75)
+        .encode(channels.x, color, y=alt.value(-6), tooltip=[*channels.tips[:2], status])
+    )
+    return [measured, failed]
+
+
+def _level_layers(history: RunHistory, unit: Unit, source: Source) -> list[alt.Chart]:
+    """Return lines at the unscheduled program's latency and at the roofline."""
+    layers = []
+    for name, latency, color in _levels(history):
+        text = f"{name}: {latency * unit.scale:,.4g} {unit.name}"
+        row = {"latency": significant(latency * unit.scale), "text": text}
+        base = alt.Chart(source(name, partial(list, [row]))).encode(
+            alt.Y("latency:Q"), color=alt.value(color)
+        )
+        # One is above the trials, and the other one below: their texts are in between.
+        side: dict[str, Any] = {"baseline": "top", "dy": 4}
+        if name == _ROOFLINE:
+            side = {"baseline": "bottom", "dy": -3}
+        words = base.mark_text(align="right", dx=-4, fontSize=11, **side)
+        layers += [
+            base.mark_rule(strokeDash=[6, 4], strokeWidth=1.5),
+            words.encode(x=alt.value("width"), text="text:N"),
+        ]
+    return layers
+
+
+def _levels(history: RunHistory) -> list[tuple[str, float, str]]:
+    """Return name, latency in seconds and colour of what trials are compared with."""
+    levels = []
+    if history.unscheduled is not None and history.unscheduled.ok:
+        levels.append((_UNSCHEDULED, history.unscheduled.latency, GREY))
+    if (shortest := machine_limits(history).shortest) > 0:
+        levels.append((_ROOFLINE, shortest, GREEN))
+    return levels
+
+
+def _ticks(rows: Rows, histories: Mapping[str, RunHistory], unit: Unit) -> list[float]:
+    """Return 1, 2 and 5 in each decade of the latencies: those of a log scale are too many."""
+    shown = _latencies(rows)
+    if len(histories) == 1:
+        shown += [latency for _, latency, _ in _levels(*histories.values())]
+    if not shown:
+        return []
+    low, high = (math.floor(math.log10(end(shown) * unit.scale)) for end in (min, max))
+    steps = (1, 2, 5) if high - low < 4 else (1,)
+    return [significant(step * 10.0**power) for power in range(low, high + 1) for step in steps]
+
+
+def _trials(rows: Rows, unit: Unit) -> list[dict[str, Any]]:
+    return [
+        {
+            "trial": row.number,
+            "seconds": significant(row.seconds),
+            "latency": None if row.latency is None else significant(row.latency * unit.scale),
+            "status": str(row.record.status),
+        }
+        for of_one in rows.values()
+        for row in of_one
+        if row.number is not None
+    ]
+
+
+def _steps(rows: Rows, unit: Unit) -> list[dict[str, Any]]:
+    """Return the gains, and where each run ended."""
+    found: list[dict[str, Any]] = []
+    for name, of_one in rows.items():
+        best = gains(of_one)
+        for gain in best:
+            found.append(
+                {
+                    "run": name,
+                    "trial": gain.row.number,
+                    "seconds": significant(gain.row.seconds),
+                    "latency": significant(gain.latency * unit.scale),
+                    "low": significant(gain.low * unit.scale),
+                    "high": significant(gain.high * unit.scale),
+                    "gain": True,
+                }
+            )
+        if best:
+            trials = max(row.number for row in of_one if row.number is not None)
+            seconds = significant(max(row.seconds for row in of_one))
+            found.append({**found[-1], "trial": trials, "seconds": seconds, "gain": False})
+    return found

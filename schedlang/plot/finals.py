@@ -1,0 +1,152 @@
+"""The finals: how much slower than the winner each program was, round by round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from schedlang.database.history import FINALS, RunHistory
+from schedlang.plot.sources import Runs, histories_of
+from schedlang.plot.style import (
+    BLUE,
+    GREY,
+    WIDTH,
+    Source,
+    in_order,
+    inline,
+    latency_unit,
+    significant,
+    styled,
+)
+from schedlang.plot.tables.finals import FinalsTable, finals_table
+from schedlang.plot.tables.trials import trial_rows
+
+
+def finals(runs: Runs) -> alt.LayerChart:
+    """Return a chart of the finals: each program's latency over the winner's, round by round.
+
+    A small point is a round, a large one the median with its confidence interval. The band is the
+    noise floor, half the width of the confidence interval of the winner's median: smaller
+    differences cannot be told from noise. ValueError for several runs, and where no finals were
+    held.
+    """
+    histories = histories_of(runs)
+    if len(histories) > 1:
+        raise ValueError(f"finals shows one run, not {len(histories)}; give one of them")
+    [(name, history)] = histories.items()
+    table = finals_table(history, trial_rows(history))
+    if not comparable(table):
+        raise ValueError(f"{name}: {why_empty(history)}")
+    return styled(finals_chart(table, inline), f"Finals: {name}")
+
+
+def comparable(table: FinalsTable) -> bool:
+    """Whether there is a winner, and another program that was timed in the same rounds."""
+    return any(one.difference is not None for one in table.finalists)
+
+
+def why_empty(history: RunHistory) -> str:
+    """Return why there is nothing to compare."""
+    default = (
+        "only one program took part, or the others failed"
+        if history.finals
+        else ("no finals were held: only one program could win, or the run has not ended")
+    )
+    return history.lacks.get(FINALS, default)
+
+
+def _domain(table: FinalsTable) -> list[float]:
+    """Return what the chart shows: all intervals, and most rounds."""
+    ends = [table.noise or 0.0, -(table.noise or 0.0)]
+    for one in table.finalists:
+        if one.low is not None and one.high is not None:
+            ordered = sorted(one.differences)
+            few = len(ordered) // 10
+            ends += [one.low, one.high, ordered[few], ordered[-1 - few]]
+    room = 0.06 * (max(ends) - min(ends)) or 0.01
+    return [min(ends) - room, max(ends) + room]
+
+
+def finals_chart(table: FinalsTable, source: Source) -> alt.LayerChart:
+    """Return the chart without its style."""
+    winner = table.finalists[0].name
+    names = [one.name for one in table.finalists if one.difference is not None]
+    unit = latency_unit(one.latency for one in table.finalists if one.latency)
+    rounds, medians = [], []
+    for one in table.finalists:
+        if one.difference is None or one.low is None or one.high is None:
+            continue
+        for number, difference in enumerate(one.differences, 1):
+            rounds.append(
+                {"name": one.name, "round": number, "difference": significant(difference, 4)}
+            )
+        medians.append(
+            {
+                "name": one.name,
+                "difference": significant(one.difference, 4),
+                "low": significant(one.low, 4),
+                "high": significant(one.high, 4),
+                "latency": significant((one.latency or 0.0) * unit.scale, 5),
+                "p": significant(one.p_value or 0.0, 3),
+            }
+        )
+    across = alt.X(
+        "difference:Q",
+        title=f"Latency relative to the winner ({winner}); to the right is slower",
+        axis=alt.Axis(format="+.1%", tickCount=7),
+        scale=alt.Scale(domain=_domain(table)),
+    )
+    up = alt.Y(
+        "name:N",
+        title=None,
+        scale=in_order(names),
+        axis=alt.Axis(labelLimit=180, ticks=False, domain=False, labelPadding=8, grid=True),
+    )
+    noise = significant(table.noise or 0.0, 4)
+    floor = alt.Chart(
+        source(
+            "floor",
+            lambda: [{"low": -noise, "high": noise, "text": f"noise floor \xb1{noise:.2%}"}],
+        )
+    )
+    band = floor.mark_rect(color=GREY, opacity=0.22).encode(
+        alt.X("low:Q"),
+        alt.X2("high:Q"),
+        tooltip=[alt.Tooltip("text:N", title="Winner")],
+    )
+    label = floor.mark_text(baseline="bottom", dy=-4, fontSize=11, color=GREY).encode(
+        x=alt.datum(0), y=alt.value(0), text="text:N"
+    )
+    zero = floor.mark_rule(color=GREY, strokeWidth=1.5).encode(x=alt.datum(0))
+    single = (
+        alt.Chart(source("rounds", lambda: rounds))
+        .mark_tick(thickness=1.5, opacity=0.4, color=GREY, clip=True, height=16)
+        .encode(
+            across,
+            up,
+            tooltip=[
+                alt.Tooltip("name:N", title="Program"),
+                alt.Tooltip("round:Q", title="Round"),
+                alt.Tooltip("difference:Q", title="Difference", format="+.2%"),
+            ],
+        )
+    )
+    tips: list[Any] = [
+        alt.Tooltip("name:N", title="Program"),
+        alt.Tooltip("latency:Q", title=f"Median ({unit.name})", format=",.4~r"),
+        alt.Tooltip("difference:Q", title="Median difference", format="+.2%"),
+        alt.Tooltip("low:Q", title="From", format="+.2%"),
+        alt.Tooltip("high:Q", title="To", format="+.2%"),
+        alt.Tooltip("p:Q", title="p-value", format=".2~g"),
+    ]
+    middle = alt.Chart(source("medians", lambda: medians))
+    ranges = middle.mark_rule(color=BLUE, strokeWidth=3).encode(
+        alt.X("low:Q"), alt.X2("high:Q"), up, tooltip=tips
+    )
+    points = middle.mark_point(filled=True, size=90, color=BLUE, opacity=1).encode(
+        across, up, tooltip=tips
+    )
+    return alt.LayerChart(layer=[band, label, zero, single, ranges, points]).properties(
+        width=WIDTH, height=alt.Step(38)
+    )

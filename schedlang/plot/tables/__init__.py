@@ -1,0 +1,1 @@
+"""The numbers behind charts and reports, computed from a ``RunHistory``."""

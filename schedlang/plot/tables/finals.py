@@ -1,0 +1,106 @@
+"""The finals of a run: how each program compares with the winner, round by round."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedlang.database.finals import FinalsEntry
+from schedlang.database.history import RunHistory
+from schedlang.measurement.finals import Interval, median_interval
+from schedlang.measurement.rank_test import mann_whitney
+from schedlang.plot.tables.trials import TrialRow
+
+
+@dataclass(frozen=True, slots=True)
+class Finalist:
+    """A program of the finals.
+
+    Attributes
+    ----------
+    name: ``trial 12``, ``unscheduled``, or ``record 7`` where the record is not of this run.
+    entry: its entry.
+    latency: median of its samples in seconds; None where it failed. interval: of the median.
+    differences: of each round, its sample over the winner's, minus 1; empty for the winner, and
+        where the two have not equally many samples.
+    difference: median of them, with the confidence interval of it; None without any.
+    p_value: probability of samples that differ this much if it is as fast as the winner (two-sided
+        Mann-Whitney U test, which the finals use too); None for the winner.
+    """
+
+    name: str
+    entry: FinalsEntry
+    latency: float | None = None
+    interval: Interval | None = None
+    differences: Sequence[float] = ()
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True)
+class FinalsTable:
+    """The finals.
+
+    Attributes
+    ----------
+    finalists: the winner first.
+    noise: half the width of the confidence interval of the winner's median, over the median:
+        smaller differences cannot be told from noise. None without a winner.
+    """
+
+    finalists: Sequence[Finalist] = ()
+    noise: float | None = None
+
+
+def names_of(history: RunHistory, rows: Sequence[TrialRow]) -> Mapping[int, str]:
+    """Return what each record is called, by its id."""
+    names = {row.record.id: row.name for row in rows if row.record.id is not None}
+    if history.unscheduled is not None and history.unscheduled.id is not None:
+        names[history.unscheduled.id] = "unscheduled"
+    return names
+
+
+def finals_table(history: RunHistory, rows: Sequence[TrialRow]) -> FinalsTable:
+    """Compare the programs of the newest finals with their winner."""
+    names = names_of(history, rows)
+    entries = sorted(history.finals, key=lambda entry: entry.place)
+    winner = next((entry for entry in entries if entry.ok), None)
+    if winner is None:
+        unknown = [Finalist(_name(names, entry), entry) for entry in entries]
+        return FinalsTable(unknown)
+    finalists = [_finalist(_name(names, entry), entry, winner) for entry in entries]
+    interval = median_interval(winner.samples)
+    noise = (interval.high - interval.low) / 2 / statistics.median(winner.samples)
+    return FinalsTable(finalists, noise)
+
+
+def _name(names: Mapping[int, str], entry: FinalsEntry) -> str:
+    return names.get(entry.record_id, f"record {entry.record_id}")
+
+
+def _finalist(name: str, entry: FinalsEntry, winner: FinalsEntry) -> Finalist:
+    if not entry.ok:
+        return Finalist(name, entry)
+    latency, interval = statistics.median(entry.samples), median_interval(entry.samples)
+    if entry is winner:
+        return Finalist(name, entry, latency, interval)
+    p_value = mann_whitney(entry.samples, winner.samples)
+    if len(entry.samples) != len(winner.samples):
+        return Finalist(name, entry, latency, interval, p_value=p_value)
+    pairs = zip(entry.samples, winner.samples, strict=True)
+    differences = [one / other - 1 for one, other in pairs]
+    around = median_interval(differences)
+    return Finalist(
+        name,
+        entry,
+        latency,
+        interval,
+        differences,
+        statistics.median(differences),
+        around.low,
+        around.high,
+        p_value,
+    )

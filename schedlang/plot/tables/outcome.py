@@ -1,0 +1,110 @@
+"""How a run ended, and who won: what a database tells of it besides the records."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from schedlang.database.history import RunHistory
+from schedlang.database.record import Record
+from schedlang.measurement.finals import Interval, median_interval
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a run.
+
+    Attributes
+    ----------
+    finished: why it ended; empty where it has not, or the database does not say.
+    seconds: wall time of all calls together.
+    winner: record of the fastest program: the winner of the finals, else the fastest verified
+        candidate, else the fastest; None where no candidate has a latency.
+    latency: median latency of the winner in seconds, of the finals where they were held;
+        interval: of that median. NaN and None without a winner.
+    runner_up: record of the second of the finals, else of the next fastest other program.
+    reference: latency of the unscheduled program in seconds, NaN where it is not known; it is a
+        lower bound where it is not ``complete``.
+    """
+
+    finished: str
+    seconds: float
+    winner: Record | None = field(default=None, repr=False)
+    latency: float = math.nan
+    interval: Interval | None = None
+    runner_up: Record | None = field(default=None, repr=False)
+    reference: float = math.nan
+    complete: bool = True
+
+    @property
+    def speedup(self) -> float:
+        """Reference over latency; NaN where one is not known."""
+        return self.reference / self.latency
+
+
+def outcome_of(history: RunHistory) -> Outcome:
+    """Return the result of a run, as far as its database tells."""
+    stored = _stored(history)
+    records = {record.id: record for record in history.records}
+    if history.unscheduled is not None:
+        records[history.unscheduled.id] = history.unscheduled
+    placed = sorted((one for one in history.finals if one.ok), key=lambda one: one.place)
+    ranked = [(records[one.record_id], one.samples) for one in placed if one.record_id in records]
+    if not ranked:
+        ranked = [(record, record.samples) for record in _fastest(history, stored)]
+    reference = stored.get("reference")
+    if not isinstance(reference, int | float) or math.isnan(reference):
+        measured = history.unscheduled is not None and history.unscheduled.ok
+        reference = history.unscheduled.latency if measured and history.unscheduled else math.nan
+    seconds = stored.get("seconds")
+    known = Outcome(
+        history.finished,
+        float(seconds) if isinstance(seconds, int | float) else _used(history),
+        reference=float(reference),
+        complete=stored.get("complete") is not False,
+    )
+    if not ranked:
+        return known
+    winner, samples = ranked[0]
+    return replace(
+        known,
+        winner=winner,
+        latency=statistics.median(samples),
+        interval=median_interval(samples),
+        runner_up=ranked[1][0] if len(ranked) > 1 else None,
+    )
+
+
+def _stored(history: RunHistory) -> dict[str, Any]:
+    try:
+        stored = json.loads(history.run.outcome)
+    except (ValueError, RecursionError):
+        return {}
+    return stored if isinstance(stored, dict) else {}
+
+
+def _fastest(history: RunHistory, stored: dict[str, Any]) -> list[Record]:
+    """Return the winner that the run named and the fastest other program."""
+    ok = [record for record in history.records if record.ok]
+    ok.sort(key=lambda record: (not record.verified, record.latency))
+    named = [record for record in ok if record.id is not None and record.id == stored.get("winner")]
+    unscheduled = history.unscheduled
+    if unscheduled is not None and unscheduled.ok and unscheduled.id == stored.get("winner"):
+        named = [unscheduled]
+    winner = (named or ok)[:1]
+    others = [one for one in ok if one not in winner and _program(one) != _program(*winner)]
+    return [*winner, *others[:1]]
+
+
+def _program(record: Record) -> str:
+    return record.program_key or record.trace_json
+
+
+def _used(history: RunHistory) -> float:
+    """Return the wall seconds of a run that does not say."""
+    moments = [phase.end for phase in history.phases]
+    moments += [record.created for record in history.records if record.run_id == history.run.id]
+    return history.seconds_at(max(moments)) if moments else 0.0

@@ -1,0 +1,189 @@
+"""What the workers of a run did when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+
+from schedlang.database.history import TIME_LINE, RunHistory
+from schedlang.plot.sources import Runs, histories_of
+from schedlang.plot.style import (
+    BLUE,
+    GREEN,
+    VERMILLION,
+    WIDTH,
+    Source,
+    Unit,
+    duration_unit,
+    in_order,
+    inline,
+    significant,
+    styled,
+)
+from schedlang.plot.tables.time_line import TimeLine, time_line
+
+COLORS = {"build": BLUE, "run": VERMILLION, "verify": GREEN, "idle": "#aab2bd"}
+"""Of what workers do."""
+BINS = 120
+AXIS = 76
+"""Width of the axis labels of both parts in pixels: their plots are aligned."""
+# With more spans, the lower part begins with some of them.
+_AT_ONCE = 1500
+
+
+def timeline(runs: Runs) -> alt.VConcatChart:
+    """Return a chart of what the workers of a run did when.
+
+    Above are the shares of the workers' time, below the work of each worker. A range that is marked
+    above with the mouse is what is shown below. ValueError for several runs, and for a run whose
+    database has no time line.
+    """
+    histories = histories_of(runs)
+    if len(histories) > 1:
+        raise ValueError(f"timeline shows one run, not {len(histories)}; give one of them")
+    [(name, history)] = histories.items()
+    line = time_line(history)
+    if not line.spans:
+        raise ValueError(f"{name}: {why_empty(history)}")
+    numbers = {record.id: place for place, record in enumerate(history.records, 1) if record.id}
+    chart = timeline_chart(line, numbers, inline)
+    return styled(chart, f"Workers: {name}")
+
+
+def why_empty(history: RunHistory) -> str:
+    """Return why a run has no time line."""
+    return history.lacks.get(TIME_LINE, "no candidate was measured in this run")
+
+
+def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -> alt.VConcatChart:
+    """Return the chart without its style; ``numbers`` are those of the trials by record."""
+    begin, end = line.window
+    time = duration_unit(end)
+    order = list(COLORS)
+    color = alt.Color(
+        "activity:N",
+        title=None,
+        scale=alt.Scale(domain=order, range=list(COLORS.values())),
+        legend=alt.Legend(orient="top", symbolType="square", offset=4),
+    )
+    brush = alt.selection_interval(
+        name="window",
+        encodings=["x"],
+        value={"x": _first_window(line, time)},
+        mark=alt.BrushConfig(fill="black", fillOpacity=0.06, stroke="black", strokeOpacity=0.8),
+    )
+    over = f"Wall time ({time.name})"
+    above = (
+        alt.Chart(source("busy", lambda: _busy(line, time)))
+        .mark_rect()
+        .encode(
+            alt.X(
+                "begin:Q",
+                title=None,
+                scale=alt.Scale(nice=False, zero=False),
+                axis=alt.Axis(grid=False),
+            ),
+            alt.X2("end:Q"),
+            alt.Y(
+                "low:Q",
+                title="Share of time",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(format="%", values=[0, 0.5, 1], minExtent=AXIS, maxExtent=AXIS),
+            ),
+            alt.Y2("high:Q"),
+            color,
+            tooltip=[
+                alt.Tooltip("activity:N", title="Activity"),
+                alt.Tooltip("share:Q", title="Share of workers' time", format=".1%"),
+                alt.Tooltip("begin:Q", title=f"From ({time.name})", format=",.2f"),
+                alt.Tooltip("end:Q", title=f"To ({time.name})", format=",.2f"),
+            ],
+        )
+        .add_params(brush)
+        .properties(width=WIDTH, height=90)
+    )
+    below = (
+        alt.Chart(source("spans", lambda: _spans(line, numbers, time)))
+        .mark_rect(clip=True, stroke=None)
+        .encode(
+            alt.X(
+                "begin:Q",
+                title=over,
+                scale=alt.Scale(domain=brush),
+                axis=alt.Axis(grid=False),
+            ),
+            alt.X2("end:Q"),
+            alt.Y(
+                "lane:N",
+                title=None,
+                scale=in_order(_lanes(line), padding=0.18),
+                axis=alt.Axis(
+                    minExtent=AXIS, maxExtent=AXIS, ticks=False, domain=False, labelPadding=8
+                ),
+            ),
+            color,
+            tooltip=[
+                alt.Tooltip("trial:N", title="Trial"),
+                alt.Tooltip("lane:N", title="Worker"),
+                alt.Tooltip("activity:N", title="Activity"),
+                alt.Tooltip("seconds:Q", title="Took (s)", format=",.3f"),
+                alt.Tooltip("begin:Q", title=f"Began at ({time.name})", format=",.3f"),
+            ],
+        )
+        .properties(width=WIDTH, height=alt.Step(34))
+    )
+    return alt.vconcat(above, below, spacing=14, usermeta={"reserve": AXIS + 24})
+
+
+def _first_window(line: TimeLine, time: Unit) -> list[float]:
+    """Return the range that is shown first: all, or as many spans as one can tell apart."""
+    begin, end = line.window
+    if len(line.spans) > _AT_ONCE:
+        middle = len(line.spans) // 2
+        first = line.spans[max(middle - _AT_ONCE // 8, 0)].begin
+        last = line.spans[min(middle + _AT_ONCE // 8, len(line.spans) - 1)].end
+        return [first * time.scale, last * time.scale]
+    return [begin * time.scale, end * time.scale]
+
+
+def _lanes(line: TimeLine) -> list[str]:
+    return [_lane(worker) for worker in line.workers]
+
+
+def _lane(worker: int | None) -> str:
+    return "run" if worker is None else f"worker {worker}"
+
+
+def _busy(line: TimeLine, time: Unit) -> list[dict[str, Any]]:
+    rows = []
+    for part in line.busy(BINS):
+        low = 0.0
+        for activity in COLORS:
+            rows.append(
+                {
+                    "begin": significant(part["begin"] * time.scale),
+                    "end": significant(part["end"] * time.scale),
+                    "activity": activity,
+                    "share": significant(part[activity], 4),
+                    "low": significant(low, 4),
+                    "high": significant(low + part[activity], 4),
+                }
+            )
+            low += part[activity]
+    return rows
+
+
+def _spans(line: TimeLine, numbers: Mapping[int, int], time: Unit) -> list[dict[str, Any]]:
+    return [
+        {
+            "lane": _lane(span.worker),
+            "activity": span.activity,
+            "begin": significant(span.begin * time.scale, 7),
+            "end": significant(span.end * time.scale, 7),
+            "seconds": significant(span.end - span.begin, 4),
+            "trial": None if span.record_id is None else numbers.get(span.record_id),
+        }
+        for span in line.spans
+    ]

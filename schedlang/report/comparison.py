@@ -1,0 +1,234 @@
+"""What differs between runs, and whether the difference of their best programs is noise."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from schedlang.database.history import RunHistory
+from schedlang.errors import SchedlangError
+from schedlang.measurement.finals import (
+    CONFIDENCE,
+    DRIFT,
+    FEWEST_SAMPLES,
+    Interval,
+    median_interval,
+)
+from schedlang.measurement.rank_test import mann_whitney
+from schedlang.plot.sources import Runs, histories_of
+from schedlang.plot.tables.decisions import label, read_decisions
+from schedlang.plot.tables.outcome import Outcome, outcome_of
+from schedlang.plot.tables.programs import workload_of
+from schedlang.report.numbers import (
+    duration_text,
+    latency_text,
+    moment_text,
+    p_text,
+    percent_text,
+    speedup_text,
+)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best program of a run, against that of the fastest run.
+
+    Attributes
+    ----------
+    run: name of the run. outcome: its result.
+    samples: latencies of its winner in seconds: of the finals where it took part, else of the
+        search. Empty without a winner.
+    interval: confidence interval of their median; None without a winner.
+    ratio: median over that of the fastest run; None where they do not compare.
+    p_value: probability of samples that differ this much if both are equally fast; None for the
+        fastest, and where there are too few samples.
+    verdict: what that says, in words.
+    """
+
+    run: str
+    outcome: Outcome = field(repr=False)
+    samples: Sequence[float] = field(default=(), repr=False)
+    interval: Interval | None = None
+    ratio: float | None = None
+    p_value: float | None = None
+    verdict: str = ""
+
+    @property
+    def latency(self) -> float | None:
+        """Median of the samples in seconds; None without a winner."""
+        return statistics.median(self.samples) if self.samples else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several runs side by side.
+
+    Attributes
+    ----------
+    runs: by name.
+    same_workload: whether all tuned the same program; if not, ``workloads`` says how they differ.
+    settings: what was run, by name, with a text for each run.
+    bests: the best programs, fastest first; of runs of other workloads, in the order of the runs.
+    decisions: of the winners, by site, with a text for each run; empty for other workloads.
+    """
+
+    runs: Mapping[str, RunHistory] = field(repr=False)
+    same_workload: bool
+    workloads: str
+    settings: Mapping[str, Sequence[str]]
+    bests: Sequence[Best]
+    decisions: Mapping[str, Sequence[str]]
+
+    @property
+    def differences(self) -> dict[str, Sequence[str]]:
+        """The settings that are not equal in all runs."""
+        return {name: texts for name, texts in self.settings.items() if len(set(texts)) > 1}
+
+    @property
+    def summary(self) -> str:
+        """The workloads and the verdict on each run, in sentences."""
+        texts = [self.workloads]
+        for best in self.bests:
+            latency = f"{latency_text(best.latency)}, " if best.latency else ""
+            texts.append(f"{best.run}: {latency}{best.verdict}".rstrip(", "))
+        return " ".join(f"{text[0].upper()}{text[1:]}." for text in texts)
+
+    def __str__(self) -> str:
+        lines = [f"{', '.join(self.runs)}: {self.workloads}"]
+        for best in self.bests:
+            latency = f"{latency_text(best.latency)}, " if best.latency else ""
+            lines.append(f"  {best.run}: {latency}{best.verdict}".rstrip(", "))
+        differing = self.differences
+        lines += [f"  {name.lower()}: {' | '.join(texts)}" for name, texts in differing.items()]
+        return "\n".join(lines)
+
+
+def compare(runs: Runs) -> Comparison:
+    """Return what differs between runs, and whether their best programs are equally fast.
+
+    Parameters
+    ----------
+    runs: what ``tune`` returns or a ``RunHistory``: several in a list, or in a dict by name.
+
+    ValueError for fewer than two.
+    """
+    histories = histories_of(runs)
+    if len(histories) < 2:
+        raise ValueError(f"a comparison needs two runs or more, not {len(histories)}")
+    same, how = _workloads(histories)
+    outcomes = {name: outcome_of(history) for name, history in histories.items()}
+    bests = [_best(name, histories[name], outcomes[name]) for name in histories]
+    return Comparison(
+        histories,
+        same,
+        how,
+        _settings(histories, outcomes),
+        _judged(bests, histories) if same else bests,
+        _decisions(outcomes) if same else {},
+    )
+
+
+def _workloads(histories: Mapping[str, RunHistory]) -> tuple[bool, str]:
+    if len({history.run.workload_key for history in histories.values()}) == 1:
+        return True, "all runs tuned the same program"
+    try:
+        keys = {workload_of(history).exact_key for history in histories.values()}
+    except SchedlangError as error:
+        return False, f"the runs tuned different programs, and one cannot be read: {error}"
+    if len(keys) == 1:
+        return True, "the programs are written differently and compute the same"
+    return False, "the runs tuned different workloads: their latencies do not compare"
+
+
+def _best(name: str, history: RunHistory, outcome: Outcome) -> Best:
+    winner = outcome.winner
+    if winner is None:
+        return Best(name, outcome, verdict="no candidate has a latency")
+    held = [one.samples for one in history.finals if one.ok and one.record_id == winner.id]
+    samples = held[0] if held else winner.samples
+    return Best(name, outcome, samples, median_interval(samples))
+
+
+def _judged(bests: Sequence[Best], histories: Mapping[str, RunHistory]) -> list[Best]:
+    """Return the best programs, fastest first, each compared with the first."""
+    ranked = sorted(bests, key=lambda best: (best.latency is None, best.latency or 0.0))
+    first = ranked[0]
+    machines = {histories[best.run].run.target_key for best in ranked}
+    judged = []
+    for best in ranked:
+        if best.latency is None or first.latency is None:
+            judged.append(best)
+            continue
+        ratio = best.latency / first.latency
+        p_value, verdict = None, "the fastest"
+        if best is not first:
+            p_value, verdict = _verdict(best, first, ratio)
+            if len(machines) > 1:
+                verdict += "; measured on different machines"
+        judged.append(replace(best, ratio=ratio, p_value=p_value, verdict=verdict))
+    return judged
+
+
+def _verdict(best: Best, first: Best, ratio: float) -> tuple[float | None, str]:
+    one, other = best.outcome.winner, first.outcome.winner
+    same = one is not None and other is not None and bool(one.program_key)
+    if same and one is not None and other is not None and one.program_key == other.program_key:
+        return None, f"the same program; {percent_text(ratio - 1, 1)} is noise"
+    fewest = min(len(best.samples), len(first.samples))
+    if fewest < FEWEST_SAMPLES:
+        return None, f"cannot be told: one has only {fewest} samples"
+    p_value = mann_whitney(best.samples, first.samples)
+    if p_value >= 1 - CONFIDENCE:
+        return p_value, f"as fast within the noise ({p_text(p_value)})"
+    if ratio < DRIFT:
+        return p_value, (
+            f"{percent_text(ratio - 1, 1)} slower ({p_text(p_value)}), but the runs were measured "
+            f"at different times: up to {percent_text(DRIFT - 1)} may be the machine"
+        )
+    return p_value, f"{speedup_text(ratio)} the time ({p_text(p_value)}): more than noise"
+
+
+def _settings(
+    histories: Mapping[str, RunHistory], outcomes: Mapping[str, Outcome]
+) -> dict[str, Sequence[str]]:
+    columns = [_settings_of(history, outcomes[name]) for name, history in histories.items()]
+    names = dict.fromkeys(name for column in columns for name in column)
+    return {name: [column.get(name, "") for column in columns] for name in names}
+
+
+def _settings_of(history: RunHistory, outcome: Outcome) -> dict[str, str]:
+    run = history.run
+    modules = dict.fromkeys(
+        column.module for column in read_decisions(history.records).sites if column.module
+    )
+    found = {
+        "Workload": history.name,
+        "Target": run.target_key,
+        "Toolchain": run.toolchain_key,
+        "Search": run.search,
+        "Seed": str(run.seed),
+        "Modules with decisions": ", ".join(modules),
+        "Trials": f"{len(history.records):,}",
+        "Time": duration_text(outcome.seconds),
+        "Ended": outcome.finished or "not yet, or it was interrupted",
+        "Began": moment_text(run.created),
+        "Notes": run.notes,
+        "Tags": ", ".join(run.tags),
+    }
+    own = [record for record in history.records if record.run_id == run.id]
+    if own:
+        # A name of our own wins, should a version be called like one.
+        found = {**own[0].provenance, **found}
+    return found
+
+
+def _decisions(outcomes: Mapping[str, Outcome]) -> dict[str, Sequence[str]]:
+    winners = [one.winner for one in outcomes.values()]
+    known = [winner for winner in winners if winner is not None]
+    if len(known) < len(winners):
+        return {}
+    return {
+        column.name: ["not taken" if value is None else label(value) for value in column.values]
+        for column in read_decisions(known).sites
+    }

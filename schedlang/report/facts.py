@@ -1,0 +1,144 @@
+"""What stands at the top of a report: the numbers that matter, and what was run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from schedlang.report.numbers import (
+    duration_text,
+    latency_text,
+    moment_text,
+    number_text,
+    percent_text,
+    speedup_text,
+)
+from schedlang.report.views.context import Context
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number that matters.
+
+    Attributes
+    ----------
+    label: what it is; value: the number; note: what belongs to it.
+    share: from 0 to 1, shown as a bar; None without one.
+    tone: ``"good"``, ``"warn"`` or empty.
+    """
+
+    label: str
+    value: str
+    note: str = ""
+    share: float | None = None
+    tone: str = ""
+
+
+def tiles(context: Context) -> list[Tile]:
+    """Return the numbers that matter, the most important first."""
+    return [
+        _best(context),
+        _speedup(context),
+        _roofline(context),
+        _verified(context),
+        _trials(context),
+        Tile("Time", duration_text(context.outcome.seconds), _time_note(context)),
+    ]
+
+
+def _best(context: Context) -> Tile:
+    outcome = context.outcome
+    if outcome.winner is None:
+        return Tile("Best latency", "none", "no candidate has a latency", tone="warn")
+    notes = []
+    if outcome.interval is not None and outcome.interval.high > outcome.interval.low:
+        half = (outcome.interval.high - outcome.interval.low) / 2 / outcome.latency
+        notes.append(f"\xb1{percent_text(half, 1)}")
+    if (flops := context.limits.flops) > 0:
+        notes.append(f"{number_text(flops / outcome.latency / 1e9)} GFLOPS")
+    if outcome.winner.unscheduled:
+        notes = ["the unscheduled program is the fastest"]
+    return Tile("Best latency", latency_text(outcome.latency), ", ".join(notes))
+
+
+def _speedup(context: Context) -> Tile:
+    outcome = context.outcome
+    if not math.isfinite(outcome.speedup):
+        return Tile("Speed-up", "\N{EN DASH}", "the unscheduled program was not timed")
+    bound = "" if outcome.complete else "\N{GREATER-THAN OR EQUAL TO} "
+    note = f"unscheduled: {bound}{latency_text(outcome.reference)}"
+    return Tile("Speed-up", bound + speedup_text(outcome.speedup), note)
+
+
+def _roofline(context: Context) -> Tile:
+    limits, outcome = context.limits, context.outcome
+    if outcome.winner is None or limits.why:
+        return Tile("Share of the roofline", "\N{EN DASH}", limits.why or "nothing was measured")
+    share = limits.shortest / outcome.latency
+    peak = f"of {number_text(limits.peak / 1e9)} GFLOPS, an upper bound"
+    return Tile("Share of the roofline", percent_text(share), peak, min(share, 1.0))
+
+
+def _verified(context: Context) -> Tile:
+    winner = context.outcome.winner
+    if winner is None:
+        return Tile("Verified", "\N{EN DASH}", "nothing to verify")
+    if winner.unscheduled:
+        return Tile("Verified", "yes", "it is what results are compared with", tone="good")
+    if not winner.verified:
+        return Tile("Verified", "no", "its results were not compared", tone="warn")
+    inputs = winner.provenance.get("inputs")
+    return Tile(
+        "Verified", "yes", f"on inputs: {inputs}" if inputs else "results compared", None, "good"
+    )
+
+
+def _trials(context: Context) -> Tile:
+    rows = context.rows
+    trials = sum(row.number is not None for row in rows)
+    rejected = len(rows) - trials
+    failed = sum(not row.record.ok for row in rows) - rejected
+    notes = [f"{failed:,} failed"] if failed else []
+    lost = sum(one.count for one in context.history.rejections) - failed
+    rejected = max(rejected, lost)
+    notes += [f"{rejected:,} rejected"] if rejected > 0 else []
+    return Tile("Trials", f"{trials:,}", ", ".join(notes) or "none failed")
+
+
+def _time_note(context: Context) -> str:
+    if not context.gains:
+        return ""
+    return f"best found after {duration_text(context.gains[-1].row.seconds)}"
+
+
+def facts(context: Context) -> list[tuple[str, str]]:
+    """Return what was run, by name."""
+    history, run = context.history, context.history.run
+    found = [
+        ("Workload", history.name),
+        ("Target", run.target_key),
+        ("Search", f"{run.search}, seed {run.seed}"),
+        ("Began", moment_text(run.created)),
+        ("Ended", context.outcome.finished or "not yet, or it was interrupted"),
+        ("Notes", run.notes),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def environment(context: Context) -> list[tuple[str, str]]:
+    """Return the machine, versions and keys of a run, by name."""
+    history, run = context.history, context.history.run
+    own = [record for record in history.records if record.run_id == run.id]
+    # A run that was continued may have records of several versions.
+    values: dict[str, dict[str, None]] = {}
+    for record in own:
+        for name, value in record.provenance.items():
+            values.setdefault(name, {}).setdefault(value)
+    found = [
+        ("Toolchain", run.toolchain_key),
+        *((name.replace("_", " "), ", ".join(of_name)) for name, of_name in values.items()),
+        ("Workload's key", run.workload_key),
+        ("Run's identity", run.identity),
+        ("Run's number", "" if run.id is None else str(run.id)),
+    ]
+    return [(name, value) for name, value in found if value]

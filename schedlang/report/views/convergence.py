@@ -1,0 +1,61 @@
+"""The best latency so far, over trials and over seconds."""
+
+from __future__ import annotations
+
+from schedlang.plot.convergence import Over, convergence_chart
+from schedlang.report.numbers import count_text, duration_text, latency_text, percent_text
+from schedlang.report.views.context import Context
+from schedlang.report.views.view import Chart, Table, View, spec_of
+
+_READING = (
+    "The line is the best latency so far; the band around it is the 95% confidence interval of "
+    "its median, as measured in the search. Grey points are single trials, marks above the chart "
+    "are trials that failed. The roofline is the time that the operations take at the machine's "
+    "peak, an upper bound that no program reaches."
+)
+
+
+def convergence_view(context: Context) -> View:
+    """Return the view."""
+    view = View("convergence", "Best latency so far", reading=_READING)
+    history = context.history
+    if not context.gains:
+        empty = "no trial has a latency" if history.records else "the run has no trials"
+        return View(view.key, view.title, empty=empty)
+    both: tuple[Over, Over] = ("trials", "seconds")
+    charts = []
+    for over in both:
+        chart = convergence_chart(
+            {history.name: history}, over, context.data, {history.name: context.rows}
+        )
+        label = f"Line chart of the best latency so far over {over}. {_finding(context)}"
+        name = f"convergence-{over}"
+        charts.append(Chart(name, spec_of(chart), label, f"over {over}"))
+    rows = [
+        [
+            f"{gain.row.number:,}" if gain.row.number is not None else "",
+            duration_text(gain.row.seconds),
+            latency_text(gain.latency),
+            f"{latency_text(gain.low)} to {latency_text(gain.high)}",
+        ]
+        for gain in context.gains
+    ]
+    columns = ("Trial", "Wall time", "Latency", "Confidence interval")
+    table = Table("Each new best", columns, rows, (0, 1, 2, 3))
+    return View(view.key, view.title, _finding(context), _READING, charts=charts, tables=[table])
+
+
+def _finding(context: Context) -> str:
+    last, trials = context.gains[-1], max(row.number or 0 for row in context.rows)
+    text = (
+        f"The best latency fell {count_text(len(context.gains), 'time')}, last at trial "
+        f"{last.row.number:,} of {trials:,} ({duration_text(last.row.seconds)})."
+    )
+    half = [gain for gain in context.gains if (gain.row.number or 0) <= trials / 2]
+    if trials >= 20 and half:
+        gained = half[-1].latency / last.latency - 1
+        if gained < 0.005:
+            text += " The second half of the trials gained less than 0.5%."
+        else:
+            text += f" The second half of the trials gained {percent_text(gained, 1)}."
+    return text + (f" There is no roofline: {context.limits.why}." if context.limits.why else "")

@@ -1,0 +1,170 @@
+"""Write comparisons: several runs side by side, as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from schedlang.plot.bests import bests_chart
+from schedlang.plot.convergence import Over, convergence_chart
+from schedlang.plot.sources import Runs
+from schedlang.plot.style import latency_unit
+from schedlang.plot.tables.trials import trial_rows
+from schedlang.report.comparison import Best, Comparison, compare
+from schedlang.report.datasets import Datasets
+from schedlang.report.numbers import (
+    duration_text,
+    latency_text,
+    number_text,
+    speedup_text,
+)
+from schedlang.report.page import checked_path, render
+from schedlang.report.vega import VegaScript
+from schedlang.report.views.view import Chart, Table, View, spec_of
+
+
+def write_comparison(runs: Runs, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+    """Write several runs side by side as one HTML file, and return its path.
+
+    It shows whether the best programs are equally fast within the noise, how fast each run found
+    its own, and what differs between what was run.
+
+    Parameters
+    ----------
+    runs: what ``tune`` returns or a ``RunHistory``: several in a list, or in a dict by name.
+    path: of the file, which is replaced if there is one.
+    title: heading; by default the names of the workloads.
+
+    ValueError for fewer than two runs, TypeError for what is none; OSError where the file cannot be
+    written.
+    """
+    comparison, place = compare(runs), checked_path(path)
+    names = dict.fromkeys(history.name for history in comparison.runs.values())
+    with VegaScript() as vega:
+        data = Datasets()
+        views = [
+            _bests(comparison, data),
+            _convergence(comparison, data),
+            _differences(comparison),
+            _decisions(comparison),
+        ]
+        page: dict[str, Any] = {
+            "datasets": data.packed(),
+            "unit": "",
+            "charts": {chart.name: chart.spec for view in views for chart in view.charts},
+        }
+        heading = title or f"{', '.join(names)}: {len(comparison.runs)} runs"
+        return render("comparison.html.j2", place, vega, page, title=heading, views=views)
+
+
+def _bests(comparison: Comparison, data: Datasets) -> View:
+    title = "Best programs"
+    samples = {best.run: best.samples for best in comparison.bests if best.samples}
+    finding = comparison.summary
+    if not samples:
+        return View("bests", title, finding, empty="no run has a candidate with a latency")
+    unit = latency_unit(best.latency for best in comparison.bests if best.latency)
+    chart = bests_chart(samples, unit, data)
+    reading = (
+        "A small mark is a sample: of the finals where the program took part in them, else of the "
+        "search. The point is their median, the line its 95% confidence interval. The p-value is "
+        "that of the two-sided Mann-Whitney U test of the samples. It knows nothing of what "
+        "changed on the machine between the runs, so smaller differences may be the machine's: to "
+        "be sure, time both programs again in one run."
+    )
+    columns = ("Run", "Best", "Interval", "To the fastest", "Verdict", "Speed-up", "Verified")
+    rows = [_best_row(best) for best in comparison.bests]
+    table = Table("Best program of each run", columns, rows, (1, 2, 3, 5), open=True)
+    label = f"Samples of the best program of each run. {finding}"
+    charts = [Chart("bests", spec_of(chart), label)] if comparison.same_workload else []
+    return View("bests", title, finding, reading, charts=charts, tables=[table])
+
+
+def _best_row(best: Best) -> list[str]:
+    if best.latency is None or best.interval is None:
+        return [best.run, "", "", "", best.verdict, "", ""]
+    winner = best.outcome.winner
+    speedup = best.outcome.speedup
+    return [
+        best.run,
+        latency_text(best.latency),
+        f"{latency_text(best.interval.low)} to {latency_text(best.interval.high)}",
+        "" if best.ratio is None else f"{number_text(best.ratio)}\N{MULTIPLICATION SIGN}",
+        best.verdict,
+        speedup_text(speedup) if speedup == speedup else "",
+        "yes" if winner is not None and winner.verified else "no",
+    ]
+
+
+def _convergence(comparison: Comparison, data: Datasets) -> View:
+    title = "Best latency so far"
+    rows = {name: trial_rows(history) for name, history in comparison.runs.items()}
+    if not any(row.latency is not None for of_one in rows.values() for row in of_one):
+        return View("convergence", title, empty="no run has a candidate with a latency")
+    if not comparison.same_workload:
+        return View("convergence", title, empty=comparison.workloads)
+    both: tuple[Over, Over] = ("trials", "seconds")
+    charts = []
+    for over in both:
+        chart = convergence_chart(comparison.runs, over, data, rows)
+        label = f"Lines of the best latency of each run over {over}."
+        charts.append(Chart(f"convergence-{over}", spec_of(chart), label, f"over {over}"))
+    found = [
+        f"{name} after {duration_text(last.seconds)}"
+        for name, of_one in rows.items()
+        if (
+            last := min(
+                (row for row in of_one if row.latency),
+                key=lambda row: row.latency or 0.0,
+                default=None,
+            )
+        )
+    ]
+    finding = f"Each run found its fastest: {', '.join(found)}."
+    reading = (
+        "A line is the best latency of a run so far; the band is the 95% confidence interval of "
+        "its median, as measured in the search."
+    )
+    return View("convergence", title, finding, reading, charts=charts)
+
+
+def _differences(comparison: Comparison) -> View:
+    title = "What differs"
+    names = list(comparison.runs)
+    differing = comparison.differences
+    equal = {name: texts for name, texts in comparison.settings.items() if name not in differing}
+    tables = [
+        Table(
+            "What differs",
+            ("Setting", *names),
+            [[name, *texts] for name, texts in differing.items()],
+            open=True,
+        ),
+        Table(
+            "What is equal",
+            ("Setting", "All runs"),
+            [[name, texts[0]] for name, texts in equal.items() if texts[0]],
+        ),
+    ]
+    finding = f"{len(differing)} settings differ, {len(tables[1].rows)} are equal."
+    return View("settings", title, finding, tables=tables)
+
+
+def _decisions(comparison: Comparison) -> View:
+    title = "Decisions of the winners"
+    if not comparison.decisions:
+        why = "a run has no winner" if comparison.same_workload else comparison.workloads
+        return View("decisions", title, empty=why)
+    names = list(comparison.runs)
+    differing = [
+        [site, *texts] for site, texts in comparison.decisions.items() if len(set(texts)) > 1
+    ]
+    count = len(comparison.decisions)
+    finding = f"The winners differ in {len(differing)} of {count} decisions."
+    tables = (
+        [Table("Decisions that differ", ("Decision", *names), differing, open=True)]
+        if differing
+        else []
+    )
+    return View("decisions", title, finding, tables=tables)

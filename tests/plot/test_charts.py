@@ -1,0 +1,101 @@
+"""Charts: each is valid, takes what it says, and says what it does not take."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.database.history import REJECTIONS, TIME_LINE, RunHistory
+from schedlang.plot.sources import histories_of, names_of
+from tests.report.synthetic import make_history
+
+HISTORY = make_history(60)
+EMPTY = RunHistory(HISTORY.run, "matmul", [])
+CHARTS = ("convergence", "timeline", "importance", "decisions", "rejections", "finals")
+
+
+def rows_of(chart: Any) -> list[list[dict[str, Any]]]:
+    """The datasets of a chart; that it is valid is checked on the way."""
+    return list(chart.to_dict(validate=True)["datasets"].values())
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_each_chart_is_valid(name: str) -> None:
+    assert rows_of(getattr(sl.plot, name)(HISTORY))
+
+
+def test_convergence_shows_each_trial_and_each_gain() -> None:
+    for over in ("trials", "seconds"):
+        data = rows_of(sl.plot.convergence(HISTORY, over=over))
+        [trials] = [rows for rows in data if "status" in rows[0]]
+        [steps] = [rows for rows in data if "gain" in rows[0]]
+        measured = [row for row in trials if row["latency"] is not None]
+        assert len(trials) == sum(one.status != "rejected" for one in HISTORY.records)
+        best = min(row["latency"] for row in measured)
+        assert steps[-1]["latency"] == best and steps[-1]["trial"] == len(trials)
+        assert all(row["low"] <= row["latency"] <= row["high"] for row in steps)
+
+
+def test_several_runs_are_named() -> None:
+    other = make_history(40, 1, search="tree")
+    [steps] = rows_of(sl.plot.convergence([HISTORY, other]))
+    assert {row["run"] for row in steps} == {"evolutionary", "tree"}
+    [steps] = rows_of(sl.plot.convergence({"a": HISTORY, "b": other}))
+    assert {row["run"] for row in steps} == {"a", "b"}
+    assert len({row["run"] for row in rows_of(sl.plot.importance([HISTORY, other]))[0]}) == 2
+
+
+def test_names_tell_runs_apart() -> None:
+    seeds = [make_history(3, seed) for seed in (0, 1)]
+    assert names_of(seeds) == ["evolutionary, seed 0", "evolutionary, seed 1"]
+    assert len(set(names_of([seeds[0], seeds[0], seeds[1]]))) == 3
+
+
+def test_decisions_can_be_chosen() -> None:
+    chart = sl.plot.decisions(HISTORY, x="panel:C:i[0]", y="unroll")
+    spec = chart.to_dict()
+    titles = {layer["encoding"]["x"]["title"] for layer in spec["layer"]}
+    assert titles == {"panel:C:i[0]"}
+    assert "unroll" in str(sl.plot.decisions(HISTORY, y="unroll").to_dict()["layer"])
+    with pytest.raises(ValueError, match="no decision 'nope'; there are: register_tile:C"):
+        sl.plot.decisions(HISTORY, x="nope", y="unroll")
+
+
+def test_more_rows_than_altair_takes_by_default() -> None:
+    record = HISTORY.records[0]
+    records = [dataclasses.replace(record, id=n) for n in range(6000)]
+    many = RunHistory(HISTORY.run, "matmul", records)
+    assert max(map(len, rows_of(sl.plot.convergence(many)))) == 6000
+
+
+@pytest.mark.parametrize("name", ["timeline", "importance", "decisions", "rejections", "finals"])
+def test_a_run_without_the_data_says_why(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^matmul: \w"):
+        getattr(sl.plot, name)(EMPTY)
+    lacking = dataclasses.replace(EMPTY, lacks={TIME_LINE: "it is old", REJECTIONS: "it is old"})
+    if name in ("timeline", "rejections"):
+        with pytest.raises(ValueError, match="matmul: it is old"):
+            getattr(sl.plot, name)(lacking)
+    rows_of(sl.plot.convergence(EMPTY))
+
+
+@pytest.mark.parametrize("name", ["timeline", "decisions", "rejections", "finals"])
+def test_charts_of_one_run_refuse_several(name: str) -> None:
+    with pytest.raises(ValueError, match="one run, not 2"):
+        getattr(sl.plot, name)([HISTORY, HISTORY])
+
+
+def test_what_is_no_run_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"not str; of a file give schedlang.database.history\('a'"):
+        sl.plot.convergence("a")
+    with pytest.raises(TypeError, match="not int"):
+        sl.plot.convergence([HISTORY, 3])
+    with pytest.raises(ValueError, match="no run is given"):
+        histories_of([])
+    with pytest.raises(ValueError, match="over='days'"):
+        sl.plot.convergence(HISTORY, over="days")
+    with pytest.raises(AttributeError, match="has no attribute 'plots'"):
+        _ = sl.plots

@@ -14,6 +14,8 @@ LONGEST_STATE = 256 << 20
 
 # Names of single records in ``state`` and ``outcome``.
 _SINGLE = ("winner", "runner_up", "unscheduled")
+# Of a state, as ``tune`` writes it.
+_BEGINNING = '{"records": ['
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,7 @@ def told(run: Run) -> list[int]:
 
     The outcome of an earlier call is older than the state of a call that continued the run.
     """
-    stored = [_object(text) or {} for text in (run.outcome, run.state)]
-    return max((one.get("records", []) for one in stored), key=len)
+    return max(_records_of(run.outcome), _records_of(run.state), key=len)
 
 
 def named_unscheduled(run: Run) -> int | None:
@@ -118,6 +119,19 @@ def renumbered(run: Run, ids: Mapping[int, int]) -> Run:
         state_asks=run.state_asks if state else 0,
         outcome=_renumbered(run.outcome, ids),
     )
+
+
+def _records_of(text: str) -> list[int]:
+    """Return the ids under ``"records"``: a state may be long, and they stand at its beginning."""
+    if text.startswith(_BEGINNING):
+        try:
+            ids = json.loads(text[len(_BEGINNING) - 1 : text.index("]") + 1])
+        except ValueError:
+            ids = [None]
+        if all(type(number) is int for number in ids):
+            return list(ids)
+    found: list[int] = (_object(text) or {}).get("records", [])
+    return found
 
 
 def _renumbered(text: str, ids: Mapping[int, int]) -> str:

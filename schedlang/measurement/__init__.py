@@ -4,11 +4,13 @@ from schedlang.measurement.adapter import SupportsMeasure, as_measurer
 from schedlang.measurement.latency import describe_latency, describe_speedup
 from schedlang.measurement.measurement import Candidate, Measurement, Status
 from schedlang.measurement.measurer import Measurer
+from schedlang.measurement.phase import Phase
 
 __all__ = [
     "Candidate",
     "Measurement",
     "Measurer",
+    "Phase",
     "Status",
     "SupportsMeasure",
     "as_measurer",

@@ -181,6 +181,7 @@ class Pipeline:
             assert self._running is not None
             work, loaded = self._running
             if not loaded and reply.ok:
+                work.note(reply)
                 self._running = (work, True)
                 self.runner.submit(slot, run_request(work))
                 continue

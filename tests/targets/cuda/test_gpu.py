@@ -50,6 +50,14 @@ def test_right_programs_are_measured_and_verified(measurer: LocalCUDA, workload:
         assert measurement.verified
         assert measurement.latency > 0
         assert measurement.build_seconds > 0 and measurement.run_seconds > 0
+        build, load, run, verify = measurement.phases
+        assert [one.activity for one in (build, load, run, verify)] == [
+            *("build", "run", "run", "verify")
+        ]
+        # The worker on the GPU comes after those that build.
+        assert build.worker is not None and measurement.worker is not None
+        assert build.worker < measurement.worker == measurer._pipeline.builders.size
+        assert build.end <= load.begin <= load.end <= run.begin
     assert measurer.best_so_far == min(measurement.latency for measurement in found.values())
 
 

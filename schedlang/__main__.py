@@ -1,0 +1,5 @@
+"""``python -m schedlang``: the command line."""
+
+from schedlang.cli import main
+
+main()

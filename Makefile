@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+DOCS_STAMP := $(VENV)/.installed-docs
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test coverage lint release-check bench gpu-bundle clean
+.PHONY: demo test coverage lint docs release-check bench gpu-bundle clean
 
 demo: $(STAMP)
 	$(RUN) examples/demo.py
@@ -22,6 +23,10 @@ lint: $(STAMP)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+
+# The documentation as a site: build/docs/site/index.html. Warnings are errors.
+docs: $(DOCS_STAMP)
+	$(RUN) -m sphinx -q -W --keep-going -c docs/site -b html docs build/docs
 
 # Builds wheel and sdist, installs the wheel into a fresh environment, and runs the demo with it.
 release-check:
@@ -44,6 +49,10 @@ clean:
 # The peers that the benchmarks compare with are large: only `make bench` installs them.
 $(BENCH_STAMP): $(STAMP)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
 $(STAMP): pyproject.toml

@@ -98,7 +98,7 @@ def tune(
         to search on, give more than before.
     seed: seed of the search and of the random inputs.
     search: a name of ``schedlang.search.SEARCHES``, ``"auto"`` for what measured best (see
-        docs/search.md), a function ``(space, workload, seed) -> Strategy`` such as a strategy's
+        docs/searches.md), a function ``(space, workload, seed) -> Strategy`` such as a strategy's
         class, or a strategy made for this space and workload, which no run has used.
     batch: maximum number of candidates per ``ask``. A search that learns does better with small
         batches, a farm of machines with large ones.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import time
 from collections import Counter
@@ -17,39 +18,46 @@ from rich.text import Text
 from schedlang.measurement import Measurement, Status, describe_latency
 from schedlang.networks.tuning.shares import Shares, shares_of
 from schedlang.networks.tuning.task_run import TaskRun
+from schedlang.tuning.live.live_view import LINE_SECONDS, LOGGER, NOTEBOOK_SECONDS
+from schedlang.tuning.live.notebook import NotebookView, in_notebook
+from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
 
 # Tasks that the table shows, those with the largest share first.
 _ROWS = 12
+_NOTEBOOK_COLUMNS = 110
 
 
 class Display:
-    """A live table on a terminal; elsewhere it writes nothing unless ``show`` is True.
+    """A live table on a terminal or in a notebook, and a line now and then in a log.
 
-    Where it is shown and the output is no terminal, it writes a line after each slice.
+    Where the output is neither, the lines go to standard error if ``show`` is True. The logger
+    ``schedlang`` gets them in any case.
 
     Parameters
     ----------
     title: names of the networks.
     runs: of the tasks.
     trials: limit on all trials; None for no limit.
-    show: None shows it on a terminal.
+    show: None shows it on a terminal and in a notebook only, False nowhere.
     """
 
     def __init__(
         self, title: str, runs: Sequence[TaskRun], trials: int | None, show: bool | None
     ) -> None:
-        self._console = Console(stderr=True)
-        moves = self._console.file.isatty()
-        self._visible = moves if show is None else show
+        console = Console(stderr=True)
+        moves = console.file.isatty()
         self._title, self._runs, self._trials = title, runs, trials
-        self._began = time.monotonic()
+        self._began = self._picture_shown = time.monotonic()
+        self._line_shown = -math.inf
         self._counts: Counter[Status] = Counter()
         self._gains: dict[int, float] = {}
         self._current: int | None = None
-        self._phase = "starting"
+        self._phase = "starting workers"
+        self._notebook = NotebookView() if show is not False and in_notebook() else None
         self._live: Live | None = None
-        if self._visible and moves:
-            self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        if show is not False and moves and self._notebook is None:
+            self._live = Live(console=console, refresh_per_second=4, transient=True)
+        self._lines = console if show and not moves and self._notebook is None else None
 
     def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
         """Count one measurement."""
@@ -75,16 +83,15 @@ class Display:
         run = self._runs[place]
         now = run.latency
         self._gains[place] = 1.0 - now / before if before > 0 else math.nan
-        if self._visible and self._live is None:
-            self._console.print(self._line(place), highlight=False, soft_wrap=True)
+        if time.monotonic() - self._line_shown >= LINE_SECONDS:
+            self._write(self._line(place))
         self._refresh()
 
     def say(self, phase: str) -> None:
         """Show another phase than tuning."""
         self._current, self._phase = None, phase
-        if self._visible and self._live is None:
-            self._console.print(f"{self._title}: {phase}", highlight=False, soft_wrap=True)
-        self._refresh()
+        self._write(self._summary())
+        self._refresh(now=True)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -101,9 +108,28 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def _refresh(self) -> None:
+    def _refresh(self, *, now: bool = False) -> None:
         if self._live is not None:
-            self._live.update(Group(self._table(), Text(self._summary())))
+            self._live.update(self._picture())
+        moment = time.monotonic()
+        if self._notebook is not None and (now or moment - self._picture_shown >= NOTEBOOK_SECONDS):
+            self._picture_shown = moment
+            self._notebook.show(self._html())
+
+    def _picture(self) -> Group:
+        return Group(self._table(), Text(self._summary()))
+
+    def _html(self) -> str:
+        """Return the picture as HTML; rich escapes all text."""
+        console = Console(record=True, width=_NOTEBOOK_COLUMNS, file=io.StringIO())
+        console.print(self._picture())
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    def _write(self, line: str) -> None:
+        self._line_shown = time.monotonic()
+        LOGGER.info("%s", line)
+        if self._lines is not None:
+            self._lines.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _table(self) -> Table:
         shares = shares_of(self._runs)
@@ -152,6 +178,15 @@ class Display:
             f"{tuned} of {len(self._runs)} tasks",
             f"{known} so far" if tuned == len(self._runs) else f"{known} in those",
             *failures,
-            f"{time.monotonic() - self._began:.0f} s",
+            self._time(done),
         ]
         return ", ".join(parts)
+
+    def _time(self, done: int) -> str:
+        """Say how long it took, and about how long the trials will take that are left."""
+        spent = time.monotonic() - self._began
+        measured = self._counts.total() - self._counts[Status.REJECTED]
+        if self._trials is None or measured == 0 or self._current is None:
+            return duration(spent)
+        left = spent / measured * max(self._trials - done, 0)
+        return duration(spent) + (f", about {duration(left)} left" if left >= NO_TIME_LEFT else "")

@@ -16,15 +16,15 @@ from rich.live import Live
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
 from schedlang.tuning.live.line import line_of
-from schedlang.tuning.live.notebook import NotebookView, in_notebook
+from schedlang.tuning.live.notebook import NotebookView, html_of, in_notebook
 from schedlang.tuning.live.snapshot import Snapshot
 from schedlang.tuning.live.terminal import View
 
 LOGGER = logging.getLogger("schedlang")
 """Gets the lines of every run with the level INFO, and each new best with DEBUG."""
 
-# Between two lines of a log, and between two pictures of a notebook.
-_LINE_SECONDS, _NOTEBOOK_SECONDS = 5.0, 0.5
+LINE_SECONDS, NOTEBOOK_SECONDS = 5.0, 0.5
+"""Seconds between two lines of a log, and between two pictures of a notebook."""
 
 
 class LiveView:
@@ -147,10 +147,10 @@ class LiveView:
         """Show it again, if the last time is long ago or it has to be ``now``."""
         moment = time.monotonic()
         if self._notebook is not None:
-            if now or moment - self._picture_shown >= _NOTEBOOK_SECONDS:
+            if now or moment - self._picture_shown >= NOTEBOOK_SECONDS:
                 self._picture_shown = moment
-                self._notebook.show(self.snapshot())
-        if now or moment - self._line_shown >= _LINE_SECONDS:
+                self._notebook.show(html_of(self.snapshot()))
+        if now or moment - self._line_shown >= LINE_SECONDS:
             self._line_shown = moment
             self._write_line()
 

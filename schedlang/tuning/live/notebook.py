@@ -39,27 +39,27 @@ def _bar(shown: Snapshot) -> str:
 class _Html:
     """An object that notebooks show as HTML."""
 
-    def __init__(self, shown: Snapshot) -> None:
-        self._shown = shown
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def _repr_html_(self) -> str:
-        return html_of(self._shown)
+        return self._text
 
 
 class NotebookView:
-    """The output of the running cell, which is replaced by the newest snapshot."""
+    """The output of the running cell, which is replaced by the newest picture of the run."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
-    def show(self, shown: Snapshot) -> None:
-        """Show a snapshot in place of the one before."""
+    def show(self, text: str) -> None:
+        """Show HTML in place of what was there before."""
         from IPython.display import display
 
         if self._handle is None:
-            self._handle = display(_Html(shown), display_id=True)
+            self._handle = display(_Html(text), display_id=True)
         else:
-            self._handle.update(_Html(shown))
+            self._handle.update(_Html(text))
 
 
 def in_notebook() -> bool:

@@ -166,6 +166,10 @@ class Chromium:
         answer = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
         return base64.b64decode(answer["data"])
 
+    def screen(self) -> bytes:
+        """What the window shows as a PNG."""
+        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
+
     def pdf(self) -> bytes:
         """The page on paper."""
         answer = self.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)

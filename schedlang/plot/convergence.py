@@ -36,6 +36,13 @@ Rows = Mapping[str, list[TrialRow]]
 """The trials of runs by name."""
 
 _BEST, _TRIAL, _FAILED = "best so far", "trial", "failed trial"
+_STEPS = (
+    (0.5, (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9)),
+    (1.2, (1, 1.5, 2, 3, 4, 5, 7)),
+    (4.0, (1, 2, 5)),
+    (math.inf, (1,)),
+)
+"""Round numbers of a decade, by the number of decades up to which they are shown."""
 _UNSCHEDULED, _ROOFLINE = "unscheduled program", "roofline"
 _KINDS = {_BEST: BLUE, _TRIAL: GREY, _FAILED: VERMILLION}
 
@@ -124,7 +131,7 @@ def _channels(histories: Mapping[str, RunHistory], over: Over, rows: Rows) -> _C
     time = duration_unit(max(ends, default=0.0))
     nice = alt.Scale(nice=False)
     if over == "trials":
-        axis = alt.Axis(grid=False, format="~s", tickMinStep=1)
+        axis = alt.Axis(grid=False, format=",~r", tickMinStep=1)
         x = alt.X("trial:Q", title="Trial", axis=axis, scale=nice)
     else:
         axis = alt.Axis(grid=False, format="~r")
@@ -186,7 +193,8 @@ def _level_layers(history: RunHistory, unit: Unit, source: Source) -> list[alt.C
     """Return lines at the unscheduled program's latency and at the roofline."""
     layers = []
     for name, latency, color in _levels(history):
-        text = f"{name}: {latency * unit.scale:,.4g} {unit.name}"
+        own = latency_unit([latency])
+        text = f"{name}: {latency * own.scale:,.4g} {own.name}"
         row = {"latency": significant(latency * unit.scale), "text": text}
         base = alt.Chart(source(name, partial(list, [row]))).encode(
             alt.Y("latency:Q"), color=alt.value(color)
@@ -214,15 +222,16 @@ def _levels(history: RunHistory) -> list[tuple[str, float, str]]:
 
 
 def _ticks(rows: Rows, histories: Mapping[str, RunHistory], unit: Unit) -> list[float]:
-    """Return 1, 2 and 5 in each decade of the latencies: those of a log scale are too many."""
+    """Return round numbers on a log scale: the fewer in a decade, the more decades there are."""
     shown = _latencies(rows)
     if len(histories) == 1:
         shown += [latency for _, latency, _ in _levels(*histories.values())]
     if not shown:
         return []
-    low, high = (math.floor(math.log10(end(shown) * unit.scale)) for end in (min, max))
-    steps = (1, 2, 5) if high - low < 4 else (1,)
-    return [significant(step * 10.0**power) for power in range(low, high + 1) for step in steps]
+    low, high = (math.log10(end(shown) * unit.scale) for end in (min, max))
+    steps = next(steps for most, steps in _STEPS if high - low <= most)
+    powers = range(math.floor(low), math.floor(high) + 1)
+    return [significant(step * 10.0**power) for power in powers for step in steps]
 
 
 def _trials(rows: Rows, unit: Unit) -> list[dict[str, Any]]:

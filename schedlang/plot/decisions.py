@@ -161,10 +161,9 @@ def heat_map(
         alt.Tooltip("trial:Q", title="New best at trial"),
         alt.Tooltip("latency:Q", title=f"Latency ({unit.name})", format=",.4~r"),
     ]
-    halo = line.mark_line(color="black", strokeWidth=4, opacity=0.55).encode(
-        order=alt.Order("step:Q")
-    )
-    core = line.mark_line(color="white", strokeWidth=1.8).encode(order=alt.Order("step:Q"))
+    step = alt.Order("step:Q")
+    halo = line.mark_line(color="black", strokeWidth=4, opacity=0.55, strokeJoin="round")
+    core = line.mark_line(color="white", strokeWidth=1.8, strokeJoin="round")
     points = line.mark_point(
         filled=True, size=60, color="white", stroke="black", strokeWidth=1, opacity=1
     ).encode(tooltip=tips)
@@ -175,7 +174,9 @@ def heat_map(
         .encode(tooltip=tips)
     )
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, ROOM // max(len(across), len(up), 1)))
-    chart = alt.LayerChart(layer=[squares, halo, core, points, last])
+    chart = alt.LayerChart(
+        layer=[squares, halo.encode(order=step), core.encode(order=step), points, last]
+    )
     return chart.properties(width=alt.Step(cell), height=alt.Step(cell))
 
 

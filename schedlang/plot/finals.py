@@ -65,7 +65,8 @@ def _domain(table: FinalsTable) -> list[float]:
             few = len(ordered) // 10
             ends += [one.low, one.high, ordered[few], ordered[-1 - few]]
     room = 0.06 * (max(ends) - min(ends)) or 0.01
-    return [min(ends) - room, max(ends) + room]
+    # Nothing takes less than no time.
+    return [max(min(ends) - room, -1.0), max(ends) + room]
 
 
 def finals_chart(table: FinalsTable, source: Source) -> alt.LayerChart:
@@ -107,7 +108,9 @@ def finals_chart(table: FinalsTable, source: Source) -> alt.LayerChart:
     floor = alt.Chart(
         source(
             "floor",
-            lambda: [{"low": -noise, "high": noise, "text": f"noise floor \xb1{noise:.2%}"}],
+            lambda: [
+                {"low": max(-noise, -1.0), "high": noise, "text": f"noise floor \xb1{noise:.2%}"}
+            ],
         )
     )
     band = floor.mark_rect(color=GREY, opacity=0.22).encode(

@@ -132,7 +132,7 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
                 alt.Tooltip("begin:Q", title=f"Began at ({time.name})", format=",.3f"),
             ],
         )
-        .properties(width=WIDTH, height=alt.Step(34))
+        .properties(width=WIDTH, height=alt.Step(max(12, min(34, 640 // len(line.workers)))))
     )
     return alt.vconcat(above, below, spacing=14, usermeta={"reserve": AXIS + 24})
 

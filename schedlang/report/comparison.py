@@ -88,20 +88,21 @@ class Comparison:
     @property
     def summary(self) -> str:
         """The workloads and the verdict on each run, in sentences."""
-        texts = [self.workloads]
-        for best in self.bests:
-            latency = f"{latency_text(best.latency)}, " if best.latency else ""
-            texts.append(f"{best.run}: {latency}{best.verdict}".rstrip(", "))
-        return " ".join(f"{text[0].upper()}{text[1:]}." for text in texts)
+        return f"{self.workloads[0].upper()}{self.workloads[1:]}. {'; '.join(self._lines())}."
 
     def __str__(self) -> str:
-        lines = [f"{', '.join(self.runs)}: {self.workloads}"]
-        for best in self.bests:
-            latency = f"{latency_text(best.latency)}, " if best.latency else ""
-            lines.append(f"  {best.run}: {latency}{best.verdict}".rstrip(", "))
-        differing = self.differences
-        lines += [f"  {name.lower()}: {' | '.join(texts)}" for name, texts in differing.items()]
-        return "\n".join(lines)
+        differing = [f"{name}: {' | '.join(texts)}" for name, texts in self.differences.items()]
+        lines = [f"{', '.join(self.runs)}: {self.workloads}", *self._lines(), *differing]
+        return "\n  ".join(lines)
+
+    def _lines(self) -> list[str]:
+        latencies = [
+            f"{latency_text(best.latency)}, " if best.latency else "" for best in self.bests
+        ]
+        return [
+            f"{best.run}: {latency}{best.verdict}".rstrip(", ")
+            for best, latency in zip(self.bests, latencies, strict=True)
+        ]
 
 
 def compare(runs: Runs) -> Comparison:
@@ -174,7 +175,7 @@ def _verdict(best: Best, first: Best, ratio: float) -> tuple[float | None, str]:
     one, other = best.outcome.winner, first.outcome.winner
     same = one is not None and other is not None and bool(one.program_key)
     if same and one is not None and other is not None and one.program_key == other.program_key:
-        return None, f"the same program; {percent_text(ratio - 1, 1)} is noise"
+        return None, f"the same program, so a difference of {percent_text(ratio - 1, 1)} is noise"
     fewest = min(len(best.samples), len(first.samples))
     if fewest < FEWEST_SAMPLES:
         return None, f"cannot be told: one has only {fewest} samples"
@@ -199,16 +200,16 @@ def _settings(
 
 def _settings_of(history: RunHistory, outcome: Outcome) -> dict[str, str]:
     run = history.run
-    modules = dict.fromkeys(
-        column.module for column in read_decisions(history.records).sites if column.module
-    )
+    # Where the space is not known: the modules that drew decisions.
+    sites = () if outcome.space else read_decisions(history.records).sites
+    modules = dict.fromkeys(column.module for column in sites if column.module)
     found = {
         "Workload": history.name,
         "Target": run.target_key,
         "Toolchain": run.toolchain_key,
         "Search": run.search,
         "Seed": str(run.seed),
-        "Modules with decisions": ", ".join(modules),
+        "Space": ", ".join(outcome.space) or (f"with {', '.join(modules)}" if modules else ""),
         "Trials": f"{len(history.records):,}",
         "Time": duration_text(outcome.seconds),
         "Ended": outcome.finished or "not yet, or it was interrupted",

@@ -73,10 +73,10 @@ def _speedup(context: Context) -> Tile:
 def _roofline(context: Context) -> Tile:
     limits, outcome = context.limits, context.outcome
     if outcome.winner is None or limits.why:
-        return Tile("Share of the roofline", "\N{EN DASH}", limits.why or "nothing was measured")
+        return Tile("Roofline share", "\N{EN DASH}", limits.why or "nothing was measured")
     share = limits.shortest / outcome.latency
     peak = f"of {number_text(limits.peak / 1e9)} GFLOPS, an upper bound"
-    return Tile("Share of the roofline", percent_text(share), peak, min(share, 1.0))
+    return Tile("Roofline share", percent_text(share), peak, min(share, 1.0))
 
 
 def _verified(context: Context) -> Tile:
@@ -120,6 +120,7 @@ def facts(context: Context) -> list[tuple[str, str]]:
         ("Search", f"{run.search}, seed {run.seed}"),
         ("Began", moment_text(run.created)),
         ("Ended", context.outcome.finished or "not yet, or it was interrupted"),
+        ("Space", ", ".join(context.outcome.space)),
         ("Notes", run.notes),
     ]
     return [(name, value) for name, value in found if value]

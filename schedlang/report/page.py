@@ -14,12 +14,15 @@ from schedlang.report.datasets import script_json
 from schedlang.report.scripts import content_policy, page_script, static_text
 from schedlang.report.vega import VegaScript
 
+_LONGEST_TITLE = 300
+
 
 def render(
     template: str,
     path: Path,
     vega: VegaScript,
     data: dict[str, Any],
+    title: str,
     **values: Any,
 ) -> Path:
     """Write a page: a template, the values in it, and the data of its scripts."""
@@ -27,6 +30,7 @@ def render(
     scripts = (vega.text(), page_script())
     page = _environment().get_template(template)
     html = page.render(
+        title=title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE]}...",
         policy=content_policy(*scripts),
         style=Markup(static_text("report.css")),
         vega=Markup(scripts[0]),

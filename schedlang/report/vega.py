@@ -12,6 +12,8 @@ import altair as alt
 import vl_convert
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
+_LONGEST = 60.0
+"""Seconds after which the other process is given up."""
 # -P: no file of the current folder is imported.
 _COMMAND = ("-P", "-c", "import sys, vl_convert as v; sys.stdout.buffer.write(v.{call}.encode())")
 
@@ -29,7 +31,8 @@ class VegaScript:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        if not VegaScript._made and sys.executable:
+        # A frozen application is no Python that runs programs.
+        if not VegaScript._made and sys.executable and not getattr(sys, "frozen", False):
             call = f"javascript_bundle({_SNIPPET!r}, {_version()!r})"
             flag, option, program = _COMMAND
             try:
@@ -66,9 +69,15 @@ class VegaScript:
         """Return what the other process made; empty where it failed."""
         if self._process is None:
             return ""
-        output, _ = self._process.communicate()
+        try:
+            output, _ = self._process.communicate(timeout=_LONGEST)
+        except subprocess.TimeoutExpired:
+            return ""
         return output.decode() if self._process.returncode == 0 else ""
 
 
 def _version() -> str:
-    return ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    """Return the version of Vega-Lite that altair writes for, or the newest there is."""
+    wanted = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    known = vl_convert.get_vegalite_versions()
+    return wanted if wanted in known else max(known, key=lambda one: [*map(int, one.split("."))])

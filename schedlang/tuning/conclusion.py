@@ -12,6 +12,8 @@ from schedlang.measurement import Status
 from schedlang.measurement.finals import Finals, choose, undisputed
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.rejection import reason_of
+from schedlang.search import Strategy
+from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.result import Best, TuneResult
@@ -93,7 +95,13 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         unreached=list(result.unreached),
         trials=run.state.trials,
         stopped=run.watch.stopped,
+        space=_modules_of(run.state.strategy),
     )
+
+
+def _modules_of(strategy: Strategy) -> list[str]:
+    space = getattr(strategy, "space", None)
+    return [module.name for module in space.modules] if isinstance(space, Space) else []
 
 
 def stored_result(

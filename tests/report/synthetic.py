@@ -10,11 +10,14 @@ import dataclasses
 import json
 import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import schedlang as sl
 from schedlang.database import FinalsEntry, Record, Run, SQLiteDatabase
 from schedlang.database.history import Phase, Rejections, RunHistory, TrialDetails
+from schedlang.database.programs import program_text
 from schedlang.distributions import Distribution, distribution_from_json
 from schedlang.measurement import Status
 
@@ -59,9 +62,20 @@ class Decider:
         self._weight = [rng.choice((0.02, 0.06, 0.2, 0.7, 1.6)) for _ in self._steps]
         self._cost: dict[tuple[int, str], float] = {}
         self.best: list[Any] = [step["decision"] for step in self._steps]
-        self._best_cost = self.cost(self.best)
+        self._seen: set[str] = set()
+        self._best_cost = math.inf
+        self.cost(self.best)
 
     def draw(self) -> list[Any]:
+        """Decisions that were not drawn before, as long as such are easy to find."""
+        for _ in range(20):
+            drawn = self._draw()
+            if str(drawn) not in self._seen:
+                break
+        self._seen.add(str(drawn))
+        return drawn
+
+    def _draw(self) -> list[Any]:
         """Decisions: those of the best so far with few changes, or new ones."""
         rng = self._rng
         if rng.random() < 0.3:
@@ -80,7 +94,7 @@ class Decider:
                 self._cost[key] = self._weight[place] * self._rng.random() ** 2
             total += self._cost[key]
         cost = math.exp(total)
-        if not hasattr(self, "_best_cost") or cost < self._best_cost:
+        if cost < self._best_cost:
             self.best, self._best_cost = drawn, cost
         return cost
 
@@ -96,11 +110,20 @@ def _plain(decision: Any) -> Any:
 
 
 def make_history(
-    trials: int = 60, seed: int = 0, *, workers: int = 2, search: str = "evolutionary"
+    trials: int = 60,
+    seed: int = 0,
+    *,
+    workers: int = 2,
+    search: str = "evolutionary",
+    workload: sl.Workload | None = None,
+    traces: Sequence[str] = (),
 ) -> RunHistory:
-    """A run of so many trials."""
+    """A run of so many trials: of the stored workload, or of ``workload`` with two traces of it."""
     rng = random.Random(seed)
     stored, program = stored_run()
+    if workload is not None:
+        program = program_text(workload)
+        stored = [dataclasses.replace(stored[0], trace_json=text) for text in traces]
     decider = Decider(stored[0].trace_json, rng)
     run = Run(
         identity=f"{seed:032x}",
@@ -157,7 +180,7 @@ def make_history(
     ended = clock.now
     return RunHistory(
         run,
-        "matmul",
+        "matmul" if workload is None else workload.name,
         records,
         unscheduled,
         details,

@@ -44,6 +44,10 @@ def section_of(page: str, key: str) -> str:
     return text
 
 
+def section_of_summary(page: str) -> str:
+    return page.partition('id="summary"')[2].partition("</section>")[0]
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(HISTORY, tmp_path_factory.mktemp("report"))
@@ -142,6 +146,7 @@ def test_a_result_writes_its_report(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "<h1>Mine</h1>" in text and path == tmp_path / "run.html"
     again = history(database)
+    assert "multi_level_tiling" in section_of_summary(page_of(again, tmp_path))
     assert again.program == result.history.program != ""
     assert "Nothing to show" not in section_of(page_of(again, tmp_path), "time")
 

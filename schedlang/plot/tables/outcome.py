@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +29,7 @@ class Outcome:
     runner_up: record of the second of the finals, else of the next fastest other program.
     reference: latency of the unscheduled program in seconds, NaN where it is not known; it is a
         lower bound where it is not ``complete``.
+    space: names of the space's modules; empty where the database does not say.
     """
 
     finished: str
@@ -38,6 +40,7 @@ class Outcome:
     runner_up: Record | None = field(default=None, repr=False)
     reference: float = math.nan
     complete: bool = True
+    space: Sequence[str] = ()
 
     @property
     def speedup(self) -> float:
@@ -59,12 +62,13 @@ def outcome_of(history: RunHistory) -> Outcome:
     if not isinstance(reference, int | float) or math.isnan(reference):
         measured = history.unscheduled is not None and history.unscheduled.ok
         reference = history.unscheduled.latency if measured and history.unscheduled else math.nan
-    seconds = stored.get("seconds")
+    seconds, space = stored.get("seconds"), stored.get("space")
     known = Outcome(
         history.finished,
         float(seconds) if isinstance(seconds, int | float) else _used(history),
         reference=float(reference),
         complete=stored.get("complete") is not False,
+        space=tuple(map(str, space)) if isinstance(space, list) else (),
     )
     if not ranked:
         return known

@@ -79,7 +79,7 @@ function fitted(given, width, data) {
   for (const name of namesOfData(spec)) {
     const rows = data?.[name] ?? rowsOf(name);
     spec.datasets[name] = rows.map((row) => ({ ...row }));
-    marks += rows.length;
+    if (name !== 'cells') marks += rows.length; // those are put together first
   }
   return { spec, renderer: marks > MOST_IN_SVG ? 'canvas' : 'svg' };
 }

@@ -1,16 +1,16 @@
 // The table of all trials: sorted, filtered, in pages.
+const seconds = new Intl.NumberFormat('en', { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 const COLUMNS = [
   { field: 'trial', title: 'Trial', format: plainNumber },
   { field: 'latency', title: `Latency (${page.unit})`, format: shortNumber },
   { field: 'ratio', title: 'To best', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }), unit: '\u00d7' },
   { field: 'status', title: 'Status', text: true },
   { field: 'verified', title: 'Verified', flag: true },
-  { field: 'seconds', title: 'Wall time (s)', format: shortNumber },
+  { field: 'seconds', title: 'Wall time (s)', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }) },
   { field: 'worker', title: 'Worker', format: plainNumber },
-  { field: 'build', title: 'Build (s)', format: shortNumber },
-  { field: 'run', title: 'Run (s)', format: shortNumber },
-  { field: 'verify', title: 'Verify (s)', format: shortNumber },
-  { field: 'search', title: 'Search', text: true },
+  { field: 'build', title: 'Build (s)', format: seconds },
+  { field: 'run', title: 'Run (s)', format: seconds },
+  { field: 'verify', title: 'Verify (s)', format: seconds },
   { field: 'record', title: 'Record', format: plainNumber },
 ];
 
@@ -58,7 +58,7 @@ function startTrials() {
   const heads = columns.map((column) => {
     const button = element('button', { type: 'button', onclick: () => sortBy(column) }, column.title,
       element('span', { class: 'arrow', 'aria-hidden': 'true' }));
-    return element('th', { scope: 'col', class: column.text ? null : 'number' }, button);
+    return element('th', { scope: 'col', class: column.format ? 'number' : null }, button);
   });
   let shown = [];
 
@@ -114,7 +114,7 @@ function startTrials() {
     };
     const cells = columns.map((column, place) => {
       const text = cell(row, column);
-      if (place > 0) return element('td', { class: column.text ? `status-${column.field === 'status' ? row.status : ''}` : 'number' }, text);
+      if (place > 0) return element('td', { class: column.format ? 'number' : column.text ? `status-${row.status}` : null }, text);
       return element('th', { scope: 'row', class: 'number' }, element('button', {
         type: 'button', class: 'open', 'aria-expanded': String(open), 'aria-controls': id,
         'data-place': row.place, 'aria-label': `Trial ${text}: decisions`, onclick: toggle,

@@ -50,15 +50,17 @@ def _finding(context: Context) -> str:
     winner = context.finals.finalists[0]
     second = next(one for one in context.finals.finalists if one.difference is not None)
     assert second.difference is not None and second.p_value is not None
-    noise = percent_text(context.finals.noise or 0.0, 2)
+    noise = percent_text(context.finals.noise or 0.0, 1)
     if second.p_value >= 1 - CONFIDENCE:
         text = (
             f"{winner.name} won, but cannot be told from {second.name} ({p_text(second.p_value)})"
         )
     else:
-        by = percent_text(abs(second.difference), 2)
+        by = percent_text(abs(second.difference), 1)
         word = "slower" if second.difference >= 0 else "faster"
         text = f"{winner.name} won; {second.name} is {by} {word} ({p_text(second.p_value)})"
+    if abs(second.difference) < (context.finals.noise or 0.0) and second.p_value < 1 - CONFIDENCE:
+        noise += ", more than that: the machine was noisy"
     return f"{text[0].upper()}{text[1:]}. The noise floor is {noise}."
 
 

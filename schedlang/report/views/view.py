@@ -8,6 +8,8 @@ from typing import Any
 
 import altair as alt
 
+_OF_THEMES = ("config", "background", "padding", "autosize")
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -29,9 +31,9 @@ class Chart:
 
 def spec_of(chart: alt.TopLevelMixin) -> dict[str, Any]:
     """Return the specification of a chart; the tests check it against the schema, which is slow."""
-    spec: dict[str, Any] = chart.to_dict(validate=False)
-    del spec["config"]  # of altair's theme; the page has its own
-    return spec
+    spec = chart.to_dict(validate=False)
+    # What altair's theme of the user gives: the page has its own.
+    return {name: value for name, value in spec.items() if name not in _OF_THEMES}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -101,7 +102,8 @@ class _Programs:
     def __call__(self, record: Record) -> str:
         workload = workload_of(self._history)
         text: str = _trace(record).replay(workload).mod.script()
-        return text
+        # Tabs take less room than four spaces.
+        return re.sub("^(?: {4})+", lambda found: "\t" * (len(found[0]) // 4), text, flags=re.M)
 
 
 def _compared(

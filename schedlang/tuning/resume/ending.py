@@ -34,6 +34,7 @@ class Ending:
     unreached: as ``TuneResult.unreached``.
     trials: number of records of candidates that were not rejected; ``None`` if all were measured.
     stopped: identity of the stop rule that ended it; empty if none did.
+    space: names of the modules of the space, in order; empty where they are not known.
     """
 
     finished: str
@@ -55,6 +56,7 @@ class Ending:
     unreached: Sequence[str] = ()
     trials: int | None = None
     stopped: str = ""
+    space: Sequence[str] = ()
 
     def to_json(self) -> str:
         """Return it as one line of text."""
@@ -108,6 +110,7 @@ def _check_types(ending: Ending) -> None:
         "unreached": (list, tuple),
         "trials": whole,
         "stopped": (str,),
+        "space": (list, tuple),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

@@ -1,0 +1,101 @@
+"""Make the pictures of the documentation, under docs/images/. It needs Chromium.
+
+``python docs/pictures.py report`` tunes a matrix product twice, which takes some minutes, and takes
+pictures of the report and of the comparison. ``--database`` takes the runs of a file instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import schedlang as sl  # noqa: E402
+from schedlang.database import history, open_database  # noqa: E402
+from tests.chromium import Chromium  # noqa: E402
+
+IMAGES = ROOT / "docs" / "images"
+VIEWS = (
+    *("convergence", "time", "importance", "decisions"),
+    *("rejections", "finals", "winner", "trials"),
+)
+WIDTH, PHONE = 1200, 400
+LARGEST = 250_000
+"""Bytes of a picture."""
+
+
+@sl.module
+def tile(sch: sl.Schedule, block: sl.BlockRV) -> None:
+    """for i, j, k: C  ->  parallel i0: for j0, k0, i1, j1, k1: unrolled i2: vectorized j2: C"""
+    i, j, k = sch.get_loops(block)
+    i0, i1, i2 = sch.split(i, sch.sample_perfect_tile(i, n=3, name="rows"))
+    j0, j1, j2 = sch.split(j, sch.sample_perfect_tile(j, n=3, name="columns"))
+    k0, k1 = sch.split(k, sch.sample_perfect_tile(k, n=2, name="depth"))
+    sch.reorder(i0, j0, k0, i1, j1, k1, i2, j2)
+    sch.unroll(i2)
+    sch.vectorize(j2)
+    packed = sch.cache_read(block, 1, "global")
+    sch.compute_at(packed, sch.sample_compute_location(packed, name="pack at"))
+    # A sum cannot be parallel: such traces are rejected.
+    place = sch.choose("parallel", ("rows", "columns", "depth"))
+    sch.parallel({"rows": i0, "columns": j0, "depth": k0}[place])
+    sch.decompose_reduction(block, k0)
+
+
+def tune_example(database: Path) -> None:
+    """Tune a workload twice, in a space of tiles that may be larger than the machine likes."""
+    workload, space = sl.workloads.matmul(512, 512, 512), sl.Space([tile])
+    tuned = partial(sl.tune, workload, space=space, database=database, remeasure=True)
+    tuned(trials=150, search="random", notes="for comparison")
+    tuned(trials=400, search="evolutionary", notes="tiles of any size", tags=["tiles", "baseline"])
+
+
+def report_pictures(database: Path) -> Iterator[tuple[str, bytes]]:
+    """Names and pictures: the whole, its top, each view, a phone, and a comparison."""
+    with open_database(database, read_only=True) as opened:
+        runs = [history(opened, run.id) for run in opened.runs()]
+    with tempfile.TemporaryDirectory() as folder, Chromium() as browser:
+        path = sl.report.write(runs[-1], Path(folder) / "run.html")
+        for dark in (False, True):
+            shade = "dark" if dark else "light"
+            browser.open(path, width=WIDTH, height=1000, dark=dark)
+            yield f"report-{shade}", browser.screen()
+            browser.resize(WIDTH, 1000, 0.4)
+            yield f"report-whole-{shade}", browser.picture()
+        browser.open(path, width=WIDTH, height=1000)
+        browser.evaluate("document.querySelector('#trials .open').click()")
+        for view in VIEWS:
+            yield f"report-{view}", browser.picture(f"#{view}")
+        browser.open(path, width=PHONE, height=860)
+        yield "report-phone", browser.screen()
+        if len(runs) > 1:
+            path = sl.report.write_comparison(runs[-2:], Path(folder) / "both.html")
+            browser.open(path, width=WIDTH, height=1000)
+            yield "comparison", browser.picture()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["report"])
+    parser.add_argument("--database", type=Path, help="the newest two runs of this file")
+    arguments = parser.parse_args()
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        database = arguments.database or Path(folder) / "tune.db"
+        if arguments.database is None:
+            tune_example(database)
+        for name, picture in report_pictures(database):
+            (IMAGES / f"{name}.png").write_bytes(picture)
+            print(f"{name}.png: {len(picture) / 1000:.0f} kB")
+            if len(picture) > LARGEST:
+                sys.exit(f"{name}.png is larger than {LARGEST / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

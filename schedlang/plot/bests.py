@@ -36,7 +36,7 @@ def bests_chart(
     across = alt.X(
         "latency:Q",
         title=f"Latency of the best program ({unit.name})",
-        scale=alt.Scale(zero=False, padding=12),
+        scale=alt.Scale(domain=_domain(samples, unit), nice=False),
         axis=alt.Axis(format=",~r"),
     )
     up = alt.Y(
@@ -54,7 +54,7 @@ def bests_chart(
     ]
     single = (
         alt.Chart(source("samples", lambda: rows))
-        .mark_tick(thickness=1.5, opacity=0.4, color=GREY, height=16)
+        .mark_tick(thickness=1.5, opacity=0.4, color=GREY, height=16, clip=True)
         .encode(across, up)
     )
     middle_layer = alt.Chart(source("medians", lambda: medians))
@@ -67,3 +67,15 @@ def bests_chart(
     return alt.LayerChart(layer=[single, ranges, points]).properties(
         width=WIDTH, height=alt.Step(38)
     )
+
+
+def _domain(samples: Mapping[str, Sequence[float]], unit: Unit) -> list[float]:
+    """Return what the chart shows: all intervals, and most samples."""
+    ends: list[float] = []
+    for of_one in samples.values():
+        ordered, interval = sorted(of_one), median_interval(of_one)
+        few = len(ordered) // 10
+        ends += [interval.low, interval.high, ordered[few], ordered[-1 - few]]
+    low, high = min(ends), max(ends)
+    room = 0.06 * (high - low) or 0.02 * low
+    return [(low - room) * unit.scale, (high + room) * unit.scale]

@@ -211,6 +211,7 @@ def _settings_of(history: RunHistory, outcome: Outcome) -> dict[str, str]:
         "Seed": str(run.seed),
         "Space": ", ".join(outcome.space) or (f"with {', '.join(modules)}" if modules else ""),
         "Trials": f"{len(history.records):,}",
+        "Of other runs": f"{sum(one.run_id != run.id for one in history.records):,}",
         "Time": duration_text(outcome.seconds),
         "Ended": outcome.finished or "not yet, or it was interrupted",
         "Began": moment_text(run.created),

@@ -10,7 +10,7 @@ from schedlang.plot.bests import bests_chart
 from schedlang.plot.convergence import Over, convergence_chart
 from schedlang.plot.sources import Runs
 from schedlang.plot.style import latency_unit
-from schedlang.plot.tables.trials import trial_rows
+from schedlang.plot.tables.trials import TrialRow, gains, trial_rows
 from schedlang.report.comparison import Best, Comparison, compare
 from schedlang.report.datasets import Datasets
 from schedlang.report.numbers import (
@@ -73,9 +73,9 @@ def _bests(comparison: Comparison, data: Datasets) -> View:
         "changed on the machine between the runs, so smaller differences may be the machine's: to "
         "be sure, time both programs again in one run."
     )
-    columns = ("Run", "Best", "Interval", "To the fastest", "Verdict", "Speed-up", "Verified")
+    columns = ("Run", "Best", "Interval", "To the fastest", "Speed-up", "Verified", "Verdict")
     rows = [_best_row(best) for best in comparison.bests]
-    table = Table("Best program of each run", columns, rows, (1, 2, 3, 5), open=True)
+    table = Table("Best program of each run", columns, rows, (1, 2, 3, 4), open=True)
     label = f"Samples of the best program of each run. {finding}"
     charts = [Chart("bests", spec_of(chart), label)] if comparison.same_workload else []
     return View("bests", title, finding, reading, charts=charts, tables=[table])
@@ -83,7 +83,7 @@ def _bests(comparison: Comparison, data: Datasets) -> View:
 
 def _best_row(best: Best) -> list[str]:
     if best.latency is None or best.interval is None:
-        return [best.run, "", "", "", best.verdict, "", ""]
+        return [best.run, "", "", "", "", "", best.verdict]
     winner = best.outcome.winner
     speedup = best.outcome.speedup
     return [
@@ -91,9 +91,9 @@ def _best_row(best: Best) -> list[str]:
         latency_text(best.latency),
         f"{latency_text(best.interval.low)} to {latency_text(best.interval.high)}",
         "" if best.ratio is None else f"{number_text(best.ratio)}\N{MULTIPLICATION SIGN}",
-        best.verdict,
         speedup_text(speedup) if speedup == speedup else "",
         "yes" if winner is not None and winner.verified else "no",
+        best.verdict,
     ]
 
 
@@ -110,18 +110,8 @@ def _convergence(comparison: Comparison, data: Datasets) -> View:
         chart = convergence_chart(comparison.runs, over, data, rows)
         label = f"Lines of the best latency of each run over {over}."
         charts.append(Chart(f"convergence-{over}", spec_of(chart), label, f"over {over}"))
-    found = [
-        f"{name} after {duration_text(last.seconds)}"
-        for name, of_one in rows.items()
-        if (
-            last := min(
-                (row for row in of_one if row.latency),
-                key=lambda row: row.latency or 0.0,
-                default=None,
-            )
-        )
-    ]
-    finding = f"Each run found its fastest: {', '.join(found)}."
+    found = [f"{name} {_when(of_one)}" for name, of_one in rows.items()]
+    finding = f"When each run had its fastest trial: {', '.join(found)}."
     reading = (
         "A line is the best latency of a run so far; the band is the 95% confidence interval of "
         "its median, as measured in the search."
@@ -168,3 +158,11 @@ def _decisions(comparison: Comparison) -> View:
         else []
     )
     return View("decisions", title, finding, tables=tables)
+
+
+def _when(rows: list[TrialRow]) -> str:
+    best = gains(rows)
+    if not best:
+        return "never"
+    row = best[-1].row
+    return "took it over from another run" if row.reused else f"after {duration_text(row.seconds)}"

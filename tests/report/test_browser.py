@@ -120,7 +120,7 @@ def test_two_other_decisions_can_be_chosen(
     )
     after = browser.evaluate("document.querySelector('[data-chart=decisions] svg').outerHTML")
     assert after != before
-    label = browser.evaluate("document.querySelector('[data-chart=decisions]').ariaLabel")
+    label = browser.evaluate("document.getElementById('figure-decisions').ariaLabel")
     assert label.startswith("Heat map of unroll")
 
 

@@ -37,7 +37,7 @@ function startHeatMap() {
     const all = x.labels.length * y.labels.length;
     summary.textContent = `${plainNumber.format(measured)} of ${plainNumber.format(all)} ` +
       `combinations were measured. The search's path has ${made.data.path.length} steps.`;
-    target.setAttribute('aria-label', `Heat map of ${x.name} and ${y.name}. ${summary.textContent}`);
+    target.closest('figure').setAttribute('aria-label', `Heat map of ${x.name} and ${y.name}. ${summary.textContent}`);
     return made;
   };
   selects.forEach((select) => select.addEventListener('change', () => drawSoon(target, show())));

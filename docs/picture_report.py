@@ -1,7 +1,7 @@
-"""Make the pictures of the documentation, under docs/images/. It needs Chromium.
+"""Make the pictures of reports, under docs/images/: ``python docs/picture_report.py``.
 
-``python docs/pictures.py report`` tunes a matrix product twice, which takes some minutes, and takes
-pictures of the report and of the comparison. ``--database`` takes the runs of a file instead.
+It tunes a convolution twice and a matrix product, which takes some minutes, and takes pictures of
+the report and of the comparison in Chromium. ``--database`` takes the runs of a file instead.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ from schedlang.database import history, open_database  # noqa: E402
 from tests.chromium import Chromium  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
-VIEWS = (
-    *("convergence", "time", "importance", "decisions"),
-    *("rejections", "finals", "winner", "trials"),
-)
+VIEWS = ("convergence", "time", "importance", "decisions", "finals", "winner", "trials")
 WIDTH, PHONE = 1200, 400
 LARGEST = 250_000
 """Bytes of a picture."""
@@ -40,28 +37,27 @@ def tile(sch: sl.Schedule, block: sl.BlockRV) -> None:
     sch.reorder(i0, j0, k0, i1, j1, k1, i2, j2)
     sch.unroll(i2)
     sch.vectorize(j2)
-    packed = sch.cache_read(block, 1, "global")
-    sch.compute_at(packed, sch.sample_compute_location(packed, name="pack at"))
     # A sum cannot be parallel: such traces are rejected.
     place = sch.choose("parallel", ("rows", "columns", "depth"))
     sch.parallel({"rows": i0, "columns": j0, "depth": k0}[place])
     sch.decompose_reduction(block, k0)
 
 
-def tune_example(database: Path) -> None:
-    """Tune a workload twice, in a space of tiles that may be larger than the machine likes."""
-    workload, space = sl.workloads.matmul(512, 512, 512), sl.Space([tile])
-    tuned = partial(sl.tune, workload, space=space, database=database, remeasure=True)
-    tuned(trials=150, search="random", notes="for comparison")
-    tuned(trials=400, search="evolutionary", notes="tiles of any size", tags=["tiles", "baseline"])
+def tune_examples(database: Path) -> None:
+    """Tune a convolution with two searches, and a matrix product in a space that rejects much."""
+    convolution, product = sl.workloads.C2D(), sl.workloads.matmul(512, 512, 512)
+    tuned = partial(sl.tune, database=database, remeasure=True)
+    tuned(convolution, trials=256, notes="the default space", tags=["baseline"])
+    tuned(convolution, trials=128, search="evolutionary", notes="evolutionary search alone")
+    tuned(product, trials=100, search="evolutionary", space=sl.Space([tile]))
 
 
 def report_pictures(database: Path) -> Iterator[tuple[str, bytes]]:
     """Names and pictures: the whole, its top, each view, a phone, and a comparison."""
     with open_database(database, read_only=True) as opened:
-        runs = [history(opened, run.id) for run in opened.runs()]
+        first, second, third = (history(opened, run.id) for run in opened.runs())
     with tempfile.TemporaryDirectory() as folder, Chromium() as browser:
-        path = sl.report.write(runs[-1], Path(folder) / "run.html")
+        path = sl.report.write(first, Path(folder) / "run.html")
         for dark in (False, True):
             shade = "dark" if dark else "light"
             browser.open(path, width=WIDTH, height=1000, dark=dark)
@@ -74,22 +70,23 @@ def report_pictures(database: Path) -> Iterator[tuple[str, bytes]]:
             yield f"report-{view}", browser.picture(f"#{view}")
         browser.open(path, width=PHONE, height=860)
         yield "report-phone", browser.screen()
-        if len(runs) > 1:
-            path = sl.report.write_comparison(runs[-2:], Path(folder) / "both.html")
-            browser.open(path, width=WIDTH, height=1000)
-            yield "comparison", browser.picture()
+        rejecting = sl.report.write(third, Path(folder) / "rejecting.html")
+        browser.open(rejecting, width=WIDTH, height=1000)
+        yield "report-rejections", browser.picture("#rejections")
+        both = sl.report.write_comparison([first, second], Path(folder) / "both.html")
+        browser.open(both, width=WIDTH, height=1000)
+        yield "comparison", browser.picture()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["report"])
-    parser.add_argument("--database", type=Path, help="the newest two runs of this file")
+    parser.add_argument("--database", type=Path, help="a file with these three runs")
     arguments = parser.parse_args()
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         database = arguments.database or Path(folder) / "tune.db"
         if arguments.database is None:
-            tune_example(database)
+            tune_examples(database)
         for name, picture in report_pictures(database):
             (IMAGES / f"{name}.png").write_bytes(picture)
             print(f"{name}.png: {len(picture) / 1000:.0f} kB")

@@ -6,7 +6,8 @@ into the documentation. A block of text right after a block of Python is the exa
 block; ``...`` stands for anything.
 
 A comment before a block changes this: ``<!-- not run -->`` skips the block, and ``<!-- from FILE
--->`` says that it quotes a file of the repository.
+-->`` says that it quotes a file of the repository. A file with ``<!-- needs PACKAGE -->`` is run
+where that package is installed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 FILES = [ROOT / "README.md", CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = "<!-- not run -->"
 QUOTED = re.compile(r"<!-- from (\S+) -->")
+NEEDS = re.compile(r"^<!-- needs (\w+) -->$", re.MULTILINE)
 MARK = "\x1e"
 
 
@@ -108,6 +110,11 @@ class Script:
         """The name of the Python file, which is also the module's name in the output."""
         words = self.section or self.file.stem
         return re.sub(r"\W+", "_", words.lower()) + ".py"
+
+    @property
+    def needs(self) -> list[str]:
+        """The optional packages that the file names."""
+        return NEEDS.findall(self.file.read_text(encoding="utf-8"))
 
     def read(self) -> tuple[str, dict[int, str]]:
         """The script and its expected output by line."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import _openblas
-import _torch_operators
 from _contest import Contestant, Winner, compete, draw_from, median, ratio, show
-from peak import measured_peak
 
 import schedlang as sl
+from schedlang.cli.bench import torch_operators
 from schedlang.targets import LocalCPU
+from schedlang.targets.cpu.rates import measured_peak
 
 GEMM_EXTENTS = (512, 1024, 2048)
 GEMM_TRIALS = 256
@@ -82,8 +82,8 @@ def _softmax(trials: int, seed: int) -> dict[str, Any]:
     torch_latency = None
     with LocalCPU(workload, "cpu") as measurer:
         winner = best_of(measurer, trials, seed)
-        if _torch_operators.available():
-            eager = _torch_operators.TorchOperator(workload, measurer.target.cores)
+        if torch_operators.available():
+            eager = torch_operators.TorchOperator(workload, measurer.target.cores)
             torch_latency = eager.latency()
     return {
         "latency": winner.latency,

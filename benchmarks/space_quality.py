@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import _torch_operators
 from _contest import (
     WORKLOADS,
     Contestant,
@@ -40,6 +39,7 @@ from _efficiency import GEMM_EXTENTS, GEMM_TRIALS, ODD_PAIRS, report_gemm, repor
 from _metaschedule_space import draw_from_metaschedule
 
 import schedlang as sl
+from schedlang.cli.bench import torch_operators
 from schedlang.targets import LocalCPU, build_callable
 
 OURS, THEIRS, TORCH = "schedlang", "MetaSchedule", "torch"
@@ -54,8 +54,8 @@ def compare(name: str, trials: int, seeds: Sequence[int]) -> dict[str, Any]:
     latencies: dict[str, list[float | None]] = {side: [] for side in (*SIDES, TORCH)}
     contestants: dict[str, list[Contestant]] = {side: [] for side in SIDES}
     eager = None
-    if _torch_operators.available():
-        eager = _torch_operators.TorchOperator(workload, target.cores)
+    if torch_operators.available():
+        eager = torch_operators.TorchOperator(workload, target.cores)
     with LocalCPU(workload, target) as measurer:
         # Start the workers before timing: a run pays that once.
         first = draw_from(sl.default_space(target), workload, _WARM_UP_SEED)(target.cores)
@@ -85,7 +85,7 @@ def compare(name: str, trials: int, seeds: Sequence[int]) -> dict[str, Any]:
 
 def _check(
     name: str,
-    eager: _torch_operators.TorchOperator,
+    eager: torch_operators.TorchOperator,
     workload: sl.Workload,
     winners: dict[str, Winner],
     target: sl.Target,

@@ -29,13 +29,12 @@ from typing import Any
 
 from _contest import WORKLOADS, ratio, show, summarise
 from _efficiency import GEMM_EXTENTS
-from _fed_peak import fed_peak
-from _torch_compiled import CompiledOperator
-from _torch_operators import TorchOperator
-from peak import measured_peak
 
 import schedlang as sl
+from schedlang.cli.bench.torch_compiled import CompiledOperator
+from schedlang.cli.bench.torch_operators import TorchOperator
 from schedlang.targets import LocalCPU
+from schedlang.targets.cpu.rates import fed_peak, measured_peak
 
 TRIALS = 256
 GEMM_TRIALS = 128

@@ -5,8 +5,9 @@ A printed program imports what it uses; it must run for as long as a record may 
 
 from __future__ import annotations
 
-import importlib
 import sys
+from importlib import import_module
+from types import ModuleType
 
 MOVED = {
     **dict.fromkeys(
@@ -64,11 +65,25 @@ MOVED = {
 """The module that holds the same objects now, by the path that a module had before."""
 
 
+class _Moved(ModuleType):
+    """Stands at an old path; it has what the module that is now there has."""
+
+    def __init__(self, old: str, new: str) -> None:
+        super().__init__(old, f"It is now ``{new}``.")
+        self._new = new
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(import_module(self._new), name)
+
+
 def keep_old_paths() -> None:
     """Make ``from <old path> import name`` give the object that ``name`` is now.
 
     The paths are entered as they are, not imported: importing a submodule would bind its name in
-    its package, where a module of the language may have that name.
+    its package, where a module of the language may have that name. What they stand for is imported
+    when it is used.
     """
     for old, new in MOVED.items():
-        sys.modules.setdefault(old, importlib.import_module(new))
+        sys.modules.setdefault(old, _Moved(old, new))

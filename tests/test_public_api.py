@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 
 import schedlang as sl
+from schedlang import _public
 
 # Slow to import, and needed by few: they are imported where they are used.
 # Not torch: TVM's own FFI package imports it where there is one.
@@ -41,10 +42,10 @@ def test_names_are_sorted_and_complete() -> None:
     assert sl.__all__ == sorted(set(sl.__all__))
     others = {
         name
-        for name, value in vars(sl).items()
+        for name, value in vars(_public).items()
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
-    assert others <= set(sl.__all__)
+    assert others <= set(sl.__all__) == set(_public.__all__)
 
 
 @pytest.mark.parametrize("name", sl.__all__)
@@ -76,6 +77,25 @@ def test_importing_it_is_silent_and_leaves_slow_packages_alone(tmp_path: Path) -
     assert {"schedlang", "tvm", "numpy"} <= imported
     assert not imported & LATE
     assert list(tmp_path.iterdir()) == []
+
+
+IMPORT_ALONE = """
+import sys
+import schedlang
+import schedlang.schedule
+print(schedlang.__version__, "tvm" in sys.modules)
+from schedlang.schedule import Schedule
+import schedlang.module
+print(Schedule is schedlang.Schedule, callable(schedlang.module), hasattr(schedlang, "nothing"))
+"""
+
+
+def test_names_are_imported_when_they_are_used() -> None:
+    """An old path too; it must not take the place of a name, as ``schedlang.module`` could."""
+    words = [sys.executable, "-c", IMPORT_ALONE]
+    root = Path(sl.__file__).resolve().parents[1]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{sl.__version__} False", "True True False"]
 
 
 @pytest.mark.parametrize("name", public_modules())

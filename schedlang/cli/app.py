@@ -2,33 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from shutil import get_terminal_size
+from typing import Annotated, Literal
 
 import typer
 
 import schedlang
-from schedlang.cli import keeping, looking, running
+from schedlang.cli.verb import DEBUG
+from schedlang.cli.verbs.best import best
+from schedlang.cli.verbs.compare import compare
+from schedlang.cli.verbs.doctor import doctor
+from schedlang.cli.verbs.exchange import export, import_records
+from schedlang.cli.verbs.explain import explain
+from schedlang.cli.verbs.maintenance import merge, prune
+from schedlang.cli.verbs.networks import compile_network, tune_network
+from schedlang.cli.verbs.report import report
+from schedlang.cli.verbs.run import run
+from schedlang.cli.verbs.show import show
+from schedlang.cli.verbs.summary import summary
+from schedlang.cli.verbs.tune import tune
+
+_HELP = "Tune tensor programs, and look at what was found. Every verb has --help and --json."
+_TUNING, _LOOKING, _TAKING = "Tune", "See what was found", "Take it along"
+
+# Boxes cut off names of options on narrower terminals.
+_NARROW = 80
+_STYLE: Literal["rich"] | None = "rich" if get_terminal_size().columns >= _NARROW else None
 
 app = typer.Typer(
     name="schedlang",
-    help="Tune tensor programs, and look at what was found. Every verb has --help and --json.",
+    help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=_STYLE,
 )
 
 # Words that a verb does not know are the sizes of the program that it names.
 _SIZES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
-app.command("tune", context_settings=_SIZES)(running.tune)
-app.command("best", context_settings=_SIZES)(looking.best)
-app.command("show")(looking.show_record)
-app.command("summary")(looking.summary)
-app.command("report")(looking.report)
-app.command("compare")(looking.compare)
-app.command("merge")(keeping.merge)
-app.command("prune")(keeping.prune)
-app.command("export", context_settings=_SIZES)(keeping.export)
-app.command("import")(keeping.import_records)
+_MATMUL = "matmul --n 512 --m 512 --k 512"
+
+# Title, verb, its function and settings, and an example without the name of the command.
+for _title, _name, _function, _settings, _example in (
+    (_TUNING, "tune", tune, _SIZES, f"tune {_MATMUL} --trials 64 --database tune.db"),
+    (_TUNING, "tune-network", tune_network, _SIZES, "tune-network model.onnx --database net.db"),
+    (_TUNING, "doctor", doctor, None, "doctor --database tune.db"),
+    (_LOOKING, "best", best, _SIZES, f"best {_MATMUL} --database tune.db --as tvmscript"),
+    (_LOOKING, "show", show, _SIZES, "show tune.db 12 --as assembly"),
+    (_LOOKING, "run", run, _SIZES, f"run tune.db {_MATMUL} --bench"),
+    (_LOOKING, "explain", explain, None, "explain tune.db"),
+    (_LOOKING, "report", report, None, "report tune.db --output run.html"),
+    (_LOOKING, "compare", compare, None, "compare tune.db#1 tune.db#2"),
+    (_LOOKING, "summary", summary, None, "summary tune.db"),
+    (_TAKING, "export", export, _SIZES, f"export {_MATMUL} --database tune.db --library mm.so"),
+    (_TAKING, "compile", compile_network, _SIZES, "compile model.onnx --database net.db -o net.so"),
+    (_TAKING, "import", import_records, None, "import metaschedule/ --database tune.db"),
+    (_TAKING, "merge", merge, None, "merge other.db --into tune.db"),
+    (_TAKING, "prune", prune, None, "prune tune.db --keep-best 10 --dry-run"),
+):
+    app.command(
+        _name,
+        context_settings=_settings,
+        rich_help_panel=_title,
+        epilog=f"Example: schedlang {_example}",
+    )(_function)
 
 
 def _print_version(wanted: bool) -> None:
@@ -37,7 +76,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=_HELP)
 def _options(
     version: Annotated[
         bool,
@@ -45,10 +84,18 @@ def _options(
             "--version", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="With an error, print its traceback too.")
+    ] = False,
 ) -> None:
-    """Tune tensor programs, and look at what was found. Every verb has --help and --json."""
+    if debug:
+        os.environ[DEBUG] = "1"
 
 
 def main() -> None:
     """Run the command line with the words of this process."""
+    # A terminal without Unicode gets escapes, not an error.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     app()

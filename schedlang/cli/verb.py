@@ -1,94 +1,159 @@
-"""What all verbs share: exit codes, errors on one line, and JSON instead of text."""
+"""What all verbs share: answers as text or JSON, exit codes, and errors in one message."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import inspect
 import json
-import math
 import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from schedlang.errors import SchedlangError
+from schedlang.cli.plain import plain
+from schedlang.errors import SchedlangError, SpaceError, TargetError
 
 P = ParamSpec("P")
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
-"""Exit codes besides 0: nothing was found or done, the call is wrong, Ctrl-C."""
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: it did what was asked; nothing was found, or it failed; a wrong call; Ctrl-C."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 DEBUG = "SCHEDLANG_DEBUG"
 """Environment variable: with a value, an error prints its traceback too."""
 
+_AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document instead of text.", rich_help_panel="Output"
+    ),
+]
+_Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug", help="With an error, print its traceback too.", rich_help_panel="Output"
+    ),
+]
+# What every verb takes besides its own options.
+_SHARED = {"as_json": _AsJson, "debug": _Debug}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a verb found.
+
+    Attributes
+    ----------
+    text: for people; anything that ``str`` takes.
+    document: the same for programs, under keys that docs/cli.md lists.
+    code: the exit code.
+    """
+
+    text: object
+    document: Mapping[str, Any] = field(default_factory=dict)
+    code: int = DONE
+
 
 class UsageError(SchedlangError):
-    """A word of the command line is wrong; the exit code is 2."""
+    """A word of the command line is wrong."""
 
 
-def verb(function: Callable[P, None]) -> Callable[P, None]:
-    """Turn errors of a verb into one message on standard error and an exit code."""
+class NothingFound(SchedlangError):
+    """What was asked for is not there."""
+
+
+def verb(function: Callable[P, Answer]) -> Callable[..., None]:
+    """Make a verb of a function that returns an ``Answer``: it prints it, and ends the process.
+
+    The verb has the options ``--json`` and ``--debug`` besides those of the function. Warnings go
+    to standard error, and so does an error: as one message, without a traceback.
+    """
+    own = inspect.signature(function, eval_str=True)
+    extra = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in _SHARED.items()
+    ]
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        warnings.showwarning = _show_warning
-        try:
-            function(*args, **kwargs)
-        except KeyboardInterrupt:
-            fail("interrupted", INTERRUPTED)
-        except UsageError as error:
-            fail(str(error), USAGE)
-        except BrokenPipeError:
-            # Whoever read the output has enough; closing it must not fail once more.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except (SchedlangError, ValueError, TypeError, OSError) as error:
-            if os.environ.get(DEBUG):
-                traceback.print_exc()
-            fail(str(error) or type(error).__name__, FAILED)
+        as_json = bool(kwargs.pop("as_json", False))
+        debug = bool(kwargs.pop("debug", False)) or bool(os.environ.get(DEBUG))
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                answer = function(*args, **kwargs)
+            except (KeyboardInterrupt, Exception) as error:
+                answer = _failure(error, debug, as_json)
+        raise typer.Exit(_print(answer, as_json) or answer.code)
 
+    parameters = [*own.parameters.values(), *extra]
+    guarded.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    guarded.__annotations__ = {one.name: one.annotation for one in parameters}
     return guarded
 
 
-def fail(message: str, code: int) -> NoReturn:
-    """End with a message on standard error."""
+def option_names(context: typer.Context) -> list[str]:
+    """Return the names of a verb's own options, without dashes."""
+    found = [option for one in context.command.params for option in one.opts]
+    return [option.removeprefix("--") for option in found if option.startswith("--")]
+
+
+def note(message: str) -> None:
+    """Tell the user something that is not part of the answer, on standard error."""
     typer.echo(f"schedlang: {message}", err=True)
-    raise typer.Exit(code)
 
 
-def show(text: object, document: Mapping[str, Any], as_json: bool) -> None:
-    """Print the text, or the document as JSON; numbers that are not finite become null."""
-    if as_json:
-        typer.echo(json.dumps(_plain(document), indent=1, allow_nan=False))
+def _failure(error: BaseException, debug: bool, as_json: bool) -> Answer:
+    """Tell an error, and return what is left to print."""
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, KeyboardInterrupt):
+        message, code = "interrupted", INTERRUPTED
     else:
-        typer.echo(str(text))
+        message, code = _described(error, debug), _code_of(error)
+    note(message)
+    return Answer("", {"error": message} if as_json else {}, code)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value made of what JSON has."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {one.name: _plain(getattr(value, one.name)) for one in fields}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int)) else str(value)
+def _described(error: BaseException, debug: bool) -> str:
+    text = str(error).strip()
+    if not isinstance(error, SchedlangError | ValueError | OSError):
+        # Of the user's code, or a mistake of ours: the message alone says little.
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        if not debug:
+            text += "\n(--debug shows where it was raised)"
+    return "\n".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
-def existing(path: Path) -> Path:
-    """Return a database's path; UsageError where there is no such file."""
-    if not path.exists():
-        raise UsageError(f"{path}: there is no such database; `schedlang tune` makes one")
-    return path
+def _code_of(error: BaseException) -> int:
+    if isinstance(error, UsageError | TargetError | SpaceError):
+        return USAGE
+    # An argument that the API refuses; what ends a run has the run's result so far.
+    refused = isinstance(error, ValueError | TypeError) and not isinstance(error, SchedlangError)
+    return USAGE if refused and not hasattr(error, "result") else FAILED
+
+
+def _print(answer: Answer, as_json: bool) -> int:
+    """Print an answer; return the exit code of a failure to do so."""
+    text = str(answer.text)
+    if as_json:
+        text = json.dumps(plain(answer.document), indent=1, allow_nan=False)
+    try:
+        if text:
+            typer.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has enough. What is left in the buffer must not fail at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        note(f"the output cannot be written: {error.strerror}")
+        return FAILED
+    return DONE
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"schedlang: {message}", err=True)
+    note(str(message))

@@ -8,6 +8,7 @@ from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.explaining import Explanation, explain
 from schedlang.tuning.lookup import PackingWarning, UntunedWarning, apply, best
 from schedlang.tuning.match import Match
+from schedlang.tuning.reading import read_result
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.trial import Trial
 from schedlang.tuning.tune import BATCH, default_space, tune
@@ -32,6 +33,7 @@ __all__ = [
     "default_space",
     "explain",
     "load",
+    "read_result",
     "stop",
     "tune",
 ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
+from schedlang.database import RunHistory
 from schedlang.database.maintenance.history import as_history
 from schedlang.database.programs import program_text
+from schedlang.errors import DatabaseError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.measurement.finals import Finals, choose, undisputed
@@ -112,43 +115,59 @@ def stored_result(
     DatabaseError when the database lacks some of its records.
     """
     records = journal.records(ending.records)
-    best = None
-    if ending.winner is not None:
-        [winner] = journal.records([ending.winner])
-        finals = _finals_of(ending)
-        runner_up = None
-        if ending.runner_up is not None:
-            [runner_up] = journal.records([ending.runner_up])
-        trace = Trace.from_json(ending.trace, workload)
-        best = Best(winner, trace, target, finals, runner_up)
     unscheduled = None
     if ending.unscheduled is not None:
         [unscheduled] = journal.records([ending.unscheduled])
     keys = journal.run.workload_key, journal.run.target_key, journal.run.toolchain_key
+    history = as_history(
+        journal.run,
+        workload.name,
+        records,
+        unscheduled,
+        journal.database.details(journal.id),
+        journal.database.finals(*keys),
+        ending.finished,
+        program_text(workload),
+    )
+    found = ended_result(workload, target, ending, history)
+    return replace(found, seconds=budget.elapsed, time_split={"other": budget.elapsed})
+
+
+def ended_result(
+    workload: Workload, target: Target, ending: Ending, history: RunHistory
+) -> TuneResult:
+    """Return the result of a run that ended.
+
+    DatabaseError when its history lacks the winner.
+    """
+    records = {record.id: record for record in history.records}
+    if history.unscheduled is not None:
+        records[history.unscheduled.id] = history.unscheduled
+    best = None
+    if ending.winner is not None:
+        if ending.winner not in records:
+            raise DatabaseError(
+                f"the database lacks record {ending.winner}, the winner of run {history.run.id}; "
+                "tune with remeasure=True to begin it again"
+            )
+        runner_up = None if ending.runner_up is None else records.get(ending.runner_up)
+        trace = Trace.from_json(ending.trace, workload)
+        best = Best(records[ending.winner], trace, target, _finals_of(ending), runner_up)
     return TuneResult(
         workload,
-        records,
+        history.records,
         Counter(ending.rejected),
         [(name, count) for name, count in ending.culprits],
         ending.reference,
-        budget.elapsed,
+        ending.seconds,
         ending.finished,
         best,
-        {"other": budget.elapsed},
-        len(records),
+        dict(ending.split),
+        len(history.records),
         ending.complete,
-        unscheduled,
+        history.unscheduled,
         unreached=tuple(ending.unreached),
-        _history=as_history(
-            journal.run,
-            workload.name,
-            records,
-            unscheduled,
-            journal.database.details(journal.id),
-            journal.database.finals(*keys),
-            ending.finished,
-            program_text(workload),
-        ),
+        _history=history,
     )
 
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from schedlang.database.base import Database
 from schedlang.database.maintenance.reading import all_records
 
+HEAD = ("workload", "key", "target", "trials", "best", "verified", "newest", "failures")
+"""Titles of the columns of ``row_of``."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -62,24 +65,25 @@ def summary(database: Database) -> list[Summary]:
 
 def format_summary(summaries: Sequence[Summary]) -> str:
     """Return a table as text, with one line per summary."""
-    rows = [("workload", "key", "target", "trials", "best", "verified", "newest", "failures")]
-    rows += [
-        (
-            one.workload_name,
-            one.workload_key,
-            one.target_key,
-            str(one.trials),
-            "-" if one.best is None else in_milliseconds(one.best),
-            "yes" if one.verified else "no",
-            _day(one.newest),
-            ", ".join(f"{count} {status}" for status, count in sorted(one.failures.items())) or "-",
-        )
-        for one in summaries
-    ]
+    rows = [HEAD, *map(row_of, summaries)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
+    )
+
+
+def row_of(one: Summary) -> tuple[str, ...]:
+    """Return a summary as texts in columns, whose titles are ``HEAD``."""
+    return (
+        one.workload_name,
+        one.workload_key,
+        one.target_key,
+        str(one.trials),
+        "-" if one.best is None else in_milliseconds(one.best),
+        "yes" if one.verified else "no",
+        _day(one.newest),
+        ", ".join(f"{count} {status}" for status, count in sorted(one.failures.items())) or "-",
     )
 
 

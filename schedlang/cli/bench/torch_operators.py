@@ -1,4 +1,4 @@
-"""The standard workloads in torch, eager: one call of each, on the workload's own tensors.
+"""Operators in torch, eager: one call of each, on the workload's own tensors.
 
 Layouts suit torch where this costs nothing at run time: channels last for convolutions of two and
 three dimensions, as in the workloads, and weights reordered for torch in advance. Work that eager
@@ -7,27 +7,30 @@ mode repeats in every call is part of the timed call.
 
 from __future__ import annotations
 
-import inspect
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import schedlang as sl
+from schedlang.cli.bench.operator import NoPeer, parameters_of
 from schedlang.targets.measure.expected.selected import numerics_of
 from schedlang.targets.measure.inputs import random_inputs
 from schedlang.targets.measure.timing import TimingPolicy, collect
 from schedlang.targets.measure.verify import compare
-from schedlang.workloads.operators.registry import factory
+
+if TYPE_CHECKING:
+    from schedlang.workloads.workload import Workload
 
 try:
     import torch
     import torch.nn.functional as F
-except ImportError:  # the `bench` extra has it
+except ImportError:  # an extra of schedlang
     torch = None
 
 _CHANNELS_LAST = {2: "channels_last", 3: "channels_last_3d"}
+_DTYPES = ("float16", "float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -44,21 +47,27 @@ def available() -> bool:
 
 
 class TorchOperator:
-    """Build the first standard shape of a workload in torch, with random inputs."""
+    """An operator of ``schedlang.workloads`` in torch, with random inputs.
 
-    def __init__(self, workload: sl.Workload, threads: int) -> None:
+    Raises ``NoPeer`` for a workload that is none, and for element types that torch computes in
+    another way.
+    """
+
+    def __init__(self, workload: Workload, threads: int) -> None:
+        name, parameters = parameters_of(workload)
+        dtypes = {arg.dtype for arg in workload.args}
+        if name not in _OPERATORS or len(dtypes) != 1 or not dtypes <= set(_DTYPES):
+            raise NoPeer(f"torch has no equivalent of {name} on {', '.join(sorted(dtypes))}")
+        if torch is None:
+            raise NoPeer("torch is not installed: pip install torch")
         torch.set_num_threads(threads)
         self._workload = workload
         self._inputs = random_inputs(workload.args, seed=0)
         tensors = [torch.from_numpy(value) for value in self._inputs if value is not None]
-        parameters = inspect.signature(factory(workload.name)).parameters
-        self._eager = _OPERATORS[workload.name](
-            tensors, {name: parameter.default for name, parameter in parameters.items()}
-        )
+        self._eager = _OPERATORS[name](tensors, parameters)
 
     def latency(self) -> float:
         """Median seconds of a call, timed as the measurer times programs."""
-        import time
 
         def run(calls: int) -> float:
             start = time.perf_counter()
@@ -70,7 +79,7 @@ class TorchOperator:
             samples = collect(run, TimingPolicy()).samples
         return float(np.median(samples))
 
-    def mismatch(self, program: Callable[..., None]) -> str | None:
+    def mismatch(self, program: Callable[..., Any]) -> str | None:
         """Describe how a verified program's results differ, in one line; ``None`` if they agree."""
         with torch.inference_mode():
             ours = self._eager.layout(self._eager.call()).contiguous().numpy()
@@ -185,4 +194,5 @@ _OPERATORS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Eager]] = {
     "SFM": _softmax,
     "T2D": _transposed_convolution,
     "TBG": _attention_scores,
+    "matmul": _matmul,
 }

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-import schedlang as sl
+from schedlang.targets.cpu.target import CPUTarget
 from schedlang.targets.measure.timing import TimingPolicy, collect
 from schedlang.tvm import codegen, program
 from schedlang.tvm.codegen import runtime
 
 
-def use_threads(target: sl.Target, threads: int | None) -> int:
+def use_threads(target: CPUTarget, threads: int | None) -> int:
     """Set TVM's number of threads, all cores by default; ValueError for more than cores."""
     threads = target.cores if threads is None else threads
     if not 1 <= threads <= target.cores:
@@ -25,7 +25,7 @@ def use_threads(target: sl.Target, threads: int | None) -> int:
     return threads
 
 
-def compile_text(text: str, target: sl.Target) -> Any:
+def compile_text(text: str, target: CPUTarget) -> Any:
     """Compile a program in TVMScript for ``target``."""
     module = program.as_main(program.parse_script(text))
     return codegen.compile_program(module, target.tvm_target(), check_arguments=False)
@@ -42,6 +42,13 @@ def best_rate(
     ``arguments`` are the shapes and fill values of float32 tensors, ``operations`` the number of
     operations per call.
     """
+    return operations / min(times(executable, arguments, policy))
+
+
+def times(
+    executable: Any, arguments: Sequence[tuple[tuple[int, ...], float]], policy: TimingPolicy
+) -> Sequence[float]:
+    """Return seconds per call, one for each sample; the arguments are those of ``best_rate``."""
     entry = codegen.load_code(executable)
     tensors = [runtime.empty_tensor(shape, "float32") for shape, _ in arguments]
     for tensor, (shape, value) in zip(tensors, arguments, strict=True):
@@ -53,4 +60,4 @@ def best_rate(
             entry(*tensors)
         return (time.perf_counter() - start) / calls
 
-    return operations / min(collect(run, policy).samples)
+    return collect(run, policy).samples

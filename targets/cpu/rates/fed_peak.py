@@ -1,16 +1,15 @@
 """Measure the peak of multiply-adds that read operands from the L1 cache, as matrix products do.
 
-``peak.py`` measures multiply-adds that touch no memory. Here a tile of accumulators is updated with
-packed panels of both operands, one vector row and one column of elements per step, like the inner
-loop of a good matrix product. The panels together take less than 20 KB. The result is the fastest
-of several tile shapes.
+``measured_peak`` measures multiply-adds that touch no memory. Here a tile of accumulators is
+updated with packed panels of both operands, one vector row and one column of elements per step,
+like the inner loop of a good matrix product. The panels together take less than 20 KB. The result
+is the fastest of several tile shapes.
 """
 
 from __future__ import annotations
 
-from _rate import best_rate, compile_text, use_threads
-
-import schedlang as sl
+from schedlang.targets.cpu.rates.rate import best_rate, compile_text, use_threads
+from schedlang.targets.cpu.target import CPUTarget
 from schedlang.targets.measure.timing import TimingPolicy
 
 # Rows and vectors of the tile; their accumulators fit 32 or 16 registers.
@@ -51,13 +50,13 @@ def fed_peak(threads: int | None = None) -> float:
 
     ValueError for more threads than cores.
     """
-    target = sl.Target("cpu")
+    target = CPUTarget()
     threads = use_threads(target, threads)
     shapes = SHAPES[target.vector_bits]
     return max(_rate(target, threads, rows, vectors) for rows, vectors in shapes)
 
 
-def _rate(target: sl.Target, threads: int, rows: int, vectors: int) -> float:
+def _rate(target: CPUTarget, threads: int, rows: int, vectors: int) -> float:
     lanes = target.vector_bits // 32
     text = _PROGRAM.format(
         rows=rows,

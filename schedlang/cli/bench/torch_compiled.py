@@ -1,4 +1,4 @@
-"""The standard workloads in torch, compiled: ``torch.compile(mode="max-autotune")``, frozen.
+"""Operators in torch, compiled: ``torch.compile(mode="max-autotune")``, frozen.
 
 Weights are constants, as they are in a model that is served: Inductor packs and folds them when it
 compiles (its ``freezing``), and only the data is an argument. Matrix products have two arguments.
@@ -11,11 +11,12 @@ import io
 import re
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from _torch_operators import Eager, TorchOperator
+from schedlang.cli.bench.torch_operators import Eager, TorchOperator
 
-import schedlang as sl
+if TYPE_CHECKING:
+    from schedlang.workloads.workload import Workload
 
 # The operators' names for the tensors that a model holds.
 _WEIGHTS = ("weight", "w", "kernel", "bias", "scale", "offset")
@@ -24,7 +25,7 @@ _GENERATED = re.compile(r"\bcpp_\w*(?=\()")
 
 
 class CompiledOperator(TorchOperator):
-    """A compiled ``TorchOperator``. Raises ImportError, or the compiler's own exceptions.
+    """A compiled ``TorchOperator``. Raises the compiler's own exceptions, too.
 
     Attributes
     ----------
@@ -34,7 +35,7 @@ class CompiledOperator(TorchOperator):
     kernels: number of generated kernels.
     """
 
-    def __init__(self, workload: sl.Workload, threads: int) -> None:
+    def __init__(self, workload: Workload, threads: int) -> None:
         import torch
         from torch._inductor import config
         from torch._inductor.utils import run_and_get_code
@@ -63,7 +64,7 @@ def _as_model(call: Callable[[], Any]) -> tuple[Any, list[Any]]:
     tensors = {name: value for name, value in bound.items() if isinstance(value, torch.Tensor)}
     weights = {name: value for name, value in tensors.items() if name in _WEIGHTS}
 
-    class Model(torch.nn.Module):
+    class Model(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             for name, value in weights.items():

@@ -1,0 +1,1 @@
+"""Timing a program against others that compute the same: unscheduled, and in torch."""

@@ -1,0 +1,162 @@
+"""Versions of packages and of the tools that some verbs need."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import schedlang
+from schedlang.cli.doctor.check import Check
+
+_FFI = "apache-tvm-ffi"
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*([^;]*)")
+_CLAUSE = re.compile(r"(==|>=|<=|<|>|~=|!=)\s*([0-9A-Za-z.*]+)")
+# What an extra is for.
+_EXTRAS = {
+    "torch": ("torch", "models of PyTorch; run --bench against it"),
+    "onnx": ("onnx", "ONNX files"),
+    "pandas": ("dataframe", "TuneResult.to_dataframe"),
+    "tornado": ("cluster", "measuring on other machines"),
+}
+
+
+def check_versions() -> Iterator[Check]:
+    """Compare the installed packages with what this version of schedlang needs."""
+    wanted = {name: spec for name, spec in requirements().items()}
+    found = {name: version_of(name) for name in wanted}
+    wrong = {
+        name: (found[name], spec)
+        for name, spec in wanted.items()
+        if found[name] is None or not fits(found[name] or "", spec)
+    }
+    shown = [f"schedlang {schedlang.__version__}"]
+    shown += [f"{name} {found[name]}" for name in ("apache-tvm", _FFI) if found.get(name)]
+    shown.append(f"Python {platform.python_version()}")
+    figures = {"schedlang": schedlang.__version__, **found, "python": platform.python_version()}
+    if not wanted:
+        yield Check(
+            "versions", "warn", ", ".join(shown), "what is needed is not known: pip install ."
+        )
+        return
+    if not wrong:
+        yield Check("versions", "ok", ", ".join(shown), figures=figures)
+        return
+    texts = [
+        f"{name} {version or 'is not installed'}, needed {spec or 'in any version'}"
+        for name, (version, spec) in wrong.items()
+    ]
+    remedy = "pip install " + " ".join(f'"{name}{spec}"' for name, (_, spec) in wrong.items())
+    if _FFI in wrong:
+        remedy += "  (with another one, TVM ends the process while tuning)"
+    yield Check("versions", "fail", "; ".join(texts), remedy, figures)
+
+
+def check_tvm() -> Iterator[Check]:
+    """Import TVM, and say what it was built with."""
+    from schedlang.tvm import codegen
+
+    found = codegen.versions()
+    text = ", ".join(f"{name} {version}" for name, version in found.items())
+    yield Check("tvm", "ok", text, figures=found)
+
+
+def check_extras() -> Iterator[Check]:
+    """Say which optional packages are there."""
+    there = {name: version for name in _EXTRAS if (version := version_of(name))}
+    missing = [
+        f"{name} ({purpose}: pip install 'schedlang[{extra}]')"
+        for name, (extra, purpose) in _EXTRAS.items()
+        if name not in there
+    ]
+    text = ", ".join(f"{name} {version}" for name, version in there.items()) or "none is installed"
+    if missing:
+        text += f"; without {', '.join(missing)}"
+    yield Check("extras", "ok", text, figures=there)
+
+
+def check_compiler() -> Iterator[Check]:
+    """Look for the C compiler that links libraries."""
+    from schedlang.tvm import codegen
+
+    if codegen.has_linker():
+        yield Check("C compiler", "ok", "found: libraries can be exported")
+        return
+    yield Check(
+        "C compiler",
+        "warn",
+        "none: kernels can be tuned and called, and no library can be exported",
+        "install gcc or clang: apt-get install g++",
+    )
+
+
+def requirements() -> dict[str, str]:
+    """Return what schedlang needs, by package, as ``"==0.27.0.post1"``; empty if not known.
+
+    It is read from the installed package, or from ``pyproject.toml`` beside a checkout.
+    """
+    project = Path(schedlang.__file__).resolve().parents[1] / "pyproject.toml"
+    if project.is_file():
+        declared = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
+        listed = declared.get("dependencies", []) if declared.get("name") == "schedlang" else []
+    else:
+        try:
+            listed = metadata.requires("schedlang") or []
+        except metadata.PackageNotFoundError:
+            listed = []
+    found = {}
+    for text in listed:
+        match = _REQUIREMENT.match(text)
+        if match and "extra ==" not in text:
+            found[match[1]] = match[2].strip(" ()").replace(" ", "")
+    return found
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package; None where it is not."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def fits(version: str, spec: str) -> bool:
+    """Whether a version is one that ``spec`` allows: ``">=2.0,<3"``, ``"==0.27.0.post1"``."""
+    own = _parts(version)
+    for sign, other in _CLAUSE.findall(spec):
+        if sign == "==":
+            prefix = other.removesuffix(".*")
+            if not (
+                version == other or (other != prefix and f"{version}.".startswith(f"{prefix}."))
+            ):
+                return False
+            continue
+        bound = _parts(other)
+        if (sign == ">=" and own < bound) or (sign == "<" and own >= bound):
+            return False
+    return True
+
+
+def check_environment() -> Iterator[Check]:
+    """Name environment variables that change what is measured."""
+    names = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "TVM_BIND_THREADS", "TVM_LOG_DEBUG")
+    there = {name: os.environ[name] for name in names if name in os.environ}
+    if not there:
+        yield Check("environment", "ok", "no variable changes TVM's threads")
+        return
+    text = ", ".join(f"{name}={value}" for name, value in there.items())
+    yield Check(
+        "environment",
+        "warn",
+        f"{text} is set, which TVM reads",
+        f"unset {' '.join(there)}, unless a deployed program needs it",
+        there,
+    )
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version.partition("+")[0])]

@@ -1,0 +1,113 @@
+"""Results, records and runs as JSON documents; docs/cli.md lists their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schedlang.database import Record, Run
+    from schedlang.networks import NetworkResult
+    from schedlang.tuning import TuneResult
+
+
+def of_result(result: TuneResult) -> dict[str, Any]:
+    """Return the result of ``tune``."""
+    best: dict[str, Any] | None = None
+    if result.has_best:
+        found = result.best
+        interval = found.confidence_interval
+        best = {
+            "record": found.record.id,
+            "latency": found.latency,
+            "interval": None if interval is None else [interval.low, interval.high],
+            "verified": found.record.verified,
+            "unscheduled": found.unscheduled,
+            "p_value": found.p_value,
+            "python": found.trace.as_python(),
+        }
+    return {
+        "workload": result.workload.name,
+        "workload_key": result.workload.key,
+        "best": best,
+        "speedup": result.speedup if result.has_best else None,
+        "unscheduled_latency": result.reference_latency,
+        "unscheduled_complete": result.reference_complete,
+        "flops": result.workload.flops,
+        "trials": len(result.records),
+        "earlier": result.earlier,
+        "rejected": dict(result.rejected),
+        "seconds": result.seconds,
+        "time_split": dict(result.time_split),
+        "unreached": list(result.unreached),
+        "finished": result.finished,
+        "interrupted": result.interrupted,
+    }
+
+
+def of_record(record: Record) -> dict[str, Any]:
+    """Return a record without its trace."""
+    return {
+        "record": record.id,
+        "workload": record.workload_name,
+        "workload_key": record.workload_key,
+        "target": record.target_key,
+        "toolchain": record.toolchain_key,
+        "status": str(record.status),
+        "latency": record.latency if record.ok else None,
+        "samples": list(record.samples),
+        "verified": record.verified,
+        "unscheduled": record.unscheduled,
+        "search": record.search,
+        "seed": record.seed,
+        "run": record.run_id,
+        "created": record.created,
+        "message": record.message,
+    }
+
+
+def of_run(run: Run) -> dict[str, Any]:
+    """Return a run without its state."""
+    return {
+        "id": run.id,
+        "workload_key": run.workload_key,
+        "target": run.target_key,
+        "search": run.search,
+        "seed": run.seed,
+        "created": run.created,
+        "ended": bool(run.outcome),
+        "notes": run.notes,
+        "tags": list(run.tags),
+    }
+
+
+def of_network(result: NetworkResult) -> dict[str, Any]:
+    """Return the result of ``tune_network``."""
+    return {
+        "networks": [
+            {"name": network.name, "latency": latency, "unscheduled_latency": reference}
+            for network, latency, reference in zip(
+                result.networks, result.latencies, result.reference_latencies, strict=True
+            )
+        ],
+        "target": result.target.key,
+        "latency": result.latency,
+        "speedup": result.speedup,
+        "trials": result.trials,
+        "seconds": result.seconds,
+        "time_split": dict(result.time_split),
+        "tasks": [
+            {
+                "task": one.name,
+                "calls": list(one.weights),
+                "share": one.share,
+                "latency": one.latency,
+                "unscheduled_latency": one.reference_latency,
+                "trials": one.trials,
+                "finished": one.finished,
+                "failed": one.failed,
+            }
+            for one in result.tasks
+        ],
+        "finished": result.finished,
+        "interrupted": result.interrupted,
+    }

@@ -1,0 +1,1 @@
+"""What words of a command line stand for: programs, sizes, arrays, machines, runs and records."""

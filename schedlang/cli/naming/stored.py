@@ -1,0 +1,137 @@
+"""What a command line names of databases: ``tune.db``, its run ``tune.db#2``, its record ``@7``."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedlang.cli.naming.programs import UnknownOperator, workload_of
+from schedlang.cli.verb import NothingFound, UsageError
+
+if TYPE_CHECKING:
+    from schedlang.database import Database, Record
+    from schedlang.language.schedule import Schedule
+    from schedlang.workloads.workload import Workload
+
+
+class Named(NamedTuple):
+    """A database, or a part of it.
+
+    Attributes
+    ----------
+    text: as it was given. path: of the file.
+    run, record: the id that is named; None without one.
+    """
+
+    text: str
+    path: Path
+    run: int | None = None
+    record: int | None = None
+
+
+def named(text: str) -> Named:
+    """Read ``FILE``, ``FILE#RUN`` or ``FILE@RECORD``; UsageError where there is no such file."""
+    for sign in "#@":
+        path, found, number = text.rpartition(sign)
+        if found and not Path(text).exists():
+            if not number.isdecimal():
+                what = "run" if sign == "#" else "record"
+                raise UsageError(f"{text!r}: the number of a {what} follows {sign}, as in {sign}2")
+            place, chosen = existing(Path(path)), int(number)
+            return Named(text, place, *((chosen, None) if sign == "#" else (None, chosen)))
+    return Named(text, existing(Path(text)))
+
+
+def existing(path: Path) -> Path:
+    """Return a database's path; UsageError where there is no such file."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; give the file of a database")
+    if not path.exists():
+        near = difflib.get_close_matches(path.name, _databases(path.parent), n=1)
+        hint = f"did you mean {path.with_name(near[0])}?" if near else "tune --database makes one"
+        raise UsageError(f"{path}: there is no such database; {hint}")
+    return path
+
+
+def writable(path: Path) -> Path:
+    """Return the path of a file that is going to be written; UsageError where it cannot be."""
+    folder = path.parent
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; give the name of a file in it")
+    if not folder.is_dir():
+        raise UsageError(f"{path}: there is no folder {folder}; make it first")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{path} cannot be written; check the permissions, or give another path")
+    return path
+
+
+def record_of(database: Database, number: int) -> Record:
+    """Return the record with an id."""
+    found = database.get([number])
+    if found:
+        return found[0]
+    newest = database.query(limit=1, after=number)
+    more = f"; the next is {newest[0].id}" if newest else ""
+    raise NothingFound(f"the database has no record {number}{more}")
+
+
+def workload_in(
+    database: Database, what: str, words: Sequence[str], options: Collection[str]
+) -> Workload:
+    """Return a workload by the name or key that a database has it under, else as it is named.
+
+    UsageError where several have the name.
+    """
+    from schedlang.database.programs import Unreadable
+
+    keys = {key: name for key, name in database.workloads() if what in (key, name)}
+    if keys and not words:
+        if len(keys) > 1:
+            raise UsageError(
+                f"the database has {len(keys)} workloads called {what!r}; give the sizes, or one "
+                f"of the keys: {', '.join(keys)}"
+            )
+        [(key, name)] = keys.items()
+        unreadable = Unreadable()
+        found = unreadable.workload(database, key, name)
+        if found is None:
+            raise NothingFound(
+                f"the program of {what} cannot be read: {unreadable or 'it is lost'}"
+            )
+        return found
+    try:
+        return workload_of(what, words, options)
+    except UnknownOperator:
+        names = sorted({name for _, name in database.workloads()})
+        close = difflib.get_close_matches(what, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names) or 'none'}"
+        raise UsageError(f"the database has no workload {what!r}; {hint}") from None
+
+
+def schedule_of(record: Record, database: Database) -> Schedule:
+    """Apply the trace of a record to its program."""
+    from schedlang.database.programs import Unreadable, replayed
+
+    unreadable = Unreadable()
+    workload = unreadable.workload(database, record.workload_key, record.workload_name)
+    made = None
+    if workload is not None and record.unscheduled:
+        from schedlang.language.schedule import Schedule
+
+        made = Schedule(workload)
+    elif workload is not None:
+        made = replayed(record, workload, unreadable=unreadable)
+    if made is None:
+        why = str(unreadable) or "the database does not hold its program"
+        raise NothingFound(f"record {record.id} cannot be applied: {why}")
+    return made
+
+
+def _databases(folder: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name.endswith((".db", ".sqlite"))]
+    except OSError:
+        return []

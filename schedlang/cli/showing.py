@@ -1,0 +1,44 @@
+"""A scheduled program in the forms that one can read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedlang.cli.options import Form
+from schedlang.cli.verb import UsageError
+
+if TYPE_CHECKING:
+    from schedlang.language.schedule import Schedule
+    from schedlang.targets import Target
+
+
+def shown(schedule: Schedule, form: Form, target: Target) -> str:
+    """Return a program as text; code is that for ``target``."""
+    trace = schedule.trace
+    if form == "trace":
+        return str(trace) or "(the program as it is)"
+    if form == "json":
+        return trace.to_json()
+    if form == "python":
+        return trace.as_python()
+    if form == "tvm-python":
+        return trace.as_tvm_python()
+    if form == "tvmscript":
+        return str(schedule.mod.script())
+    return _code(schedule, form, target)
+
+
+def _code(schedule: Schedule, form: Form, target: Target) -> str:
+    wanted = "cuda" if form == "cuda" else "cpu"
+    if target.kind != wanted:
+        raise UsageError(
+            f"--as {form} shows code for a target of kind {wanted}, and {target.key} is of kind "
+            f"{target.kind}; name one with --target"
+        )
+    if form == "cuda":
+        from schedlang.tvm.codegen.cuda_source import cuda_source
+
+        return cuda_source(schedule.mod, target.tvm_target()).text
+    from schedlang.targets.cpu.assembly import generate_assembly
+
+    return generate_assembly(schedule.mod, target)

@@ -1,0 +1,149 @@
+"""``schedlang compare``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import schedlang as sl
+from schedlang.cli import documents
+from schedlang.cli.naming.runs import histories_of
+from schedlang.cli.naming.stored import Named, named, record_of
+from schedlang.cli.verb import Answer, UsageError, verb
+
+if TYPE_CHECKING:
+    from schedlang.report import Comparison
+
+_MOST = 20
+
+
+@verb
+def compare(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help="Two databases (a.db b.db), runs (a.db#1 a.db#2) or records (a.db@7 a.db@12)."
+        ),
+    ],
+) -> Answer:
+    """Say what differs between databases, runs or records, by how much, and whether it is noise."""
+    if len(what) < 2:
+        raise UsageError("give two to compare: a.db b.db, or tune.db#1 tune.db#2")
+    given = [named(text) for text in what]
+    if any(one.record is not None for one in given):
+        if len(given) != 2 or any(one.record is None for one in given):
+            raise UsageError("of records give two: tune.db@7 tune.db@12")
+        return _records(*given)
+    if len(given) == 2 and all(one.run is None for one in given):
+        return _databases(*given)
+    return _runs(what)
+
+
+def _runs(names: list[str]) -> Answer:
+    from schedlang.report import compare as compare_runs
+
+    found = compare_runs(histories_of(names))
+    return Answer(_with_decisions(found), {"kind": "runs"} | _document(found))
+
+
+def _databases(one: Named, other: Named) -> Answer:
+    from schedlang.database import diff
+
+    if one.path.resolve() == other.path.resolve():
+        raise UsageError(f"both are {one.path}; compare runs of it: {one.path}#1 {one.path}#2")
+    with (
+        sl.open_database(one.path, read_only=True) as first,
+        sl.open_database(other.path, read_only=True) as second,
+    ):
+        found = diff(first, second)
+        both = first.runs() and second.runs()
+    document: dict[str, Any] = {
+        "kind": "databases",
+        "equal": not found,
+        "only_in_first": [record.id for record in found.only_in_one],
+        "only_in_second": [record.id for record in found.only_in_other],
+        "best": [
+            {
+                "workload": best.workload_name,
+                "workload_key": best.workload_key,
+                "target": best.target_key,
+                "first": best.one,
+                "second": best.other,
+            }
+            for best in found.best
+        ],
+        "newest_runs": None,
+    }
+    text = str(found)
+    if both and found:
+        from schedlang.report import compare as compare_runs
+
+        runs = compare_runs(histories_of([one.text, other.text]))
+        text += f"\nthe newest runs: {_with_decisions(runs)}"
+        document["newest_runs"] = _document(runs)
+    return Answer(text, document)
+
+
+def _records(one: Named, other: Named) -> Answer:
+    from schedlang.cli.bench.records import compare_records
+
+    with (
+        sl.open_database(one.path, read_only=True) as first,
+        sl.open_database(other.path, read_only=True) as second,
+    ):
+        records = record_of(first, one.record or 0), record_of(second, other.record or 0)
+        together = one.path.resolve() == other.path.resolve()
+        entries = first.finals(records[0].workload_key) if together else []
+    found = compare_records(*records, entries)
+    text = f"{one.text} and {other.text}: {found}"
+    document = {
+        "kind": "records",
+        "records": [documents.of_record(record) for record in records],
+        "ratio": found.ratio,
+        "p_value": found.p_value,
+        "verdict": found.verdict,
+        "same_program": found.same_program,
+        "decisions": {site: list(values) for site, values in found.decisions.items()},
+    }
+    return Answer(text, document)
+
+
+def _with_decisions(found: Comparison) -> str:
+    """Return the comparison as text, with the decisions of the winners that differ."""
+    lines = [str(found)]
+    differing = {site: texts for site, texts in found.decisions.items() if len(set(texts)) > 1}
+    if differing:
+        lines.append(
+            f"  the winners differ in {len(differing)} of {len(found.decisions)} decisions:"
+        )
+        lines += [
+            f"    {site}: {' | '.join(text or '-' for text in texts)}"
+            for site, texts in list(differing.items())[:_MOST]
+        ]
+        if len(differing) > _MOST:
+            lines.append(f"    and {len(differing) - _MOST} more; --json has all")
+    return "\n".join(lines)
+
+
+def _document(found: Comparison) -> dict[str, Any]:
+    return {
+        "runs": list(found.runs),
+        "same_workload": found.same_workload,
+        "workloads": found.workloads,
+        "differences": found.differences,
+        "decisions": found.decisions,
+        "best": [
+            {
+                "run": best.run,
+                "latency": best.latency,
+                "interval": None
+                if best.interval is None
+                else [best.interval.low, best.interval.high],
+                "ratio": best.ratio,
+                "p_value": best.p_value,
+                "verdict": best.verdict,
+            }
+            for best in found.bests
+        ],
+    }

@@ -1,0 +1,117 @@
+"""``schedlang export`` and ``schedlang import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import schedlang as sl
+from schedlang.cli import options
+from schedlang.cli.naming.machines import target_of
+from schedlang.cli.naming.stored import existing, workload_in, writable
+from schedlang.cli.verb import FAILED, Answer, NothingFound, UsageError, option_names, verb
+
+
+@verb
+def export(
+    context: typer.Context,
+    database: options.DatabaseOption,
+    what: Annotated[
+        str | None,
+        typer.Argument(help=f"{options.STORED} All for --metaschedule.", metavar="[PROGRAM]"),
+    ] = None,
+    library: Annotated[
+        Path | None, typer.Option(help="Compile the best program of PROGRAM into this library.")
+    ] = None,
+    metaschedule: Annotated[
+        Path | None, typer.Option(help="Write MetaSchedule's two JSON files into this folder.")
+    ] = None,
+    best: Annotated[
+        int | None, typer.Option(min=1, help="With --metaschedule: so many of each workload.")
+    ] = None,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="With --metaschedule: unverified records, too.")
+    ] = False,
+    target: options.Target = "cpu",
+) -> Answer:
+    """Write the best program as a shared library, or records for TVM's MetaSchedule."""
+    if (library is None) == (metaschedule is None):
+        raise UsageError("give --library FILE or --metaschedule FOLDER")
+    machine = target_of(target)
+    workload = None
+    with sl.open_database(existing(database), read_only=True) as opened:
+        if what is not None:
+            workload = workload_in(opened, what, context.args, option_names(context))
+        if metaschedule is not None:
+            from schedlang.metaschedule import export_json
+
+            exported = export_json(
+                opened,
+                metaschedule,
+                target=machine,
+                workload=workload,
+                n=best,
+                verified=not unverified,
+            )
+            document = {
+                "folder": str(exported.folder),
+                "records": exported.records,
+                "workloads": exported.workloads,
+                "partial": len(exported.partial),
+                "left_out": len(exported.unexpressed),
+            }
+            return Answer(exported, document, 0 if exported.records else FAILED)
+    assert library is not None
+    if workload is None:
+        raise UsageError("--library needs the program, with its sizes")
+    writable(library)
+    found = sl.best(workload, machine, database, similar=False)
+    if found is None:
+        raise NothingFound(f"{database} has no verified record of {workload.name} on {machine.key}")
+    path = found.export_library(library)
+    document = {
+        "library": str(path),
+        "workload": workload.name,
+        "record": found.record.id,
+        "latency": found.latency,
+        "notes": list(found.notes),
+    }
+    return Answer(f"{found}\nwrote {path}", document)
+
+
+@verb
+def import_records(
+    source: Annotated[
+        Path, typer.Argument(help="MetaSchedule's folder, or its file of workloads.")
+    ],
+    database: Annotated[Path, typer.Option(help="The database that gets the records.")],
+    records: Annotated[
+        Path | None, typer.Option(help="Its file of records, where SOURCE is no folder.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The machine; by default what each record says.")
+    ] = None,
+) -> Answer:
+    """Read a database of TVM's MetaSchedule."""
+    if not source.exists():
+        raise UsageError(f"{source}: there is no such file or folder")
+    writable(database)
+    from schedlang.metaschedule import import_json
+
+    machine = None if target is None else target_of(target)
+    imported = import_json(source, records, database, target=machine)
+    document = {
+        "database": str(database),
+        "records": imported.records,
+        "failed": imported.failed,
+        "known": imported.known,
+        "workloads": imported.workloads,
+        "skipped": [
+            {"file": one.file, "line": one.line, "reason": one.reason, "detail": one.detail}
+            for one in imported.skipped
+        ],
+    }
+    nothing = not (imported.records or imported.failed or imported.known)
+    return Answer(imported, document, FAILED if nothing else 0)

@@ -1,0 +1,85 @@
+"""``schedlang merge`` and ``schedlang prune``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import schedlang as sl
+from schedlang.cli.naming.machines import target_of
+from schedlang.cli.naming.stored import existing, writable
+from schedlang.cli.verb import Answer, UsageError, verb
+
+_DAY = 86400.0
+
+
+@verb
+def merge(
+    sources: Annotated[list[Path], typer.Argument(help="Databases to read.")],
+    into: Annotated[
+        Path, typer.Option(help="The database that gets their records; made if it is missing.")
+    ],
+) -> Answer:
+    """Copy records, programs and runs of databases into another one; nothing is doubled."""
+    from schedlang.database import merge as merge_databases
+
+    writable(into)
+    for source in sources:
+        if existing(source).resolve() == into.resolve():
+            raise UsageError(f"{source} cannot be merged into itself")
+    merged = {}
+    with sl.open_database(into) as target:
+        for source in sources:
+            with sl.open_database(source, read_only=True) as opened:
+                merged[str(source)] = merge_databases(opened, target)
+    text = "\n".join(f"{source}: {one}" for source, one in merged.items())
+    return Answer(text, {"into": str(into), "merged": merged})
+
+
+@verb
+def prune(
+    database: Annotated[Path, typer.Argument(help="The database to shrink.")],
+    keep_best: Annotated[
+        int | None, typer.Option(help="Keep so many records of each workload, the fastest.")
+    ] = None,
+    older_than_days: Annotated[
+        float | None, typer.Option(help="Remove only records that are older.")
+    ] = None,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Remove records of failed candidates, too.")
+    ] = False,
+    workload: Annotated[
+        str | None, typer.Option(help="Only of this workload: its name or key.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Only of this machine.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+) -> Answer:
+    """Remove records that nobody needs, and make the file smaller."""
+    from schedlang.database import prune as prune_database
+
+    if keep_best is None and older_than_days is None and not failures:
+        raise UsageError("say what goes: --keep-best, --older-than-days or --failures")
+    with sl.open_database(existing(database), read_only=dry_run) as opened:
+        pruned = prune_database(
+            opened,
+            keep_best=keep_best,
+            older_than=None if older_than_days is None else time.time() - older_than_days * _DAY,
+            workload_key=None if workload is None else _key(opened, workload),
+            target_key=None if target is None else target_of(target).key,
+            failures=failures,
+            dry_run=dry_run,
+        )
+    return Answer(pruned, {"database": str(database), "pruned": pruned})
+
+
+def _key(database: sl.Database, name: str) -> str:
+    """Return the key of the workload that has a name or key."""
+    found = [key for key, other in database.workloads() if name in (key, other)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{len(found)} workloads are called {name!r}: give one of {found}")
+    raise UsageError(f"the database has no workload {name!r}")

@@ -1,0 +1,139 @@
+"""``schedlang run``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import schedlang as sl
+from schedlang.cli import documents, options
+from schedlang.cli.chosen import chosen_record
+from schedlang.cli.naming.machines import target_of, target_of_key
+from schedlang.cli.naming.programs import workload_of
+from schedlang.cli.naming.stored import existing, schedule_of
+from schedlang.cli.table import table
+from schedlang.cli.verb import FAILED, Answer, option_names, verb
+
+if TYPE_CHECKING:
+    from schedlang.cli.bench.contest import Side
+    from schedlang.database import Record
+
+# A machine is noisy where the interval of a median is wider than this part of it.
+_NOISY = 0.2
+
+
+@verb
+def run(
+    context: typer.Context,
+    database: options.Database,
+    what: options.Record = None,
+    bench: Annotated[
+        bool,
+        typer.Option("--bench", help="Time it against the unscheduled program and torch, too."),
+    ] = False,
+    compiled: Annotated[
+        bool, typer.Option(help="With --bench: torch.compile, too, which takes up to a minute.")
+    ] = True,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="How often each is timed, in turns with the others.")
+    ] = 10,
+    target: options.OwnTarget = None,
+) -> Answer:
+    """Run a record, or the best of a workload: are its results right, how fast is it?"""
+    from schedlang.cli.bench.contest import OURS, check, time_in_turns, torch_peers
+
+    own = option_names(context)
+    with sl.open_database(existing(database), read_only=True) as opened:
+        record = chosen_record(opened, what, context.args, own, target)
+        schedule = schedule_of(record, opened)
+    machine = target_of_key(record.target_key) if target is None else target_of(target)
+    workload = schedule.workload
+    if what is not None and context.args:
+        workload = workload_of(what, context.args, own)  # it knows its sizes
+    head = f"record {record.id} of {record.workload_name}"
+    document: dict[str, Any] = documents.of_record(record) | {"machine": machine.key}
+    notes: list[str] = []
+    with machine.measurer(schedule.workload, verify="all") as measurer:
+        found = check(measurer, schedule)
+        document |= {"now": str(found.status), "now_verified": found.verified}
+        if not found.ok:
+            why = f": {found.message}" if found.message else ""
+            return Answer(f"{head} fails now: {found.status}{why}", document, FAILED)
+        peers: dict[str, Any] = {}
+        if bench:
+            peers, notes = torch_peers(workload, schedule, machine, compiled=compiled)
+        sides = time_in_turns(
+            measurer, schedule, peers, rounds, unscheduled=bench and not record.unscheduled
+        )
+    if machine.key != record.target_key:
+        notes.append(f"the record was measured on {record.target_key}")
+    interval = sides[0].interval
+    if interval is not None and interval.high - interval.low > _NOISY * sides[0].latency:
+        notes.append("the machine is noisy, so the figures tell little: stop other programs")
+    document |= {"sides": [_side(one, sides[0]) for one in sides], "notes": notes}
+    flops = schedule.workload.flops
+    lines = [f"{head} on {machine.key}: results are right; {_drift(record, sides[0])}"]
+    lines.append(_table(sides, flops) if bench else _line(sides[0], flops))
+    assert sides[0].name == OURS
+    return Answer("\n".join(lines + notes), document)
+
+
+def _drift(record: Record, ours: Side) -> str:
+    from schedlang.measurement import describe_latency
+    from schedlang.measurement.finals import DRIFT
+
+    if not record.ok:
+        return f"it was recorded as {record.status}"
+    ratio = ours.latency / record.latency
+    then = f"{describe_latency(record.latency)} when it was recorded"
+    if 1 / DRIFT <= ratio <= DRIFT:
+        return f"as fast as it was ({then})"
+    return f"{ratio:.2f}x the time of then ({then}): the machine is not as it was"
+
+
+def _line(side: Side, flops: float) -> str:
+    from schedlang.measurement import describe_latency
+
+    text = f"  now         {describe_latency(side.latency, flops)}"
+    if side.interval is None:
+        return text
+    low, high = describe_latency(side.interval.low), describe_latency(side.interval.high)
+    return f"{text}, {low} to {high} ({side.interval.confidence:.0%} confidence)"
+
+
+def _table(sides: list[Side], flops: float) -> str:
+    from schedlang.measurement import describe_latency
+
+    rows = []
+    for side in sides:
+        interval = side.interval
+        between = ""
+        if interval is not None:
+            between = f"{describe_latency(interval.low)} to {describe_latency(interval.high)}"
+        bound = "" if side.complete else ">= "
+        p_value = "" if side.p_value is None else f"{side.p_value:.2g}"
+        rows.append(
+            (
+                side.name,
+                bound + describe_latency(side.latency),
+                f"{flops / side.latency / 1e9:.4g}" if flops else "",
+                between,
+                side.verdict(sides[0]),
+                p_value,
+            )
+        )
+    return table(("program", "latency", "GFLOPS", "95% interval", "to schedlang", "p"), rows)
+
+
+def _side(side: Side, ours: Side) -> dict[str, Any]:
+    interval = side.interval
+    return {
+        "name": side.name,
+        "latency": side.latency,
+        "interval": None if interval is None else [interval.low, interval.high],
+        "ratio": side.latency / ours.latency,
+        "p_value": side.p_value,
+        "complete": side.complete,
+        "samples": list(side.samples),
+    }

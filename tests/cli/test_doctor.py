@@ -1,0 +1,104 @@
+"""``schedlang doctor``: each check, well and not."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import schedlang as sl
+from schedlang.cli.doctor import machine, software
+from schedlang.cli.doctor.check import Check, run_checks
+from schedlang.targets.cpu.rates import measured_copy
+from schedlang.targets.cpu.rates.peak import sampled_peak
+from schedlang.targets.measure.timing import TimingPolicy
+from tests.cli.calling import call, document
+from tests.cli.conftest import Tuned
+
+
+def test_a_quick_look(tuned: Tuned) -> None:
+    said = document("doctor", "--quick", "--database", tuned.file)
+    checks = {one["name"]: one for one in said["checks"]}
+    assert {"versions", "cores", "memory", "clock", "load", "GPU", "nvcc"} <= set(checks)
+    assert said["ok"] == all(one["state"] != "fail" for one in said["checks"])
+    assert checks["database"]["state"] == "ok"
+    assert checks["database"]["figures"]["records_of_this_machine"] > 3
+    assert checks["cores"]["figures"]["cores"] >= 1
+
+
+def test_a_database_of_a_newer_version_fails(tmp_path: Path) -> None:
+    file = tmp_path / "newer.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA user_version=99")
+    found = call("doctor", "--quick", "--database", file, code=1)
+    assert "newer" in found.stdout and "fail" in found.stdout
+
+
+def test_the_rates_of_this_machine() -> None:
+    quick = TimingPolicy(min_sample_seconds=0.001, min_repeats=2, max_repeats=2, budget_seconds=0.1)
+    assert 1e8 < max(sampled_peak(1, quick)) <= sl.Target("cpu", cores=1).peak_flops
+    assert measured_copy(1) > 1e7
+
+
+def test_wrong_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "==" in software.requirements()["apache-tvm-ffi"]
+    versions = {"apache-tvm-ffi": "0.1.15.post2"}
+    own = software.version_of
+    monkeypatch.setattr(software, "version_of", lambda name: versions.get(name) or own(name))
+    [check] = software.check_versions()
+    assert check.state == "fail" and "apache-tvm-ffi 0.1.15.post2" in check.text
+    assert 'pip install "apache-tvm-ffi==' in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("version", "spec", "fits"),
+    [
+        ("2.4.6", ">=2.0,<3", True),
+        ("3.0", ">=2.0,<3", False),
+        ("1.26.4", ">=2.0,<3", False),
+        ("0.27.0.post1", "==0.27.0.post1", True),
+        ("0.27.0", "==0.27.0.post1", False),
+        ("2.4.9", "==2.4.*", True),
+        ("2.41.0", "==2.4.*", False),
+        ("2.10", ">=2.9", True),
+        ("2.13.0+cpu", ">=2.6", True),
+        ("1", "", True),
+    ],
+)
+def test_versions(version: str, spec: str, fits: bool) -> None:
+    assert software.fits(version, spec) is fits
+
+
+def test_the_clock_of_other_machines(tmp_path: Path) -> None:
+    cpu = tmp_path / "sys/devices/system/cpu"
+    for name, text in {"cpufreq/boost": "1", "cpu0/cpufreq/scaling_governor": "powersave"}.items():
+        (cpu / name).parent.mkdir(parents=True, exist_ok=True)
+        (cpu / name).write_text(f"{text}\n", encoding="utf-8")
+    [check] = machine.check_clock(tmp_path)
+    assert check.state == "warn" and "turbo is on" in check.text and check.remedy
+    [unknown] = machine.check_clock(tmp_path / "elsewhere")
+    assert unknown.state == "ok" and unknown.figures["turbo"] is None
+
+
+def test_a_container_with_a_limit(tmp_path: Path) -> None:
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "cpu.max").write_text("150000 100000\n", encoding="utf-8")
+    assert machine.cpu_quota(tmp_path) == 1.5
+    (group / "cpu.max").write_text("max 100000\n", encoding="utf-8")
+    assert machine.cpu_quota(tmp_path) is None
+
+
+def test_a_check_that_raises_is_a_failed_check() -> None:
+    def broken() -> Iterator[Check]:
+        raise RuntimeError("no such thing")
+        yield
+
+    def well() -> Iterator[Check]:
+        yield Check("second", "ok", "fine")
+
+    first, second = run_checks([("first", broken), ("second", well)])
+    assert first.state == "fail" and "no such thing" in first.text
+    assert second.state == "ok"

@@ -1,0 +1,109 @@
+"""Verbs that read a database: best, show, run, summary, explain, report, compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import schedlang as sl
+from schedlang.cli.bench import torch_operators
+from schedlang.cli.bench.operator import NoPeer, parameters_of
+from schedlang.cli.table import table
+from tests.cli.calling import SIZES, call, document
+from tests.cli.conftest import Tuned
+
+
+def test_best_and_show_print_the_program(tuned: Tuned) -> None:
+    found = document("best", *SIZES, "--database", tuned.file)
+    assert found["kind"] == "same" and "sch = " in found["program"]
+    by_name = document("best", "matmul", "--database", tuned.file)
+    assert by_name["record"] == found["record"]
+    number = str(found["record"])
+    assert document("show", tuned.file, number) == document("show", tuned.file)
+    assert "T.prim_func" in call("show", tuned.file, number, "--as", "tvmscript").stdout
+    assert ".globl" in call("show", tuned.file, "matmul", "--as", "assembly").stdout
+    assert document("show", tuned.file, *SIZES)["record"] == found["record"]
+    assert "get_block" in call("show", tuned.file, tuned.candidate, "--as", "trace").stdout
+    assert "cuda" in call("show", tuned.file, number, "--as", "cuda", code=2).stderr
+
+
+def test_summary_lists_workloads_and_runs(tuned: Tuned) -> None:
+    text = call("summary", tuned.file).stdout
+    assert "matmul" in text and "mine" in text
+    first, second = document("summary", tuned.file)["runs"]
+    assert (first["id"], first["notes"], first["tags"]) == (1, "mine", ["first"])
+    assert (second["id"], second["seed"], second["ended"]) == (2, 1, True)
+
+
+def test_run_times_a_record_against_others(tuned: Tuned) -> None:
+    words = ("--bench", "--no-compiled", "--rounds", "5")
+    found = document("run", tuned.file, tuned.candidate, *words)
+    sides = {side["name"]: side for side in found["sides"]}
+    assert found["now"] == "ok" and found["now_verified"]
+    assert {"schedlang", "unscheduled"} <= set(sides)
+    assert sides["schedlang"]["ratio"] == 1 and sides["schedlang"]["p_value"] is None
+    assert 0 <= sides["unscheduled"]["p_value"] <= 1
+    if torch_operators.available():
+        assert len(sides["torch eager"]["samples"]) == 5
+    else:
+        assert any("torch" in note for note in found["notes"])
+
+
+def test_operators_are_known_by_their_shapes() -> None:
+    made = sl.workloads.GMM(8, 4, 2, batch=3)
+    stored = sl.Workload(made.mod, made.name)
+    assert parameters_of(stored) == parameters_of(made)
+    with pytest.raises(NoPeer, match="sizes of C2D"):
+        parameters_of(sl.Workload(sl.workloads.C2D(8, 8, 2, 2, 3, 2, 1).mod, "C2D"))
+    with pytest.raises(NoPeer, match="no operator"):
+        parameters_of(sl.Workload(made.mod, "mine"))
+
+
+def test_explain(tuned: Tuned) -> None:
+    found = document("explain", f"{tuned.file}#1")
+    assert found["run"]["id"] == 1 and found["summary"].startswith("matmul")
+    assert found["summary"] in call("explain", f"{tuned.file}#1").stdout
+
+
+def test_report_and_comparison(tuned: Tuned, tmp_path: Path) -> None:
+    one, runs = tmp_path / "run.html", (f"{tuned.file}#1", f"{tuned.file}#2")
+    assert call("report", tuned.file, "--run", "1", "--output", one).stdout.startswith("wrote")
+    assert "mine" in one.read_text(encoding="utf-8")
+    both = tmp_path / "two.html"
+    assert document("report", *runs, "--compare", "--output", both)["runs"] == list(runs)
+    assert both.stat().st_size > 10_000
+    assert "--compare" in call("report", *runs, code=2).stderr
+    assert "is a folder" in call("report", tuned.file, "--output", tmp_path, code=2).stderr
+    assert "holds no run 9" in call("report", f"{tuned.file}#9", code=1).stderr
+
+
+def test_compare_runs_and_records(tuned: Tuned) -> None:
+    compared = document("compare", f"{tuned.file}#1", f"{tuned.file}#2")
+    assert compared["same_workload"] and len(compared["best"]) == 2
+    assert compared["differences"]
+    numbers = [said["best"]["record"] for said in (tuned.first, tuned.second)]
+    found = document(
+        "compare", *(f"{tuned.file}@{number}" for number in (tuned.candidate, numbers[0]))
+    )
+    assert found["kind"] == "records" and len(found["records"]) == 2
+    assert found["ratio"] is None or found["ratio"] > 0
+    assert "no record 99" in call("compare", f"{tuned.file}@1", f"{tuned.file}@99", code=1).stderr
+
+
+def test_compare_databases(tuned: Tuned, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    call("merge", tuned.file, "--into", copy)
+    assert document("compare", tuned.file, copy)["equal"]
+    call("prune", copy, "--keep-best", "1")
+    found = document("compare", tuned.file, copy)
+    assert not found["equal"] and found["only_in_first"] and not found["only_in_second"]
+    assert "only in the first" in call("compare", tuned.file, copy).stdout
+
+
+def test_tables_fit_the_terminal() -> None:
+    head, rows = ("name", "first", "second"), [("a", "1" * 30, ""), ("b", "2", "")]
+    wide = table(head, rows, width=40).splitlines()
+    assert wide[1] == f"a     {'1' * 30}" and len(wide) == 3
+    narrow = table(head, rows, width=30).splitlines()
+    assert narrow == ["a", f"  first  {'1' * 30}", "b", "  first  2"]

@@ -1,0 +1,72 @@
+"""``schedlang tune-network`` and ``schedlang compile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import schedlang as sl
+from tests.cli.calling import call, document
+
+NETWORK = """
+import numpy as np
+from tvm import relax
+from tests.tuning.scripted import Scripted
+
+
+def network(width, layers=1):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, width), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = x
+            for _ in range(layers):
+                weight = relax.const(np.ones((width, width), "float32"))
+                value = builder.emit(relax.op.matmul(value, weight))
+            output = builder.emit_output(value)
+        builder.emit_func_output(output)
+    return builder.get()
+
+
+def number():
+    return 7
+
+
+class Measurer(Scripted):
+    def __init__(self):
+        super().__init__([3e-6, 2e-6], 5e-6)
+
+    def bind(self, workload):
+        pass
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "a_network_of_mine.py"
+    path.write_text(NETWORK, encoding="utf-8")
+    return str(path)
+
+
+def test_a_network_is_tuned_and_compiled(file: str, tmp_path: Path) -> None:
+    database, library = tmp_path / "network.db", tmp_path / "network.so"
+    words = (f"{file}:network", "--width", "8", "--database", database)
+    tuning = ("--trials", "2", "--measurer", f"{file}:Measurer", "--notes", "mine")
+    said = document("tune-network", *words, *tuning)
+    assert said["trials"] == 2 and [one["task"] for one in said["tasks"]]
+    assert said["tasks"][0]["latency"] == pytest.approx(2e-6, rel=0.01)
+    with sl.open_database(database) as opened:
+        assert [run.notes for run in opened.runs()] == ["mine"]
+    compiled = document("compile", *words, "--output", library)
+    assert compiled["verified"] and library.stat().st_size > 0
+    assert compiled["library"] == str(library) and len(compiled["tasks"]) == 1
+
+
+def test_wrong_networks(file: str, tmp_path: Path) -> None:
+    assert "needs --width" in call("compile", f"{file}:network", code=2).stderr
+    assert "int" in call("compile", f"{file}:number", code=2).stderr
+    assert "no such file" in call("compile", "nowhere.onnx", code=2).stderr
+    assert "name the function" in call("tune-network", file, code=2).stderr
+    missing = call("compile", f"{file}:network", "--width", "8", "--database", "no.db", code=2)
+    assert "no such database" in missing.stderr

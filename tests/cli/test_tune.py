@@ -1,0 +1,114 @@
+"""``schedlang tune``: what it tunes, with which options, and what it answers."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.cli.naming.inputs import tolerance_of
+from schedlang.cli.verb import UsageError
+from schedlang.cli.verbs.networks import tune_network
+from schedlang.cli.verbs.tune import tune
+from tests.cli.calling import SIZES, call, document
+from tests.cli.conftest import Tuned
+
+# Options with another name than the argument that they stand for.
+RENAMED = {"workload": "what", "network": "what", "batch": "search_batch", "limits": "limit"}
+# What `tune_network` has besides: of files, and of importing and compiling.
+OWN = {"context", "module", "report", "explain", "library", "layout", "as_json", "debug"}
+
+
+def test_tune_measures_and_stores(tuned: Tuned) -> None:
+    said = tuned.first
+    assert (said["workload"], said["trials"], said["finished"]) == ("matmul", 3, "3 trials")
+    stored = sl.best(sl.workloads.matmul(16, 16, 16), "cpu", tuned.file)
+    assert stored is not None
+    with sl.open_database(tuned.file, read_only=True) as database:
+        assert database.get([said["best"]["record"]])[0].run_id == 1
+    assert said["speedup"] == pytest.approx(said["unscheduled_latency"] / said["best"]["latency"])
+
+
+def test_the_same_call_measures_nothing(tuned: Tuned, tmp_path: Path) -> None:
+    report = tmp_path / "run.html"
+    words = ("--trials", "3", "--database", tuned.file, "--report", report, "--explain")
+    again = document("tune", *SIZES, *words)
+    assert (again["earlier"], again["best"]) == (3, tuned.first["best"])
+    assert "matmul" in again["explanation"] and report.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("function", "verb"), [(sl.tune, tune), (sl.tune_network, tune_network)], ids=["tune", "net"]
+)
+def test_every_argument_has_an_option_with_the_same_default(function: object, verb: object) -> None:
+    """A new argument of the API needs an option, or a reason why a text cannot say it."""
+    options = inspect.signature(verb).parameters  # type: ignore[arg-type]
+    arguments = inspect.signature(function).parameters  # type: ignore[arg-type]
+    for name, argument in arguments.items():
+        option = options[RENAMED.get(name, name)]
+        if isinstance(argument.default, str | float | int) and name != "verify":
+            assert option.default == argument.default, name
+    others = set(options) - {RENAMED.get(name, name) for name in arguments} - OWN
+    assert all(name.startswith("stop_") for name in others), others
+
+
+def test_a_function_of_a_file(programs: str, tmp_path: Path) -> None:
+    arrays = tmp_path / "inputs.npz"
+    np.savez(arrays, a=np.ones(8, np.float32))
+    words = ("--n", "8", "--trials", "1", "--inputs", arrays, "--tolerance", "1e-3,1e-6")
+    more = ("--reference", f"{programs}:twice", "--module", f"{programs}:nothing")
+    assert document("tune", f"{programs}:add", *words, *more)["best"]["verified"]
+
+
+def test_settings_of_a_file(programs: str) -> None:
+    """A stop rule, a callback and a measurer; a size may follow --, whatever it is called."""
+    words = ("--trials", "9", "--measurer", f"{programs}:measurer", "--search", "random")
+    more = ("--stop-when", f"{programs}:enough", "--callback", f"{programs}:see")
+    said = document("tune", f"{programs}:add", *words, *more, "--", "--n", "64")
+    assert said["trials"] == 2 and "enough" in said["finished"]
+    assert sys.modules["programs_of_mine"].seen == pytest.approx([3e-6, 2e-6], rel=0.01)
+    stopped = document("tune", f"{programs}:add", "--n", "64", *words, "--stop-gain-trials", "1")
+    assert "no gain" in stopped["finished"]
+
+
+def test_programs_without_sizes(programs: str, tmp_path: Path) -> None:
+    words = ("--trials", "1", "--measurer", f"{programs}:measurer")
+    assert document("tune", f"{programs}:program", *words)["workload"] == "program"
+    script = tmp_path / "kernel.tvmscript"
+    script.write_text(sl.workloads.matmul(4, 4, 4).mod.script(), encoding="utf-8")
+    assert document("tune", script, *words)["workload"] == "kernel"
+    assert "takes no --n" in call("tune", script, "--n", "4", code=2).stderr
+
+
+def test_ctrl_c_keeps_what_was_measured(programs: str, tmp_path: Path) -> None:
+    words = (*SIZES, "--trials", "9", "--measurer", f"{programs}:interrupted")
+    file = tmp_path / "tune.db"
+    found = call("tune", *words, "--database", file, code=130)
+    assert "2 measured" in found.stdout and "the same call continues" in found.stdout
+    assert "--database FILE" in call("tune", *words, code=130).stdout
+    with sl.open_database(file) as database:
+        assert database.count() > 1
+    [run] = document("summary", file)["runs"]
+    assert not run["ended"]
+    explained = document("explain", file)
+    assert explained["candidates"] == 2 and explained["decisions"]
+    assert any("interrupted" in doubt for doubt in explained["doubts"])
+
+
+def test_no_candidate_succeeds(programs: str) -> None:
+    words = ("--trials", "2", "--measurer", f"{programs}:failing")
+    said = document("tune", *SIZES, *words, code=1)
+    assert said["best"] is None and said["speedup"] is None and said["rejected"]
+
+
+def test_tolerances() -> None:
+    assert tolerance_of([]) is None
+    assert tolerance_of(["1e-3"]) == 1e-3
+    assert tolerance_of(["C=1e-3,1e-5", "D=1"]) == {"C": (1e-3, 1e-5), "D": 1.0}
+    for wrong in (["one"], ["1,2,3"], ["1", "2"]):
+        with pytest.raises(UsageError):
+            tolerance_of(wrong)

@@ -1,0 +1,140 @@
+"""What a wrong call says, and its exit code."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import schedlang as sl
+from schedlang.cli import words as words_of
+from schedlang.cli.naming.machines import target_of
+from schedlang.cli.naming.sizes import sizes_of, value_of
+from schedlang.cli.verb import UsageError
+from schedlang.search import SEARCHES
+from schedlang.search.tasks.registry import SCHEDULERS
+from schedlang.targets import kinds
+from schedlang.workloads.operators import registry
+from tests.cli.calling import SIZES, call, document
+from tests.cli.conftest import Tuned
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (("tune", "matmull", "--n", "4"), "did you mean 'matmul'", 2),
+        (("tune", "matmul", "--q", "4"), "takes --n (128), --m (128), --k (128)", 2),
+        (("tune", "matmul", "--dtipe", "float16"), "did you mean --dtype?", 2),
+        (("tune", "matmul", "--n", "-4"), "at least 1", 2),
+        (("tune", "matmul", "--n"), "--n needs a value", 2),
+        (("tune", "--n", "4", "matmul"), "the program comes first", 2),
+        (("tune", *SIZES, "--trails", "4"), "did you mean --trials?", 2),
+        (("tune", *SIZES, "--trials", "0"), "trials=0", 2),
+        (("tune", *SIZES, "--search", "evolutionery"), "evolutionary", 2),
+        (("tune", *SIZES, "--target", "gpux"), "gpux", 2),
+        (("tune", *SIZES, "--target", "cpu,core=1"), "no argument 'core'; it has cores", 2),
+        (("tune", *SIZES, "--stop-latency", "0"), "stop rule", 2),
+        (("tune", *SIZES, "--database", "no/tune.db"), "there is no folder no", 2),
+        (("tune", *SIZES, "--report", "."), "is a folder", 2),
+        (("tune", "nowhere.py:f"), "no such file", 2),
+        (("tune", *SIZES, "--inputs", "nowhere.npz"), "nowhere.npz", 2),
+        (("tune", *SIZES, "--module", "tile"), "give file.py:name", 2),
+        (("best", *SIZES, "--database", "nowhere.db"), "no such database", 2),
+        (("best", *SIZES, "--database", "."), "is a folder", 2),
+        (("report", "nowhere.db"), "no such database", 2),
+        (("report", "nowhere.db", "--compare"), "needs two runs", 2),
+        (("show", "nowhere.db", "1"), "no such database", 2),
+        (("run", "nowhere.db"), "no such database", 2),
+        (("explain", "nowhere.db#one"), "#2", 2),
+        (("compare", "nowhere.db"), "give two", 2),
+        (("export", "--database", "nowhere.db"), "--library FILE or --metaschedule", 2),
+        (("tun", "matmul"), "tune", 2),
+        (("tune", *SIZES, "--seed", "one"), "'--seed'", 2),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(
+    words: Sequence[str], said: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = call(*words, code=code)
+    assert said in " ".join(found.stderr.split())
+    assert "Traceback" not in found.stderr and not found.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_files(programs: str, tmp_path: Path) -> None:
+    for name, said in {
+        "twise": "did you mean 'twice'?",
+        "add": "needs --n; it takes --n, --dtype (float32)",
+        "number": "not a int",
+        "twice": "needs --a",
+    }.items():
+        assert said in call("tune", f"{programs}:{name}", code=2).stderr
+    assert "1 programs" not in call("tune", programs, "--n", "4", code=2).stderr
+    # A mistake of the user's own: its type, and where to find more.
+    broken = call("tune", f"{programs}:broken", code=1)
+    assert "KeyError" in broken.stderr and "--debug" in broken.stderr
+    assert "Traceback" in call("tune", f"{programs}:broken", "--debug", code=1).stderr
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("a = 1\nb = a + None\n", encoding="utf-8")
+    assert "line 2: TypeError" in call("tune", f"{wrong}:b", code=2).stderr
+    arrays = tmp_path / "arrays.npz"
+    arrays.write_bytes(b"no arrays")
+    assert "arrays.npz" in call("tune", *SIZES, "--inputs", arrays, code=2).stderr
+
+
+def test_databases_that_cannot_be_read(tmp_path: Path) -> None:
+    text = tmp_path / "text.db"
+    text.write_text("no database", encoding="utf-8")
+    assert "not an SQLite file" in call("summary", text, code=1).stderr
+    assert "not an SQLite file" in document("summary", text, code=1)["error"]
+    newer = tmp_path / "newer.db"
+    sl.open_database(newer).close()
+    assert "is empty" in call("summary", newer, code=1).stdout
+    assert "0 workloads" in call("show", newer, code=2).stderr
+    assert "holds no run" in call("explain", newer, code=1).stderr
+    with sqlite3.connect(newer) as connection:
+        connection.execute("PRAGMA user_version=99")
+    for words in (("summary", newer), ("report", newer), ("tune", *SIZES, "--database", newer)):
+        assert "newer schedlang" in call(*words, code=1).stderr
+
+
+def test_nothing_found_has_its_own_exit_code(tuned: Tuned) -> None:
+    words = ("matmul", "--n", "4", "--m", "4", "--k", "4")
+    assert "no verified record" in call("best", *words, "--database", tuned.file, code=1).stderr
+    assert "no record 99" in call("show", tuned.file, "99", code=1).stderr
+    close = tuned.file.with_name("tun.db")
+    assert "did you mean" in call("summary", close, code=2).stderr
+
+
+def test_sizes() -> None:
+    assert sizes_of(["--n", "4", "--out-dtype=float32"]) == {"n": "4", "out_dtype": "float32"}
+    for wrong in (["4"], ["--n"], ["--n", "--m"], ["--n", "1", "--n", "2"]):
+        with pytest.raises(UsageError):
+            sizes_of(wrong)
+    given = ("4", "-4", "0.5", "true", "none", "4,8", "float32")
+    assert [value_of(text) for text in given] == [4, -4, 0.5, True, None, (4, 8), "float32"]
+    assert value_of("4", "str") == "4"
+
+
+def test_targets() -> None:
+    assert target_of("cpu,cores=1").cores == 1
+    assert target_of("cuda,arch=sm_90").arch == "sm_90"
+
+
+def test_words_that_the_shell_completes_are_those_of_the_library() -> None:
+    assert set(words_of.OPERATORS) == set(registry._long_names)
+    assert set(words_of.SEARCHES) == {"auto", *SEARCHES}
+    assert set(words_of.SCHEDULERS) == set(SCHEDULERS)
+    assert set(words_of.TARGETS) <= set(kinds.all_names())
+
+
+def test_programs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").touch()
+    (tmp_path / "mine.txt").touch()
+    (tmp_path / "models").mkdir()
+    assert list(words_of.complete_program("m")) == ["matmul", "mine.py", "models/"]
+    assert list(words_of.complete_search("ran")) == ["random"]

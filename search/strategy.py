@@ -151,6 +151,11 @@ class Strategy(ABC):
         return ""
 
     @property
+    def screened(self) -> int:
+        """Number of candidates so far that a model predicted, and that were not measured."""
+        return 0
+
+    @property
     def phase(self) -> str:
         """What the next proposals are for, in a word or two."""
         return "searching"

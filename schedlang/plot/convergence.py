@@ -216,7 +216,7 @@ def _levels(history: RunHistory) -> list[tuple[str, float, str]]:
     levels = []
     if history.unscheduled is not None and history.unscheduled.ok:
         levels.append((_UNSCHEDULED, history.unscheduled.latency, GREY))
-    if (shortest := machine_limits(history).shortest) > 0:
+    if (shortest := machine_limits(history).roofline.seconds) > 0:
         levels.append((_ROOFLINE, shortest, GREEN))
     return levels
 

@@ -74,9 +74,11 @@ def _roofline(context: Context) -> Tile:
     limits, outcome = context.limits, context.outcome
     if outcome.winner is None or limits.why:
         return Tile("Roofline share", "\N{EN DASH}", limits.why or "nothing was measured")
-    share = limits.shortest / outcome.latency
-    peak = f"of {number_text(limits.peak / 1e9)} GFLOPS, an upper bound"
-    return Tile("Roofline share", percent_text(share), peak, min(share, 1.0))
+    share = limits.roofline.share(outcome.latency)
+    note = f"of {number_text(limits.peak / 1e9)} GFLOPS, an upper bound"
+    if limits.roofline.limit == "memory":
+        note = "of the rate of the memory"
+    return Tile("Roofline share", percent_text(share), note, min(share, 1.0))
 
 
 def _verified(context: Context) -> Tile:

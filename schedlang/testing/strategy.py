@@ -215,6 +215,7 @@ class StrategyContract:
         other.load(state)
         assert other.save() == state
         assert list(other.rejections) == list(one.rejections)
+        assert other.screened == one.screened
         for strategy in (one, other):
             strategy.tell([made_up_outcome(proposal) for proposal in pending[:2]])
         ours, theirs = (described(drive(s, rounds=3, n=5)) for s in (one, other))
@@ -251,6 +252,7 @@ class StrategyContract:
         strategy = make_strategy(ORDINARY, workload, 0)
         for _ in range(3):
             assert isinstance(strategy.report, str) and "\n" not in strategy.report
+            assert isinstance(strategy.screened, int) and strategy.screened >= 0
             assert all(seconds >= 0 for seconds in strategy.seconds.values())
             strategy.tell([made_up_outcome(proposal) for proposal in strategy.ask(6)])
 

@@ -95,7 +95,7 @@ def check_strategy(strategy: Strategy, space: Space, workload: Workload) -> None
     check_method(what, strategy, "ask", "n")
     check_method(what, strategy, "tell", "outcomes")
     check_method(what, strategy, "suggest", "traces")
-    check_values(what, strategy, "finished", "rejections", "settings", "report")
+    check_values(what, strategy, "finished", "rejections", "settings", "report", "screened")
     made_for: Any = getattr(strategy, "workload", None)
     if isinstance(made_for, Workload) and made_for != workload:
         raise ValueError(

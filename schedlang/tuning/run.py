@@ -198,7 +198,7 @@ class TuningRun:
                 outcome = self.state.reuse(record, proposal)
                 self.recorder.log.enter("search")
                 bar.enter(strategy.phase)
-                bar.update(outcome.measurement, len(strategy.rejections), strategy.report)
+                bar.update(outcome.measurement, strategy)
                 self.watch.see(record, reused=True)
                 yield outcome
                 if self.watch.reason:
@@ -212,7 +212,7 @@ class TuningRun:
                     self.recorder.end_start(measurement, time.monotonic() - began)
                     record = self._keep(by_id[measurement.id], measurement)
                     bar.enter(strategy.phase)
-                    bar.update(measurement, len(strategy.rejections), strategy.report)
+                    bar.update(measurement, strategy)
                     self.watch.see(record)
                     yield Outcome(measurement.id, measurement)
                     if self.watch.reason or time.monotonic() >= self._deadline:

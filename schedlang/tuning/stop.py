@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from schedlang.measurement import describe_latency
 from schedlang.targets import Target
-from schedlang.targets.roofline import bytes_of, peak_of
+from schedlang.targets.roofline import Roofline, roofline_of
 from schedlang.tuning.trial import Trial
 from schedlang.workloads.workload import Workload
 
@@ -79,8 +79,9 @@ def roofline(
     share: from above 0 to 1: roofline over latency.
     flops_per_second: the machine's peak, for the workload's narrowest type; better as measured. By
         default ``target.peak_flops_of``, which is an upper bound: no program reaches all of it.
-    bytes_per_second: rate of the memory that holds the arguments; None leaves that time out, as
-        arguments may stay in caches.
+    bytes_per_second: rate of the memory that holds the arguments. By default that of the target's
+        memory, where it is known and the arguments do not fit into the target's cache; else that
+        time is left out.
 
     ValueError for numbers out of range, and, when ``tune`` is called, where no time follows from
     what is known.
@@ -166,32 +167,34 @@ class _Roofline(Rule):
     def __call__(self, trial: Trial) -> str | None:
         if math.isinf(trial.best):
             return None
-        compute, memory = self._times(trial.workload, trial.target)
-        reached = max(compute, memory) / trial.best
+        found = self._roofline(trial.workload, trial.target)
+        reached = found.share(trial.best)
         if reached < self.share:
             return None
-        limit = "memory" if memory > compute else "arithmetic"
-        known = self.bytes_per_second if memory > compute else self.flops_per_second
+        memory = found.limit == "memory"
+        known = self.bytes_per_second if memory else self.flops_per_second
         source = "" if known else ", the target's bound"
         best = describe_latency(trial.best)
         return (
-            f"{reached:.0%} of the roofline is reached ({limit}{source}: "
-            f"{describe_latency(max(compute, memory))} of {best}); at most "
+            f"{reached:.0%} of the roofline is reached ({found.limit}{source}: "
+            f"{describe_latency(found.seconds)} of {best}); at most "
             f"{max(1 / reached, 1.0):.2f}x is left to find"
         )
 
     def check(self, workload: Workload, target: Target) -> None:
-        if max(self._times(workload, target)) > 0:
+        if self._roofline(workload, target).seconds > 0:
             return
         does = "the target has no known peak" if workload.flops else "it does no arithmetic"
         needed = "flops_per_second=" if workload.flops else "bytes_per_second="
         raise ValueError(f"roofline(): {workload.name} has none, as {does}; give {needed}")
 
-    def _times(self, workload: Workload, target: Target) -> tuple[float, float]:
-        """Return the seconds that arithmetic and memory take at least; 0 where not known."""
-        peak = self.flops_per_second or peak_of(workload, target)
-        rate = self.bytes_per_second
-        return workload.flops / peak, 0.0 if rate is None else bytes_of(workload) / rate
+    def _roofline(self, workload: Workload, target: Target) -> Roofline:
+        return roofline_of(
+            workload,
+            target,
+            flops_per_second=self.flops_per_second,
+            bytes_per_second=self.bytes_per_second,
+        )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from schedlang.targets import Target, as_target
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.verification.policy import Verify, check_verify
-from schedlang.targets.roofline import peak_of
+from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.arguments import (
     as_space,
     as_strategy,
@@ -211,7 +211,7 @@ def tune(
             trials,
             seconds=budget.seconds - budget.earlier,
             flops=workload.flops,
-            peak=peak_of(workload, target),
+            roofline=roofline_of(workload, target).seconds,
             show=progress,
             earlier=state.records,
         )

@@ -129,6 +129,10 @@ class CoordinateDescent(StrategyBase):
         return f"improving {len(searches)} programs, {searches.converged} cannot be improved"
 
     @property
+    def screened(self) -> int:
+        return self._step_model.screened
+
+    @property
     def seconds(self) -> Mapping[str, float]:
         return {"model": self._step_model.seconds}
 
@@ -188,6 +192,7 @@ class CoordinateDescent(StrategyBase):
             "starts_left": None if math.isinf(left) else int(left),
             "line_searches": self._line_searches.save(),
             "step_model": self._step_model.save(),
+            "screened": self._step_model.screened,
         }
 
     def restore(self, stored: Any) -> None:
@@ -196,3 +201,4 @@ class CoordinateDescent(StrategyBase):
         self._starts_left = math.inf if left is None else int(left)
         self._line_searches.load(stored["line_searches"])
         self._step_model.load(stored["step_model"])
+        self._step_model.screened = int(stored.get("screened", 0))

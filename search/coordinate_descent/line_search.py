@@ -80,6 +80,10 @@ class LineSearch:
             None,
         )
 
+    def skipped(self, step_model: StepModel) -> int:
+        """Return the number of steps from here that were not tried."""
+        return sum((step,) not in self.tried for step in step_model.of_steps(self.trace))
+
     def _moves(self, step_model: StepModel) -> Iterator[tuple[Move, float]]:
         expected = step_model.of_steps(self.trace)
         steps = sorted(expected, key=lambda step: expected[step])

@@ -125,6 +125,7 @@ class LineSearches:
                 latency = self.measured[line.id].latency
                 found.append((math.log(latency) + offer[1], line, offer[0]))
             elif not line.awaited:
+                self._step_model.screened += line.skipped(self._step_model)
                 self._end(line)
         if not found:
             return None

@@ -109,6 +109,7 @@ class Perturbation:
         if self._step_model.learn():
             scores = self._step_model.scores([perturbed.values for perturbed in drawn])
             order.sort(key=lambda k: (-scores[k], k))
+            self._step_model.screened += max(len(order) - 1, 0)
         return (drawn[k] for k in order[:_TRIED])
 
     def _apply(self, perturbed: _Perturbed) -> Schedule:

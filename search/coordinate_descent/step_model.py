@@ -45,11 +45,13 @@ class StepModel:
     Attributes
     ----------
     gains: measured gain of each step, the last time.
+    screened: number of candidates that were skipped for what is predicted.
     seconds: wall time spent in the model.
     """
 
     def __init__(self, proposals: Proposals, seed: int) -> None:
         self.gains: Gains = {}
+        self.screened = 0
         self.seconds = 0.0
         self._proposals = proposals
         self._model = DecisionModel(seed)

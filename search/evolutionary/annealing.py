@@ -34,6 +34,7 @@ class Annealing:
     Attributes
     ----------
     reserve: programs that chains visited and that were not proposed, by structural key.
+    dropped: number of candidates that the models refused, or that were too slow for the reserve.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Annealing:
         temperatures: Sequence[float],
     ) -> None:
         self.reserve: dict[str, Program] = {}
+        self.dropped = 0
         self._proposals = proposals
         self._builder = builder
         self._surrogate = surrogate
@@ -67,6 +69,7 @@ class Annealing:
         )
         for temperature in self._temperatures:
             states = moving.sweep(states, temperature)
+        self.dropped += moving.refused
 
     def best(self, n: int) -> list[Program]:
         """Return the best ``n`` programs in reserve, and drop the worst if there are too many."""
@@ -74,6 +77,7 @@ class Annealing:
         scores = self._surrogate.scores(reserve)
         order = sorted(range(len(reserve)), key=lambda k: (-scores[k], k))
         self.reserve = {reserve[k].key: reserve[k] for k in order[: _RESERVE + n]}
+        self.dropped += len(reserve) - len(self.reserve)
         return [reserve[k] for k in order[:n]]
 
     def _starts(self, fastest: Sequence[Program], count: int) -> list[Program]:

@@ -131,6 +131,10 @@ class Evolutionary(StrategyBase):
         return self._report
 
     @property
+    def screened(self) -> int:
+        return self._annealing.dropped + len(self._annealing.reserve)
+
+    @property
     def seconds(self) -> Mapping[str, float]:
         return {**self._builder.seconds, "model": self._surrogate.seconds}
 
@@ -201,11 +205,13 @@ class Evolutionary(StrategyBase):
             "learned": self._learned,
             "model": self._surrogate.save(),
             "report": self._report,
+            "dropped": self._annealing.dropped,
         }
 
     def restore(self, stored: Any) -> None:
         self._report = str(stored["report"])
         self._learned = int(stored["learned"])
+        self._annealing.dropped = int(stored.get("dropped", 0))
         traces = {one.id: one.trace for one in self.proposals.told} | dict(self.proposals.pending)
         programs = self._builder.replay(traces.values())
         self._proposed = {number: one for number, one in zip(traces, programs, strict=True) if one}

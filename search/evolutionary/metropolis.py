@@ -70,6 +70,10 @@ class Chains(Generic[S]):
     attempts: mutations that one sweep draws for a chain while the screen refuses them. With 1 the
         chain has the target's distribution. More of them shorten the time that a chain rests, which
         suits a search for the best.
+
+    Attributes
+    ----------
+    refused: number of mutations that the screen refused.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class Chains(Generic[S]):
         screen: Screen | None = None,
         attempts: int = 1,
     ) -> None:
+        self.refused = 0
         self._kernel = kernel
         self._build = build
         self._energies = energies
@@ -140,9 +145,12 @@ class Chains(Generic[S]):
             first = len(states) + number * self._attempts
             for position, mutation in enumerate(mutations):
                 log_pass = _log_pass(cheap[number], cheap[first + position], temperature)
-                if mutation is not None and self._accepts(log_pass):
+                if mutation is None:
+                    continue
+                if self._accepts(log_pass):
                     found = _Attempt(mutation, log_pass)
                     break
+                self.refused += 1
             attempts.append(found)
         return attempts
 

@@ -90,7 +90,7 @@ class TreeSearch(StrategyBase):
         self._best: Told | None = None
         self._best_values: Mapping[str, Any] = {}
         self._suggested: list[Trace] = []
-        self._without_gain = 0
+        self._without_gain = self._screened = 0
         self._seconds = {"replay": 0.0}
         if self._surrogate is not None:
             self._seconds["features"] = 0.0
@@ -150,6 +150,10 @@ class TreeSearch(StrategyBase):
         return super().finished
 
     @property
+    def screened(self) -> int:
+        return self._screened
+
+    @property
     def seconds(self) -> Mapping[str, float]:
         model = {} if self._surrogate is None else {"model": self._surrogate.seconds}
         return {**self._seconds, **model}
@@ -169,6 +173,7 @@ class TreeSearch(StrategyBase):
         scores = self._surrogate.scores(programs)
         for (descent, _), score in zip(found, scores, strict=True):
             descent.expect(plausible(score))
+        self._screened += max(len(found) - 1, 0)
         best_first = sorted(range(len(found)), key=lambda k: (-scores[k], k))
         return [found[k] for k in best_first]
 
@@ -210,6 +215,7 @@ class TreeSearch(StrategyBase):
             "suggested": [trace.to_json() for trace in self._suggested],
             "best": None if self._best is None else self._best.id,
             "without_gain": self._without_gain,
+            "screened": self._screened,
             "model": None if self._surrogate is None else self._surrogate.save(),
         }
 
@@ -222,6 +228,7 @@ class TreeSearch(StrategyBase):
             best = next(one for one in self.proposals.told if one.id == stored["best"])
             self._follow_best(best)
         self._without_gain = int(stored["without_gain"])
+        self._screened = int(stored.get("screened", 0))
         if self._surrogate is not None:
             self._surrogate.load(stored["model"])
             for number, trace in self.proposals.pending.items():

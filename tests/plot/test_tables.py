@@ -195,9 +195,9 @@ def test_the_peak_follows_from_the_key_of_a_target(name: str) -> None:
 def test_limits_say_why_they_are_unknown() -> None:
     history = make_history(5)
     limits = machine_limits(history)
-    assert limits.flops == 2 * 64**3 and limits.why == "" and limits.shortest > 0
+    assert limits.flops == 2 * 64**3 and limits.why == "" and limits.roofline.seconds > 0
     run = dataclasses.replace(history.run, target_key="abacus")
     assert "abacus" in machine_limits(dataclasses.replace(history, run=run)).why
     for program in ("", '{"root_index": 0}'):
         found = machine_limits(dataclasses.replace(history, program=program))
-        assert found.why and found.shortest == 0
+        assert found.why and found.roofline.seconds == 0

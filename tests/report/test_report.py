@@ -17,6 +17,8 @@ from schedlang.database.history import FINALS, REJECTIONS, TIME_LINE, RunHistory
 from schedlang.report.datasets import Datasets, script_json
 from schedlang.report.numbers import duration_text, latency_text, number_text, percent_text
 from schedlang.report.vega import VegaScript
+from schedlang.report.views.context import Context
+from schedlang.report.views.finals import finals_view
 from tests.report.hostile import ATTACK, make_hostile
 from tests.report.synthetic import make_history
 
@@ -100,6 +102,18 @@ def test_the_winner_is_compared_with_the_runner_up(page: str) -> None:
     section = section_of(page, "winner")
     assert "Decisions that differ" in section and "<mark>" in section
     assert "T.parallel" in section and "sch.get_block" in section
+
+
+def test_the_rule_is_said_by_which_a_tie_was_decided() -> None:
+    """The winner of a tie may have a higher median than others."""
+    first, second = HISTORY.finals[:2]
+    slower = dataclasses.replace(first, samples=tuple(1.001 * one for one in second.samples))
+    tied = dataclasses.replace(HISTORY, finals=[slower, second])
+    finding = finals_view(Context(tied)).finding
+    assert "cannot be told from" in finding and "In a tie, the program wins that" in finding
+    clear = dataclasses.replace(second, samples=tuple(2 * one for one in first.samples))
+    finding = finals_view(Context(dataclasses.replace(HISTORY, finals=[first, clear]))).finding
+    assert "is 100.0% slower" in finding and "tie" not in finding
 
 
 def test_names_and_messages_cannot_become_html(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from rich.text import Text
 from schedlang.measurement import Measurement, Status, describe_latency
 from schedlang.networks.tuning.shares import Shares, shares_of
 from schedlang.networks.tuning.task_run import TaskRun
+from schedlang.search import Strategy
 from schedlang.tuning.live.live_view import LINE_SECONDS, LOGGER, NOTEBOOK_SECONDS
 from schedlang.tuning.live.notebook import NotebookView, in_notebook
 from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
@@ -59,7 +60,7 @@ class Display:
             self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._lines = console if show and not moves and self._notebook is None else None
 
-    def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
+    def update(self, measurement: Measurement, search: Strategy) -> None:
         """Count one measurement."""
         self._counts[measurement.status] += 1
         self._refresh()

@@ -10,7 +10,7 @@ from schedlang.database.history import RunHistory
 from schedlang.errors import SchedlangError, TargetError
 from schedlang.plot.tables.programs import workload_of
 from schedlang.targets import Target
-from schedlang.targets.roofline import peak_of
+from schedlang.targets.roofline import Roofline, peak_of, roofline_of
 
 _CPU = re.compile(r"cpu/(?P<mcpu>[^/@]+)(?:@[^/]+)?/cores=(?P<cores>\d+)/vector=(?P<bits>\d+)")
 _NAMED_CPU = re.compile(r"(?P<name>\w+/\w+)@[^/]*/cores=(?P<cores>\d+)/vector=(?P<bits>\d+)")
@@ -26,17 +26,14 @@ class MachineLimits:
     flops: operations of a call; 0 where they are not known, or there are none.
     peak: operations per second that the machine reaches at most, an upper bound; infinite where it
         is not known.
+    roofline: the shortest time that follows from that and from the memory's rate.
     why: why there is no roofline; empty where there is one.
     """
 
     flops: float = 0.0
     peak: float = math.inf
+    roofline: Roofline = Roofline(0.0, "arithmetic")
     why: str = ""
-
-    @property
-    def shortest(self) -> float:
-        """Seconds that the operations take at the peak; 0 where there is no roofline."""
-        return self.flops / self.peak
 
 
 def machine_limits(history: RunHistory) -> MachineLimits:
@@ -45,13 +42,15 @@ def machine_limits(history: RunHistory) -> MachineLimits:
         workload = workload_of(history)
     except SchedlangError as error:
         return MachineLimits(why=str(error))
-    if not workload.flops:
-        return MachineLimits(why="the workload does no arithmetic that is counted")
     target = target_of(history.run.target_key)
-    peak = math.inf if target is None else peak_of(workload, target)
-    if math.isinf(peak):
+    if target is None:
         return MachineLimits(workload.flops, why=f"the peak of {history.run.target_key} is unknown")
-    return MachineLimits(workload.flops, peak)
+    peak, roofline = peak_of(workload, target), roofline_of(workload, target)
+    why = ""
+    if not roofline.seconds:
+        unknown = f"the peak of {history.run.target_key} is unknown"
+        why = unknown if workload.flops else "the workload does no arithmetic that is counted"
+    return MachineLimits(workload.flops, peak, roofline, why)
 
 
 def target_of(key: str) -> Target | None:

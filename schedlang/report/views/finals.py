@@ -15,7 +15,9 @@ _READING = (
     "median of the differences to the winner, the line its 95% confidence interval. Differences "
     "inside the grey band cannot be told from noise. The p-value is that of the two-sided Mann- "
     "Whitney U test: the probability of samples that differ this much if both programs are "
-    "equally fast."
+    "equally fast. Programs whose medians are within 1% and that the test cannot tell apart are a "
+    "tie. The program that won earlier finals then stays the winner; without one, the program that "
+    "was found first wins, so that the same programs give the same winner again."
 )
 
 
@@ -51,17 +53,20 @@ def _finding(context: Context) -> str:
     second = next(one for one in context.finals.finalists if one.difference is not None)
     assert second.difference is not None and second.p_value is not None
     noise = percent_text(context.finals.noise or 0.0, 1)
+    rule = ""
     if second.p_value >= 1 - CONFIDENCE:
         text = (
             f"{winner.name} won, but cannot be told from {second.name} ({p_text(second.p_value)})"
         )
+        if second.difference < 0:
+            rule = " In a tie, the program wins that won before or was found first."
     else:
         by = percent_text(abs(second.difference), 1)
         word = "slower" if second.difference >= 0 else "faster"
         text = f"{winner.name} won; {second.name} is {by} {word} ({p_text(second.p_value)})"
     if abs(second.difference) < (context.finals.noise or 0.0) and second.p_value < 1 - CONFIDENCE:
         noise += ", more than that: the machine was noisy"
-    return f"{text[0].upper()}{text[1:]}. The noise floor is {noise}."
+    return f"{text[0].upper()}{text[1:]}.{rule} The noise floor is {noise}."
 
 
 def _row(one: Finalist) -> list[str]:

@@ -15,6 +15,7 @@ from rich.live import Live
 
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
+from schedlang.search import Strategy
 from schedlang.tuning.live.line import line_of
 from schedlang.tuning.live.notebook import NotebookView, html_of, in_notebook
 from schedlang.tuning.live.snapshot import Snapshot
@@ -38,7 +39,8 @@ class LiveView:
     title: of the run.
     trials: at most so many; None without a limit.
     seconds: wall-clock budget; infinite without one.
-    flops: operations of a call, peak: those that the machine does in a second at most.
+    flops: operations of a call.
+    roofline: seconds that a call takes at least; 0 where nobody knows.
     show: None shows it on a terminal and in a notebook only, False nowhere.
     earlier: what a run that goes on has measured before.
     """
@@ -50,19 +52,19 @@ class LiveView:
         *,
         seconds: float = math.inf,
         flops: float = 0.0,
-        peak: float = math.inf,
+        roofline: float = 0.0,
         show: bool | None = None,
         earlier: Iterable[Record] = (),
     ) -> None:
         self._title, self._limit, self._budget = title, trials, seconds
-        self._flops, self._peak = flops, peak
+        self._flops, self._roofline = flops, roofline
         self._began = self._line_shown = self._picture_shown = time.monotonic()
         self._first: float | None = None
         self._best: float | None = None
         self._counts: Counter[Status] = Counter()
         self._phase = self._report = ""
         self._reference, self._complete = math.nan, True
-        self._rejected = 0
+        self._rejected = self._screened = 0
         self._parts: Mapping[str, float] = {}
         for record in earlier:
             self._count(record)
@@ -80,13 +82,14 @@ class LiveView:
 
     # -- what the run tells ----------------------------------------------------------------------
 
-    def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
-        """Count one measurement, see ``Progress``."""
+    def update(self, measurement: Measurement, search: Strategy) -> None:
+        """Count one measurement, and show where the search is."""
         if self._first is None:
             self._first = time.monotonic()
         best = self._best
         self._count(measurement)
-        self._rejected, self._report = rejected, report
+        self._rejected, self._screened = len(search.rejections), search.screened
+        self._report = search.report
         if self._best != best:
             LOGGER.debug("%s: new best, %s", self._title, self.snapshot().best_text)
         self._refresh()
@@ -118,9 +121,10 @@ class LiveView:
             self._flops,
             self._reference,
             self._complete,
-            self._peak,
+            self._roofline,
             self._counts,
             self._rejected,
+            self._screened,
             self._report,
             self._parts,
         )

@@ -14,7 +14,11 @@ def html_of(shown: Snapshot) -> str:
     rows = [("trials", _bar(shown)), ("best", html.escape(shown.best_text))]
     rows += [
         (name, html.escape(text))
-        for name, text in (("failed", shown.failures_text), ("search", shown.report))
+        for name, text in (
+            ("failed", shown.failures_text),
+            ("skipped", shown.skipped_text),
+            ("search", shown.report),
+        )
         if text
     ]
     time = shown.time_text + (f" ({shown.shares_text})" if shown.shares else "")

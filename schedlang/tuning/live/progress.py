@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from schedlang.measurement import Measurement
+from schedlang.search import Strategy
 
 
 class Progress(Protocol):
     """Is told of each measurement, and of what the run does."""
 
-    def update(self, measurement: Measurement, rejected: int, report: str = "") -> None:
-        """Count one measurement.
-
-        ``rejected`` is the number of traces that did not become candidates, ``report`` the search's
-        own. Candidates that the measurer rejected before they ran are counted with them.
-        """
+    def update(self, measurement: Measurement, search: Strategy) -> None:
+        """Count one measurement of a candidate of ``search``."""
 
     def enter(self, phase: str) -> None:
         """Say what the run does now: ``"exploring"``."""

@@ -35,8 +35,10 @@ class Snapshot:
     best: lowest latency in seconds, None before any. flops: operations of a call.
     reference: latency of the unscheduled program in seconds, NaN before it is known; a lower bound
         unless ``reference_complete``.
-    peak: operations per second that the machine reaches at most; infinite where nobody knows.
-    counts: candidates by status. rejected: traces that did not become candidates.
+    roofline: seconds that a call takes at least; 0 where nobody knows.
+    counts: candidates by status.
+    rejected: traces that did not become candidates.
+    screened: candidates that a model of the search predicted, and that were not measured.
     report: the search's own. parts: seconds by what they went into.
     """
 
@@ -50,23 +52,24 @@ class Snapshot:
     flops: float = 0.0
     reference: float = math.nan
     reference_complete: bool = True
-    peak: float = math.inf
+    roofline: float = 0.0
     counts: Mapping[Status, int] = field(default_factory=dict)
     rejected: int = 0
+    screened: int = 0
     report: str = ""
     parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def best_text(self) -> str:
-        """The lowest latency: ``36.1 us, 148.7 GFLOPS, 59.5x faster, 65% of the peak``."""
+        """The lowest latency: ``36.1 us, 148.7 GFLOPS, 59.5x faster, 65% of the roofline``."""
         if self.best is None:
             return "no result yet"
         parts = [describe_latency(self.best, self.flops)]
         if self.reference > 0:
             bound = "" if self.reference_complete else ">= "
             parts.append(bound + describe_speedup(self.reference / self.best))
-        if 0 < self.flops / self.best < self.peak < math.inf:
-            parts.append(f"{self.flops / self.best / self.peak:.0%} of the peak")
+        if 0 < self.roofline <= self.best:
+            parts.append(f"{self.roofline / self.best:.0%} of the roofline")
         return ", ".join(parts)
 
     @property
@@ -75,17 +78,21 @@ class Snapshot:
         return str(self.trials) if self.limit is None else f"{self.trials}/{self.limit}"
 
     @property
-    def failures(self) -> list[tuple[str, int]]:
-        """Candidates that failed, by status, and traces that were rejected, where there are any."""
+    def failures_text(self) -> str:
+        """How many candidates failed, by status: ``2 wrong_result``; empty without any."""
         shown_apart = (Status.OK, Status.REJECTED)
-        found = [(str(s), n) for s, n in sorted(self.counts.items()) if s not in shown_apart and n]
-        rejected = self.rejected + self.counts.get(Status.REJECTED, 0)
-        return [*found, ("rejected", rejected)] if rejected else found
+        found = [(s, n) for s, n in sorted(self.counts.items()) if s not in shown_apart and n]
+        return ", ".join(f"{count} {status}" for status, count in found)
 
     @property
-    def failures_text(self) -> str:
-        """The same as text: ``2 wrong_result, 14 rejected``; empty without any."""
-        return ", ".join(f"{count} {name}" for name, count in self.failures)
+    def skipped_text(self) -> str:
+        """What was not measured: ``412 predicted slower, 14 rejected``; empty without any."""
+        rejected = self.rejected + self.counts.get(Status.REJECTED, 0)
+        parts = [
+            f"{self.screened:,} predicted slower" if self.screened else "",
+            f"{rejected:,} rejected" if rejected else "",
+        ]
+        return ", ".join(filter(None, parts))
 
     @property
     def shares(self) -> list[tuple[str, float]]:

@@ -34,8 +34,10 @@ class View:
         table.add_column(overflow="fold")
         table.add_row("trials", self._bar())
         table.add_row("best", Text(shown.best_text, "green" if shown.best is not None else ""))
-        if shown.failures:
+        if shown.failures_text:
             table.add_row("failed", Text(shown.failures_text, "yellow"))
+        if shown.skipped_text:
+            table.add_row("skipped", Text(shown.skipped_text))
         if shown.report:
             table.add_row("search", Text(shown.report))
         time = Text(shown.time_text)

@@ -12,6 +12,8 @@ from schedlang.measurement import Measurement, Status
 from schedlang.networks.tuning.display import Display
 from schedlang.tuning.live import live_view
 
+SEARCH: Any = SimpleNamespace(rejections=(), screened=0, report="")
+
 
 def run_of(name: str, latency: float, calls: int, trials: int) -> Any:
     shared = SimpleNamespace(task=SimpleNamespace(name=name), weights=(calls,))
@@ -30,8 +32,8 @@ def test_a_log_gets_a_line_after_a_slice_and_for_each_phase(
     caplog.set_level(logging.INFO, live_view.LOGGER.name)
     with display:
         display.begin_slice(0)
-        display.update(Measurement(0, Status.OK, (3e-3,)), 0)
-        display.update(Measurement(1, Status.RUN_ERROR), 0)
+        display.update(Measurement(0, Status.OK, (3e-3,)), SEARCH)
+        display.update(Measurement(1, Status.RUN_ERROR), SEARCH)
         display.end_slice(0, 4e-3)
         display.end_slice(1, 1e-3)  # too soon for another line
         display.say("finals of 2 tasks")
@@ -51,7 +53,7 @@ def test_a_notebook_gets_the_table_with_its_text_escaped(display: Display) -> No
 def test_time_left_follows_from_the_trials_of_this_call(display: Display) -> None:
     assert "left" not in display._time(12)  # nothing was measured yet
     display.begin_slice(0)
-    display.update(Measurement(0, Status.OK, (3e-3,)), 0)
+    display.update(Measurement(0, Status.OK, (3e-3,)), SEARCH)
     display._began -= 10.0
     assert display._time(12).endswith(" left")
     assert "left" not in display._time(24)

@@ -21,7 +21,7 @@ from schedlang.search.coordinate_descent.neighbourhood import (
     take,
 )
 from schedlang.testing.spaces import ORDINARY, TINY, TINY_PROGRAMS, small_workload
-from schedlang.testing.strategy import MakeStrategy, StrategyContract, finish
+from schedlang.testing.strategy import MakeStrategy, StrategyContract, finish, made_up_outcome
 from schedlang.tvm.program import structural_key
 from schedlang.workloads import matmul
 from schedlang.workloads.workload import Workload
@@ -347,3 +347,15 @@ def test_equal_programs_are_measured_once(workload: Workload) -> None:
 def test_numbers_out_of_range_are_refused(wrong: dict[str, int], workload: Workload) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(wrong))}={next(iter(wrong.values()))}"):
         CoordinateDescent(TILES, workload, **wrong)  # type: ignore[arg-type]
+
+
+def test_what_the_model_skips_is_counted(workload: Workload) -> None:
+    """Starts near the fastest are the best of many, once the model has learned; a loss is left."""
+    strategy = CoordinateDescent(ORDINARY, workload, lines=2, most_loss=0.0)
+    assert strategy.screened == 0
+    for _ in range(16):
+        strategy.tell([made_up_outcome(proposal) for proposal in strategy.ask(8)])
+    assert strategy.screened > 0
+    other = CoordinateDescent(ORDINARY, workload, lines=2, most_loss=0.0)
+    other.load(strategy.save())
+    assert other.screened == strategy.screened

@@ -93,6 +93,14 @@ def test_it_reports_how_well_it_ranks(workload: Workload) -> None:
     assert strategy.report.startswith("the cost model put ") and "of pairs" in strategy.report
 
 
+def test_it_counts_what_it_predicted_and_did_not_measure(workload: Workload) -> None:
+    strategy = Evolutionary(ORDINARY, workload, 0, warm_up=8)
+    search(strategy, rounds=1)
+    assert strategy.screened == 0
+    search(strategy, rounds=3)
+    assert strategy.screened > 0
+
+
 def test_seconds_name_the_parts_of_the_work(workload: Workload) -> None:
     strategy = Evolutionary(ORDINARY, workload, 0, warm_up=8)
     search(strategy, rounds=2)

@@ -243,6 +243,7 @@ def test_a_cost_model_picks_among_rollouts(workload: Workload) -> None:
     advised = TreeSearch(ORDINARY, workload, 0, cost_model=model)
     assert copies(advised) >= 11 > copies(TreeSearch(ORDINARY, workload, 0))
     assert advised.seconds.keys() == {"replay", "features", "model"}
+    assert advised.screened >= 12 * 7 and TreeSearch(ORDINARY, workload, 0).screened == 0
 
 
 def test_a_model_prior_leads_descents_where_the_model_expects_more(workload: Workload) -> None:

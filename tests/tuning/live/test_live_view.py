@@ -29,12 +29,18 @@ WHOLE = Snapshot(
     best=36.1e-6,
     flops=5.37e6,
     reference=2.15e-3,
-    peak=2.3e11,
+    roofline=23.4e-6,
     counts={Status.OK: 27, Status.WRONG_RESULT: 2, Status.BUILD_ERROR: 2, Status.REJECTED: 1},
     rejected=13,
+    screened=1412,
     report="improving 3 programs, 1 cannot be improved",
     parts={"build": 45.0, "run": 30.0, "search": 24.5, "other": 0.5},
 )
+
+
+def searching(report: str = "", screened: int = 0) -> Any:
+    """Return a search as far as a view looks at it."""
+    return SimpleNamespace(rejections=[None] * 3, report=report, screened=screened)
 
 
 class Clock:
@@ -65,12 +71,17 @@ def test_all_is_there_at_every_width(width: int) -> None:
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
     assert lines[0].startswith("tuning conv2d[3x3]  exploring")
-    for part in ("31/64", "36.1 us", "148.8 GFLOPS", "59.6x faster", "65% of the peak"):
+    for part in ("31/64", "36.1 us", "148.8 GFLOPS", "59.6x faster", "65% of the roofline"):
         assert part in text
-    for part in ("2 wrong_result", "2 build_error", "14 rejected", "about 40 s left"):
+    for part in (
+        "2 wrong_result",
+        "2 build_error",
+        "1,412 predicted slower, 14 rejected",
+        "about 40 s left",
+    ):
         assert part in text
     assert "build 45%, run 30%, search 24%" in text and "other" not in text
-    assert len(lines) <= (9 if width == 60 else 7)
+    assert len(lines) <= (10 if width == 60 else 8)
 
 
 def test_little_is_known_at_first() -> None:
@@ -83,13 +94,14 @@ def test_little_is_known_at_first() -> None:
 def test_a_bound_and_an_impossible_share_are_no_facts() -> None:
     bound = Snapshot("x", best=1e-3, reference=2e-3, reference_complete=False)
     assert bound.best_text == "1 ms, >= 2.0x faster"
-    assert "peak" not in Snapshot("x", best=1e-3, flops=1e9, peak=1e11).best_text
+    assert "roofline" not in Snapshot("x", best=1e-3, flops=1e9, roofline=1.1e-3).best_text
 
 
 def test_a_line_of_a_log() -> None:
     assert line_of(WHOLE) == (
         "tuning conv2d[3x3]: exploring; 31/64 trials; best 36.1 us, 148.8 GFLOPS, 59.6x faster, "
-        "65% of the peak; 2 build_error, 2 wrong_result, 14 rejected; "
+        "65% of the roofline; 2 build_error, 2 wrong_result; "
+        "skipped: 1,412 predicted slower, 14 rejected; "
         "improving 3 programs, 1 cannot be improved; 1 min 15 s, about 40 s left"
     )
 
@@ -113,7 +125,7 @@ def test_the_time_left_comes_from_trials_or_from_the_budget(clock: Clock) -> Non
     assert view.snapshot().left is None
     for _ in range(3):
         clock.now += 20.0 if not clock.now else 2.0
-        view.update(Measurement(0, Status.OK, (1.0,)), 0)
+        view.update(Measurement(0, Status.OK, (1.0,)), searching())
     assert view.snapshot().left == pytest.approx(7 * 2.0)
     budget = LiveView("x", None, seconds=30.0, show=False)
     clock.now += 12.0
@@ -129,7 +141,7 @@ def test_an_output_that_is_no_terminal_gets_a_line_now_and_then(
         view.enter("exploring")
         for _ in range(40):
             clock.now += 1.0
-            view.update(Measurement(0, Status.OK, (1.0,)), 0)
+            view.update(Measurement(0, Status.OK, (1.0,)), searching())
     captured = capsys.readouterr()
     lines = captured.err.splitlines()
     assert captured.out == ""
@@ -147,8 +159,8 @@ def test_it_is_silent_there_unless_told(show: bool | None, capsys: Any) -> None:
 
 def test_the_logger_gets_lines_in_any_case(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "schedlang"), LiveView("x", 2, show=False) as view:
-        view.update(Measurement(0, Status.OK, (1e-3,)), 0)
-        view.update(Measurement(1, Status.OK, (2e-3,)), 0)
+        view.update(Measurement(0, Status.OK, (1e-3,)), searching())
+        view.update(Measurement(1, Status.OK, (2e-3,)), searching())
     assert [record.levelname for record in caplog.records] == ["DEBUG", "INFO"]
     assert caplog.messages[0] == "x: new best, 1 ms"
 
@@ -174,7 +186,7 @@ def test_a_notebook_has_one_output_that_changes(
     with LiveView("x", 2) as view:
         view.enter("exploring")
         clock.now = 9.0
-        view.update(Measurement(0, Status.OK, (1.0,)), 0)
+        view.update(Measurement(0, Status.OK, (1.0,)), searching())
         assert len(outputs) == 1 and "1/2" in outputs[0] and "exploring" in outputs[0]
     assert len(outputs) == 1 and "ended" in outputs[0]
 
@@ -185,9 +197,17 @@ def test_an_interrupted_run_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert "x: interrupted" in capsys.readouterr().err
 
 
+def test_what_was_skipped_is_the_searchs_own_count() -> None:
+    view = LiveView("x", 10, show=False)
+    assert view.snapshot().skipped_text == ""
+    view.update(Measurement(0, Status.REJECTED), searching(screened=1200))
+    assert view.snapshot().skipped_text == "1,200 predicted slower, 4 rejected"
+    assert view.snapshot().failures_text == "" and view.snapshot().trials == 0
+
+
 def test_earlier_records_count(clock: Clock) -> None:
     view = LiveView("x", 10, show=False)
     assert math.isnan(view.snapshot().reference)
     view.compare_with(4.0, complete=True)
-    view.update(Measurement(0, Status.OK, (2.0,)), 0)
+    view.update(Measurement(0, Status.OK, (2.0,)), searching())
     assert view.snapshot().best_text == "2 s, 2.0x faster"

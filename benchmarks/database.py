@@ -1,4 +1,4 @@
-"""Measure a large database: opening it, looking up the best record, storing durably.
+"""Measure a large database: opening it, looking up the best record, storing durably, reading a run.
 
 Fills a file with 100,000 records, each with a real trace of a random CPU schedule, of about 50
 workloads. Target: the best of a workload in under 5 ms.
@@ -212,8 +212,8 @@ def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
         )
         row["query a run"] = seconds(lambda: database.query(run_id=1))
         row["summary"] = seconds(lambda: summary(database))
-        run = database.add_run(make_run(owner=this_process()))
-        for where, run_id in (("", run.id), (", no run", None)):
+        added = database.add_run(make_run(owner=this_process()))
+        for where, run_id in (("", added.id), (", no run", None)):
             for size in (1, 16):
                 made = [
                     dataclasses.replace(make_record(count + n, found, rng), run_id=run_id)
@@ -224,9 +224,9 @@ def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
                 row[f"records a second, {size} a transaction{where}"] = len(made) / taken
         batches = [[f"{rng.getrandbits(64):016x}" for _ in range(16)] for _ in range(appends)]
         row["claim 16 programs"] = spread(
-            [lambda b=batch: database.claim_programs(run.id, b) for batch in batches]
+            [lambda b=batch: database.claim_programs(added.id, b) for batch in batches]
         )
-        database.claim_run(run.id, run.owner, "")
+        database.claim_run(added.id, added.owner, "")
         small = MemoryDatabase()
         small.append(
             dataclasses.replace(make_record(n, found, rng), run_id=None) for n in range(1000)
@@ -235,6 +235,9 @@ def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
     trials = min(count, 10_000)
     row["details of 16 trials"] = quantiles(write_run(folder / "run.db", found, trials))
     row[f"history of {trials:,} trials"] = seconds(lambda: history(folder / "run.db"))
+    run = history(folder / "run.db")
+    row[f"data frame of {trials:,} trials"] = seconds(run.to_dataframe)
+    row[f"trace file of {trials:,} trials"] = seconds(lambda: run.to_trace(folder / "trace.json"))
     row["fsyncs a second"] = sync_rate(folder, appends)
     return row
 

@@ -16,6 +16,8 @@ from schedlang.database.record import Record
 from schedlang.measurement.phase import Phase
 
 _RUN, _WORKERS = 1, 2
+# A thread with the number of its process is shown as the process's main thread, before the others.
+_FIRST_THREAD = 10
 _MICROSECONDS = 1e6
 
 
@@ -43,24 +45,25 @@ class TraceEvents:
         return [*self._names(), *self._spans(), *self._best()]
 
     def _names(self) -> Iterator[dict[str, Any]]:
-        yield _name(_RUN, 1, "process_name", f"{self.name}: the run")
-        yield _name(_RUN, 1, "thread_name", "phases")
+        yield _name(_RUN, _FIRST_THREAD, "process_name", f"{self.name}: the run")
+        yield _name(_RUN, _FIRST_THREAD, "thread_name", "phases")
         if self.trials:
-            yield _name(_WORKERS, 1, "process_name", f"{self.name}: workers")
+            yield _name(_WORKERS, _FIRST_THREAD, "process_name", f"{self.name}: workers")
         workers = {
             worker_of(phase, trial) for trial in self.trials.values() for phase in trial.phases
         }
         for worker in sorted(workers):
-            yield _name(_WORKERS, worker + 1, "thread_name", f"worker {worker}")
+            yield _name(_WORKERS, _FIRST_THREAD + worker, "thread_name", f"worker {worker}")
 
     def _spans(self) -> Iterator[dict[str, Any]]:
         for phase in self.phases:
-            yield {**self._span(phase), "cat": "run", "pid": _RUN, "tid": 1}
+            yield {**self._span(phase), "cat": "run", "pid": _RUN, "tid": _FIRST_THREAD}
         for number, record in enumerate(self.records, start=1):
             trial = None if record.id is None else self.trials.get(record.id)
             for phase in () if trial is None else trial.phases:
                 assert trial is not None
-                place = {"cat": "trial", "pid": _WORKERS, "tid": worker_of(phase, trial) + 1}
+                thread = _FIRST_THREAD + worker_of(phase, trial)
+                place = {"cat": "trial", "pid": _WORKERS, "tid": thread}
                 yield {**self._span(phase), **place, "args": _said(record, number)}
 
     def _span(self, phase: Phase) -> dict[str, Any]:
@@ -75,7 +78,7 @@ class TraceEvents:
                 reached = max(reached, self._time(trial.phases[-1].end))
             if record.ok and record.latency < best:
                 best = record.latency
-                counter = {"ph": "C", "name": "best latency", "pid": _RUN, "tid": 1}
+                counter = {"ph": "C", "name": "best latency", "pid": _RUN, "tid": _FIRST_THREAD}
                 yield {**counter, "ts": reached, "args": {"us": best * _MICROSECONDS}}
 
     def _time(self, moment: float) -> float:

@@ -252,6 +252,7 @@ def test_a_trace_is_what_perfetto_reads(workload: sl.Workload, tmp_path: Path) -
         assert event["ph"] in "MXC" and event["name"]
         assert isinstance(event["pid"], int) and isinstance(event["tid"], int)
         assert event["pid"] > 0 and event["tid"] > 0, "0 is reserved"
+        assert event["pid"] != event["tid"], "a process's main thread comes before the others"
         if event["ph"] == "X":
             assert event["ts"] >= 0 and event["dur"] >= 0
     names = {

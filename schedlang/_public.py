@@ -48,6 +48,7 @@ from schedlang.networks import (
     import_network,
     tune_network,
 )
+from schedlang.spaces.idle import IdleModuleWarning
 from schedlang.spaces.module import Module, module
 from schedlang.spaces.sketch import FailedPathWarning, Sketch
 from schedlang.spaces.space import Space
@@ -88,6 +89,7 @@ __all__ = [
     "DistributionError",
     "Explanation",
     "FailedPathWarning",
+    "IdleModuleWarning",
     "ImperfectTile",
     "IndexMap",
     "InstructionError",

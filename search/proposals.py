@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ class Proposals:
         self.rejections: list[Rejection] = []
         self.told: list[Told] = []
         self._pending: dict[int, Trace] = {}
+        self._told: dict[int, Told] = {}
         self._ids: dict[str, int] = {}
         self._next_id = 0
 
@@ -97,6 +98,13 @@ class Proposals:
         """Proposals whose outcome was not told yet, by id."""
         return self._pending
 
+    def told_of(self, id: int) -> Told | None:
+        """Return the proposal with this id and its outcome; ``None`` before it was told.
+
+        A search that keeps ids, as its ``state`` must, finds their traces and latencies here.
+        """
+        return self._told.get(id)
+
     @property
     def best(self) -> Told | None:
         """The fastest proposal so far, the earliest of equals; ``None`` before one works."""
@@ -118,8 +126,13 @@ class Proposals:
             told.append(Told(outcome.id, pending.pop(outcome.id), outcome.measurement))
         told.sort(key=lambda one: one.id)
         self._pending = pending
-        self.told += told
+        self._note(told)
         return told
+
+    def _note(self, told: Iterable[Told]) -> None:
+        for one in told:
+            self.told.append(one)
+            self._told[one.id] = one
 
     # -- the state -------------------------------------------------------------------------------
 
@@ -147,10 +160,11 @@ class Proposals:
             int(number): Trace.from_json(text, self.workload)
             for number, text in stored["pending"].items()
         }
-        self.told = [
+        self.told, self._told = [], {}
+        self._note(
             Told(int(number), Trace.from_json(text, self.workload), load_measurement(measured))
             for number, text, measured in stored["told"]
-        ]
+        )
         self.rejections = [Rejection(*map(str, rejection)) for rejection in stored["rejections"]]
 
 

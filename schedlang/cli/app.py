@@ -50,7 +50,7 @@ for _title, _name, _function, _settings, _example in (
     (_TUNING, "tune-network", tune_network, _SIZES, "tune-network model.onnx --database net.db"),
     (_TUNING, "doctor", doctor, None, "doctor --database tune.db"),
     (_LOOKING, "best", best, _SIZES, f"best {_MATMUL} --database tune.db --as tvmscript"),
-    (_LOOKING, "show", show, _SIZES, "show tune.db 12 --as assembly"),
+    (_LOOKING, "show", show, _SIZES, "show tune.db@12 --as assembly"),
     (_LOOKING, "run", run, _SIZES, f"run tune.db {_MATMUL} --bench"),
     (_LOOKING, "explain", explain, None, "explain tune.db"),
     (_LOOKING, "report", report, None, "report tune.db --output run.html"),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.stored import record_of, workload_in
+from schedlang.cli.naming.stored import Named, record_of, workload_in
 from schedlang.cli.verb import NothingFound, UsageError
 
 if TYPE_CHECKING:
@@ -15,20 +15,30 @@ if TYPE_CHECKING:
 
 def chosen_record(
     database: Database,
+    given: Named,
     what: str | None,
     words: Sequence[str],
     options: Collection[str],
     target: str | None = None,
 ) -> Record:
-    """Return the record with an id, or the best of a workload.
+    """Return the record with an id, the winner of a run, or the best of a workload.
 
     Parameters
     ----------
+    database: that of ``given``, opened.
+    given: what the command line says of it: it may name a record or a run.
     what: an id; a workload as ``workload_in`` takes it; None for the only workload there is.
     words, options: as ``workload_in`` takes them.
     target: of the record; by default the one that the workload was measured on last.
     """
+    if given.names_record:
+        if what is not None or words:
+            more = " ".join([*([] if what is None else [what]), *words])
+            raise UsageError(f"{given.text} says which record is meant: leave out {more!r}")
+        return named_record(database, given)
     if what is not None and what.isdecimal():
+        if words:
+            raise UsageError(f"record {what} takes no sizes: leave out {' '.join(words)!r}")
         return record_of(database, int(what))
     stored = dict(database.workloads())
     if what is None:
@@ -48,6 +58,18 @@ def chosen_record(
             + ("" if target is None else f" on {target}")
         )
     return found[0]
+
+
+def named_record(database: Database, given: Named) -> Record:
+    """Return the record that ``tune.db@12`` names, or the winner of the run ``tune.db#2``."""
+    if given.record is not None:
+        return record_of(database, given.record)
+    from schedlang.tuning import read_result
+
+    result = read_result(database, given.run)
+    if not result.has_best:
+        raise NothingFound(f"run {given.run} has no best program: {result.finished}")
+    return result.best.record
 
 
 def _best_of(database: Database, key: str, target: str | None) -> list[Record]:

@@ -27,10 +27,19 @@ What = Annotated[str, typer.Argument(help=WHAT, metavar="PROGRAM", autocompletio
 Stored = Annotated[
     str, typer.Argument(help=STORED, metavar="PROGRAM", autocompletion=complete_program)
 ]
+NamedRecord = Annotated[
+    str,
+    typer.Argument(
+        help="The database to read; tune.db@12 names its record 12, and tune.db#2 the winner of "
+        "its run 2.",
+        metavar="DATABASE[@RECORD|#RUN]",
+    ),
+]
 Record = Annotated[
     str | None,
     typer.Argument(
-        help=f"The id of a record, or the program whose best is meant. {STORED}",
+        help=f"The id of a record, or the program whose best is meant. {STORED} Leave it out where "
+        "the database has one workload, or DATABASE names the record.",
         metavar="[RECORD|PROGRAM]",
         autocompletion=complete_program,
     ),

@@ -8,6 +8,7 @@ from schedlang.database import Database, Record
 from schedlang.errors import DatabaseError
 from schedlang.formats.python import comment
 from schedlang.language.schedule import Trace
+from schedlang.measurement import describe_latency
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.workload import Workload
 
@@ -42,7 +43,7 @@ def _head(record: Record) -> list[str]:
     measured = f"ended as {record.status}"
     if record.ok:
         times = "time" if len(record.samples) == 1 else "times"
-        measured = f"{record.latency * 1e6:.4g} us, median of {len(record.samples)} {times}"
+        measured = f"{describe_latency(record.latency)}, median of {len(record.samples)} {times}"
     verified = "its results were compared" if record.verified else "its results were not compared"
     return [
         f"{record.workload_name} (workload {record.workload_key})",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.database.history import RunHistory
 from schedlang.errors import SchedlangError
+from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import (
     CONFIDENCE,
     DRIFT,
@@ -22,11 +23,11 @@ from schedlang.plot.tables.outcome import Outcome, outcome_of
 from schedlang.plot.tables.programs import workload_of
 from schedlang.report.numbers import (
     duration_text,
+    for_terminals,
     latency_text,
     moment_text,
     p_text,
     percent_text,
-    speedup_text,
 )
 
 
@@ -88,19 +89,18 @@ class Comparison:
     @property
     def summary(self) -> str:
         """The workloads and the verdict on each run, in sentences."""
-        return f"{self.workloads[0].upper()}{self.workloads[1:]}. {'; '.join(self._lines())}."
+        lines = self._lines(latency_text)
+        return f"{self.workloads[0].upper()}{self.workloads[1:]}. {'; '.join(lines)}."
 
     def __str__(self) -> str:
         differing = [f"{name}: {' | '.join(texts)}" for name, texts in self.differences.items()]
-        lines = [f"{', '.join(self.runs)}: {self.workloads}", *self._lines(), *differing]
-        return "\n  ".join(lines)
+        head = f"{', '.join(self.runs)}: {self.workloads}"
+        return "\n  ".join([head, *self._lines(describe_latency), *differing])
 
-    def _lines(self) -> list[str]:
-        latencies = [
-            f"{latency_text(best.latency)}, " if best.latency else "" for best in self.bests
-        ]
+    def _lines(self, describe: Callable[[float], str]) -> list[str]:
+        latencies = ["" if best.latency is None else describe(best.latency) for best in self.bests]
         return [
-            f"{best.run}: {latency}{best.verdict}".rstrip(", ")
+            f"{best.run}: {', '.join(filter(None, [latency, best.verdict]))}"
             for best, latency in zip(self.bests, latencies, strict=True)
         ]
 
@@ -173,9 +173,10 @@ def _judged(bests: Sequence[Best], histories: Mapping[str, RunHistory]) -> list[
 
 def _verdict(best: Best, first: Best, ratio: float) -> tuple[float | None, str]:
     one, other = best.outcome.winner, first.outcome.winner
+    slower = for_terminals(percent_text(ratio - 1, 1))
     same = one is not None and other is not None and bool(one.program_key)
     if same and one is not None and other is not None and one.program_key == other.program_key:
-        return None, f"the same program, so a difference of {percent_text(ratio - 1, 1)} is noise"
+        return None, f"the same program, so a difference of {slower} is noise"
     fewest = min(len(best.samples), len(first.samples))
     if fewest < FEWEST_SAMPLES:
         return None, f"cannot be told: one has only {fewest} samples"
@@ -184,10 +185,10 @@ def _verdict(best: Best, first: Best, ratio: float) -> tuple[float | None, str]:
         return p_value, f"as fast within the noise ({p_text(p_value)})"
     if ratio < DRIFT:
         return p_value, (
-            f"{percent_text(ratio - 1, 1)} slower ({p_text(p_value)}), but the runs were measured "
-            f"at different times: up to {percent_text(DRIFT - 1)} may be the machine"
+            f"{slower} slower ({p_text(p_value)}), but the runs were measured at different times: "
+            f"up to {percent_text(DRIFT - 1)} may be the machine"
         )
-    return p_value, f"{speedup_text(ratio)} the time ({p_text(p_value)}): more than noise"
+    return p_value, f"{ratio:.3g}x the time ({p_text(p_value)}): more than noise"
 
 
 def _settings(
@@ -212,9 +213,9 @@ def _settings_of(history: RunHistory, outcome: Outcome) -> dict[str, str]:
         "Space": ", ".join(outcome.space) or (f"with {', '.join(modules)}" if modules else ""),
         "Trials": f"{len(history.records):,}",
         "Of other runs": f"{sum(one.run_id != run.id for one in history.records):,}",
-        "Time": duration_text(outcome.seconds),
+        "Time": for_terminals(duration_text(outcome.seconds)),
         "Ended": outcome.finished or "not yet, or it was interrupted",
-        "Began": moment_text(run.created),
+        "Began": for_terminals(moment_text(run.created)),
         "Notes": run.notes,
         "Tags": ", ".join(run.tags),
     }

@@ -6,6 +6,9 @@ import datetime
 import math
 
 _MICRO = "\N{MICRO SIGN}"
+_ASCII = str.maketrans(
+    {"\N{NO-BREAK SPACE}": " ", "\N{EN DASH}": "-", "\N{MULTIPLICATION SIGN}": "x", _MICRO: "u"}
+)
 
 
 def latency_text(seconds: float) -> str:
@@ -45,6 +48,11 @@ def percent_text(part: float, digits: int = 0) -> str:
 def p_text(p_value: float) -> str:
     """Return a p-value: ``p = 0.031``, ``p < 0.0001``."""
     return "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.2g}"
+
+
+def for_terminals(text: str) -> str:
+    """Return a text of this file in ASCII, for the command line and for JSON."""
+    return text.translate(_ASCII)
 
 
 def duration_text(seconds: float) -> str:

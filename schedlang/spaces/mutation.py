@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
-from schedlang.instructions.choices import option_label
+from schedlang.errors import SpaceError
+from schedlang.instructions.choices import option_label, plain_decision
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
 from schedlang.language.schedule import Schedule, Trace
@@ -35,20 +36,55 @@ def revise(
     """Apply a trace with the decisions of ``wanted`` (by site) in place of its own.
 
     Without ``space`` the recorded instructions are replayed: same sketch, other decisions. With
-    ``space`` its program runs again, and ``wanted`` may hold choices too (the number of the
-    option); draws and choices that the trace does not have are drawn from the prior.
+    ``space`` its program runs again, and ``wanted`` may hold choices too: the option (True, or its
+    text ``"True"``), or, as an int, its number from 0. Draws and choices that the trace does not
+    have are drawn from the prior.
 
     A wanted decision is used only where its distribution is the same as in ``trace``. With ``rng``
     None nothing is drawn: a draw whose distribution changed takes the nearest decision, and a draw
     or choice that the trace does not have takes its origin.
 
     Raises ``InvalidTrace`` (replay) or ``InstructionError`` (program) when an instruction does not
-    apply.
+    apply. SpaceError for a wanted site that the trace does not have, for a decision that its
+    distribution does not permit, and for a choice without ``space``.
     """
+    old_sites = by_site(trace) if wanted else {}
+    given = {site: _given(old_sites, site, one, space) for site, one in wanted.items()}
     if space is None:
-        return trace.rerun(lambda old, found: _decide(old, found, wanted, rng))
+        return trace.rerun(lambda old, found: _decide(old, found, given, rng))
     assert trace.workload is not None
-    return space.run(trace.workload, _Revise(trace, wanted, rng))
+    return space.run(trace.workload, _Revise(trace, given, rng))
+
+
+def _given(sites: Mapping[str, Instruction], site: str, wanted: Any, space: Space | None) -> Any:
+    """Return a wanted decision, or the number of a wanted option."""
+    if site not in sites:
+        raise SpaceError(f"no site {site!r} in this trace; it has {', '.join(map(repr, sites))}")
+    old = sites[site]
+    if isinstance(old.kind, Choice):
+        if space is None:
+            raise SpaceError(
+                f"{site!r} is a choice: with space= its program runs again and takes another option"
+            )
+        return _number_of(old, wanted)
+    decision = plain_decision(wanted)
+    assert old.distribution is not None
+    if not old.distribution.permits(decision):
+        raise SpaceError(f"decision {wanted!r} of {site!r} is not in {old.distribution}")
+    return decision
+
+
+def _number_of(choice: Instruction, wanted: Any) -> int:
+    labels = _labels(choice)
+    if not isinstance(wanted, bool) and hasattr(wanted, "__index__"):
+        if 0 <= wanted.__index__() < len(labels):
+            return int(wanted.__index__())
+    elif option_label(wanted) in labels:
+        return labels.index(option_label(wanted))
+    raise SpaceError(
+        f"choice {choice.site!r} has no option {wanted!r}; give one of {', '.join(labels)}, or "
+        f"its number from 0"
+    )
 
 
 def log_ratio(old: Trace, new: Trace, proposed: Mapping[str, float]) -> float:

@@ -164,9 +164,16 @@ class Space:
         sch = self.run(workload, decider)
         unused = decider.unused()
         if unused:
+            taken, drawn = sch.trace.choices, sch.trace.decisions
+            hints = [
+                f"; {one!r} is a choice: give it in choices=" for one in unused if one in taken
+            ]
+            hints += [
+                f"; {one!r} is a draw: give it in decisions=" for one in unused if one in drawn
+            ]
             raise SpaceError(
-                f"no site {', '.join(map(repr, unused))} was met; choices: "
-                f"{dict(sch.trace.choices)}, draws: {list(sch.trace.decisions)}"
+                f"no site {', '.join(map(repr, unused))} was met; choices: {dict(taken)}, "
+                f"draws: {list(drawn)}{''.join(hints)}"
             )
         return sch
 

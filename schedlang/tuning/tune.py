@@ -13,6 +13,7 @@ from schedlang.database import Database, open_database
 from schedlang.database.details import check_notes, check_tags
 from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
 from schedlang.search import MakeStrategy, Strategy
+from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
@@ -167,6 +168,7 @@ def tune(
         space = space_of(search)
     warn_of_wrong_indices(workload)
     space = default_space(target) if space is None else as_space(space)
+    warn_of_idle(space, [workload])
     make_strategy = partial(as_strategy, search, space, workload, seed, trials)
     strategy = make_strategy()
     check_strategy(strategy, space, workload)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.language.schedule import Schedule, Trace
+from schedlang.measurement import describe_latency
 from schedlang.search.base import StrategyBase
 from schedlang.search.coordinate_descent.line_searches import LineSearches
 from schedlang.search.coordinate_descent.starting_points import StartingPoints
@@ -119,7 +120,8 @@ class CoordinateDescent(StrategyBase):
         measured = len(self._line_searches.measured)
         return (
             f"{converged} line search{'' if converged == 1 else 'es'} converged; "
-            f"best {self._line_searches.best:.4g} s after {measured} measurements"
+            f"best {describe_latency(self._line_searches.best)} after {measured} measurement"
+            f"{'' if measured == 1 else 's'}"
         )
 
     @property

@@ -225,7 +225,8 @@ class TreeSearch(StrategyBase):
         self._leaves = {int(number): nodes[row] for number, row in stored["leaves"]}
         self._suggested = [Trace.from_json(text, self.workload) for text in stored["suggested"]]
         if stored["best"] is not None:
-            best = next(one for one in self.proposals.told if one.id == stored["best"])
+            best = self.proposals.told_of(int(stored["best"]))
+            assert best is not None
             self._follow_best(best)
         self._without_gain = int(stored["without_gain"])
         self._screened = int(stored.get("screened", 0))

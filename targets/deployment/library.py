@@ -105,6 +105,8 @@ def load(path: str | Path, *, threads: int | None = None) -> CompiledProgram:
         raise LibraryError(f"cannot load {path}: its name must end with {', '.join(_SUFFIXES)}")
     with tempfile.TemporaryDirectory() as folder:
         linked = _link(path, Path(folder)) if path.suffix == codegen.ARCHIVE_SUFFIX else path
+        if _is_cut_off(linked):
+            raise LibraryError(f"cannot load {path}: its end is missing; copy or export it again")
         manifest = _read_manifest(linked, path)
         module = _open(linked, path)
     return _program(module, manifest, manifest.threads if threads is None else threads)
@@ -122,10 +124,9 @@ def _read_manifest(linked: Path, path: Path) -> Manifest:
     text = codegen.find_text(linked)
     if text is None:
         raise LibraryError(
-            f"cannot load {path}: schedlang did not write it, or it is incomplete. A library of "
-            "TVM's own is loaded by tvm.runtime.load_module, that of a network as "
-            "docs/networks.md shows; one that schedlang wrote before it had sl.load must be "
-            "exported again"
+            f"cannot load {path}: it is no kernel that schedlang exported. A compiled network is "
+            "loaded by tvm.runtime.load_module(path)['vm_load_executable'](), a library of TVM's "
+            "own by tvm.runtime.load_module(path); a kernel is exported again by export_library"
         )
     try:
         manifest = Manifest.from_json(text)
@@ -137,8 +138,6 @@ def _read_manifest(linked: Path, path: Path) -> Manifest:
 
 
 def _open(linked: Path, path: Path) -> Module:
-    if _is_cut_off(linked):
-        raise LibraryError(f"cannot load {path}: its end is missing; copy it again")
     try:
         return codegen.load_library(linked)
     except Exception as error:

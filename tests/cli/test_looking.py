@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pytest import MonkeyPatch
 
 import schedlang as sl
 from schedlang.cli.bench import torch_operators
 from schedlang.cli.bench.operator import NoPeer, parameters_of
+from schedlang.cli.naming.stored import Named, named
 from schedlang.cli.table import table
+from schedlang.measurement import describe_latency
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 
@@ -28,9 +31,55 @@ def test_best_and_show_print_the_program(tuned: Tuned) -> None:
     assert "cuda" in call("show", tuned.file, number, "--as", "cuda", code=2).stderr
 
 
+def test_a_record_is_named_in_every_verb_as_in_the_others(tuned: Tuned, tmp_path: Path) -> None:
+    number, file = tuned.candidate, tuned.file
+    assert document("show", f"{file}@{number}") == document("show", file, number)
+    best = tuned.first["best"]["record"]
+    assert document("show", f"{file}#1")["record"] == best
+    assert document("run", f"{file}@{number}", "--rounds", "1")["record"] == int(number)
+    library = tmp_path / "kernel.so"
+    words = ("--database", f"{file}@{number}", "--library", library)
+    assert document("export", *words)["record"] == int(number)
+    assert sl.load(library) is not None
+    assert document("export", "--database", f"{file}#2", "--library", library)["record"] > 0
+
+
+def test_a_record_is_named_once(tuned: Tuned, tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    file = str(tuned.file)
+    wrong = {
+        ("show", f"{file}@1", "matmul"): "leave out 'matmul'",
+        ("run", f"{file}#1", *SIZES): "leave out 'matmul --n 16",
+        ("show", file, "1", "--n", "4"): "record 1 takes no sizes",
+        ("show", f"{file}@one"): "the number of a record follows @",
+        ("summary", f"{file}@1"): f"names a record; give the database itself: {file}",
+        ("best", "matmul", "--database", f"{file}#1"): "names a run; give the database",
+        ("tune", *SIZES, "--database", f"{file}#1"): "names a run; give the database",
+        ("merge", file, "--into", f"{file}#1"): "names a run; give the database",
+        ("explain", f"{file}@1"): "only runs can be explained",
+        ("export", "--database", f"{file}@1", "--metaschedule", "ms"): "database as a whole",
+    }
+    monkeypatch.chdir(tmp_path)
+    for words, said in wrong.items():
+        assert said in " ".join(call(*words, code=2).stderr.split()), words
+    assert "no record 99" in call("show", f"{file}@99", code=1).stderr
+    assert "holds no run 99" in call("show", f"{file}#99", code=1).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_files_may_look_like_numbers(tmp_path: Path) -> None:
+    """The last sign counts, and a file that is there is that file."""
+    file = tmp_path / "a#b@2"
+    sl.open_database(file).close()
+    assert named(str(file)) == Named(str(file), file)
+    assert named(f"{file}@7") == Named(f"{file}@7", file, record=7)
+    assert named(f"{file}#3") == Named(f"{file}#3", file, run=3)
+
+
 def test_summary_lists_workloads_and_runs(tuned: Tuned) -> None:
     text = call("summary", tuned.file).stdout
     assert "matmul" in text and "mine" in text
+    best = document("summary", tuned.file)["workloads"][0]["best"]
+    assert describe_latency(best) in text
     first, second = document("summary", tuned.file)["runs"]
     assert (first["id"], first["notes"], first["tags"]) == (1, "mine", ["first"])
     assert (second["id"], second["seed"], second["ended"]) == (2, 1, True)
@@ -98,7 +147,8 @@ def test_compare_databases(tuned: Tuned, tmp_path: Path) -> None:
     call("prune", copy, "--keep-best", "1")
     found = document("compare", tuned.file, copy)
     assert not found["equal"] and found["only_in_first"] and not found["only_in_second"]
-    assert "only in the first" in call("compare", tuned.file, copy).stdout
+    said = call("compare", tuned.file, copy).stdout
+    assert "only in the first" in said and said.isascii()
 
 
 def test_tables_fit_the_terminal() -> None:

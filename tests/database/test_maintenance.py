@@ -413,7 +413,7 @@ def test_diff_names_what_only_one_has() -> None:
         "2 records are only in the first, 1 only in the second\n"
         "the best differs:\n"
         "  GMM w on t: 2 ms and 1 ms (2.00x)\n"
-        "  GMM w on u: 0.002 ms and none"
+        "  GMM w on u: 2 us and none"
     )
 
 
@@ -436,11 +436,11 @@ def test_summary_as_a_table() -> None:
     assert (second.trials, second.best, second.verified) == (1, None, False)
     assert third.verified
     assert format_summary(summary(database)).splitlines() == [
-        "workload  key  target  trials  best      verified  newest            failures",
-        "GMM       w    t       5       1.25 ms   no        2023-11-14 22:13  "
+        "workload  key  target  trials  best     verified  newest            failures",
+        "GMM       w    t       5       1.25 ms  no        2023-11-14 22:13  "
         "2 crashed, 1 run_timeout",
-        "Conv      v    t       1       -         no        2023-11-14 22:13  1 rejected",
-        "GMM       w    u       1       0.002 ms  yes       ?                 -",
+        "Conv      v    t       1       -        no        2023-11-14 22:13  1 rejected",
+        "GMM       w    u       1       2 us     yes       ?                 -",
     ]
     assert format_summary([]).startswith("workload")
 

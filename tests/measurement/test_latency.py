@@ -15,6 +15,9 @@ from schedlang.measurement import describe_latency, describe_speedup
         (1.74e-7, 0.0, "0.174 us"),
         (1e-6, 64.0, "1 us, 0.064 GFLOPS"),
         (0.0, 1e9, "0 us"),
+        (9.996e-4, 0.0, "1 ms"),
+        (0.9994, 0.0, "999 ms"),
+        (1234.5, 0.0, "1234 s"),
         (1e-6, 1.1e12, "1 us"),
     ],
 )

@@ -37,7 +37,7 @@ def slower(history: RunHistory, factor: float) -> RunHistory:
     [
         (1.0002, "as fast within the noise"),
         (1.05, "may be the machine"),
-        (1.5, "1.5× the time (p < 0.0001): more than noise"),
+        (1.5, "1.5x the time (p < 0.0001): more than noise"),
     ],
 )
 def test_whether_a_difference_is_noise(factor: float, verdict: str) -> None:

@@ -51,6 +51,21 @@ def workload() -> Workload:
     return small_workload()
 
 
+def test_a_told_proposal_is_found_by_its_id(workload: Workload) -> None:
+    strategy = Listens(ORDINARY, workload)
+    first, second = strategy.ask(2)
+    strategy.tell([made_up_outcome(second)])
+    proposals = strategy.proposals
+    assert proposals.told_of(first.id) is None and proposals.told_of(99) is None
+    again = Listens(ORDINARY, workload)
+    again.load(strategy.save())
+    again.tell([made_up_outcome(first)])
+    for found in (proposals.told_of(second.id), again.proposals.told_of(second.id)):
+        assert found is not None and (found.id, found.trace) == (second.id, second.trace)
+        assert found.measurement == made_up_outcome(second).measurement
+    assert again.proposals.told_of(first.id) == again.proposals.told[-1]
+
+
 def test_it_learns_what_was_told_sorted_by_id(workload: Workload) -> None:
     strategy = Listens(ORDINARY, workload)
     outcomes = [made_up_outcome(proposal) for proposal in strategy.ask(6)]

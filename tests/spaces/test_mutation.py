@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 
-from schedlang.errors import InvalidTrace
+from schedlang.errors import InvalidTrace, SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.spaces.module import module
@@ -71,6 +72,30 @@ def test_a_choice_runs_the_program_again(plain: Trace) -> None:
     assert math.prod(revised.decisions["tile j"]) == 12
     back = revise(revised, {"unrolled": 1}, random.Random(0), space=SPACE).trace
     assert back == plain
+
+
+@pytest.mark.parametrize("wanted", [True, "True", 0])
+def test_an_option_is_wanted_as_itself_as_text_or_by_its_number(plain: Trace, wanted: Any) -> None:
+    revised = revise(plain, {"unrolled": wanted}, random.Random(0), space=SPACE).trace
+    assert revised.choices == {"unrolled": True}
+    kept = revise(plain, {"unrolled": False}, random.Random(0), space=SPACE).trace
+    assert kept == plain
+
+
+@pytest.mark.parametrize(
+    ("wanted", "space", "said"),
+    [
+        ({"unrolled": "true"}, SPACE, "has no option 'true'; give one of True, False"),
+        ({"unrolled": 2}, SPACE, "has no option 2"),
+        ({"unrolled": True}, None, "'unrolled' is a choice: with space="),
+        ({"tile": (5, 5)}, None, r"decision \(5, 5\) of 'tile' is not in PerfectTile"),
+        ({"inner": "12"}, SPACE, "decision '12' of 'inner'"),
+        ({"tiel": (4, 3)}, None, "no site 'tiel' in this trace; it has 'inner'"),
+    ],
+)
+def test_what_cannot_be_wanted(plain: Trace, wanted: Any, space: Any, said: str) -> None:
+    with pytest.raises(SpaceError, match=said):
+        revise(plain, wanted, random.Random(0), space=space)
 
 
 def test_without_a_generator_nothing_is_drawn(plain: Trace) -> None:

@@ -107,6 +107,14 @@ def test_given_decisions_and_choices_are_used() -> None:
     } == {"left", "middle", "right"}
 
 
+def test_a_site_that_is_given_as_the_other_kind_is_told() -> None:
+    space = sl.Space([tile, fork])
+    with pytest.raises(SpaceError, match="'way' is a choice: give it in choices="):
+        space.sample(product(), decisions={"way": "left"})
+    with pytest.raises(SpaceError, match="'tile' is a draw: give it in decisions="):
+        space.sample(product(), choices={"tile": (2, 8)})
+
+
 def test_given_sites_that_are_not_met_are_named() -> None:
     space = sl.Space([tile, fork])
     with pytest.raises(SpaceError, match="no site 'inner', 'nowhere' was met; choices") as caught:

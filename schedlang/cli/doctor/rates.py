@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -81,5 +82,6 @@ def check_measuring() -> Iterator[Check]:
         "measuring",
         "fail",
         f"a worker could not measure a small matmul: {found.status}: {why}",
-        "see docs/tuning.md, how a candidate is measured",
+        "candidates run in worker processes: there must be room for one more process, for its "
+        f"memory, and for its files in {tempfile.gettempdir()}, from which programs may be run",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,18 +32,30 @@ class Named(NamedTuple):
     run: int | None = None
     record: int | None = None
 
+    @property
+    def names_record(self) -> bool:
+        """Whether it names a record, by its id or as the winner of a run."""
+        return self.run is not None or self.record is not None
+
+
+# Behind the file: the sign, and the number of what it names.
+_PART = re.compile(r"(?P<file>.+)(?P<sign>[#@])(?P<number>[^#@/]*)", re.DOTALL)
+_PARTS = {"#": "run", "@": "record"}
+
 
 def named(text: str) -> Named:
-    """Read ``FILE``, ``FILE#RUN`` or ``FILE@RECORD``; UsageError where there is no such file."""
-    for sign in "#@":
-        path, found, number = text.rpartition(sign)
-        if found and not Path(text).exists():
-            if not number.isdecimal():
-                what = "run" if sign == "#" else "record"
-                raise UsageError(f"{text!r}: the number of a {what} follows {sign}, as in {sign}2")
-            place, chosen = existing(Path(path)), int(number)
-            return Named(text, place, *((chosen, None) if sign == "#" else (None, chosen)))
-    return Named(text, existing(Path(text)))
+    """Read ``FILE``, ``FILE#RUN`` or ``FILE@RECORD``; UsageError where there is no such file.
+
+    A file whose own name ends in this way is that file.
+    """
+    part = _PART.fullmatch(text)
+    if part is None or Path(text).exists():
+        return Named(text, existing(Path(text)))
+    kind, number = _PARTS[part["sign"]], part["number"]
+    if not number.isdecimal():
+        sign = part["sign"]
+        raise UsageError(f"{text!r}: the number of a {kind} follows {sign}, as in {sign}2")
+    return Named(text, existing(Path(part["file"])), **{kind: int(number)})
 
 
 def existing(path: Path) -> Path:
@@ -50,6 +63,7 @@ def existing(path: Path) -> Path:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; give the file of a database")
     if not path.exists():
+        _refuse_part(path)
         near = difflib.get_close_matches(path.name, _databases(path.parent), n=1)
         hint = f"did you mean {path.with_name(near[0])}?" if near else "tune --database makes one"
         raise UsageError(f"{path}: there is no such database; {hint}")
@@ -66,6 +80,21 @@ def writable(path: Path) -> Path:
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise UsageError(f"{path} cannot be written; check the permissions, or give another path")
     return path
+
+
+def database_to_write(path: Path) -> Path:
+    """Return the path of a database that gets records; UsageError where it cannot be written."""
+    if not path.exists():
+        _refuse_part(path)
+    return writable(path)
+
+
+def _refuse_part(path: Path) -> None:
+    """UsageError for ``tune.db#2``, where the file as a whole is meant."""
+    part = _PART.fullmatch(str(path))
+    if part is not None and part["number"].isdecimal() and Path(part["file"]).is_file():
+        kind = _PARTS[part["sign"]]
+        raise UsageError(f"{path} names a {kind}; give the database itself: {part['file']}")
 
 
 def record_of(database: Database, number: int) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +10,29 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import options
+from schedlang.cli.chosen import chosen_record
 from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.stored import existing, workload_in, writable
+from schedlang.cli.naming.stored import (
+    Named,
+    database_to_write,
+    named,
+    schedule_of,
+    workload_in,
+    writable,
+)
 from schedlang.cli.verb import FAILED, Answer, NothingFound, UsageError, option_names, verb
 
 
 @verb
 def export(
     context: typer.Context,
-    database: options.DatabaseOption,
+    database: Annotated[
+        str,
+        typer.Option(
+            help="The database to read. For a library, tune.db@12 names its record 12, and "
+            "tune.db#2 the winner of its run 2."
+        ),
+    ],
     what: Annotated[
         str | None,
         typer.Argument(help=f"{options.STORED} All for --metaschedule.", metavar="[PROGRAM]"),
@@ -40,8 +55,14 @@ def export(
     if (library is None) == (metaschedule is None):
         raise UsageError("give --library FILE or --metaschedule FOLDER")
     machine = target_of(target)
+    given = named(database)
+    if given.names_record:
+        if metaschedule is not None:
+            raise UsageError(f"--metaschedule takes a database as a whole: {given.path}")
+        assert library is not None
+        return _export_record(given, what, context.args, machine, writable(library))
     workload = None
-    with sl.open_database(existing(database), read_only=True) as opened:
+    with sl.open_database(given.path, read_only=True) as opened:
         if what is not None:
             workload = workload_in(opened, what, context.args, option_names(context))
         if metaschedule is not None:
@@ -65,9 +86,11 @@ def export(
             return Answer(exported, document, 0 if exported.records else FAILED)
     assert library is not None
     if workload is None:
-        raise UsageError("--library needs the program, with its sizes")
+        raise UsageError(
+            f"--library needs the program, with its sizes, or a record: --database {database}@12"
+        )
     writable(library)
-    found = sl.best(workload, machine, database, similar=False)
+    found = sl.best(workload, machine, given.path, similar=False)
     if found is None:
         raise NothingFound(f"{database} has no verified record of {workload.name} on {machine.key}")
     path = found.export_library(library)
@@ -79,6 +102,28 @@ def export(
         "notes": list(found.notes),
     }
     return Answer(f"{found}\nwrote {path}", document)
+
+
+def _export_record(
+    given: Named, what: str | None, words: Sequence[str], machine: sl.Target, library: Path
+) -> Answer:
+    """Compile a record that the command line names."""
+    with sl.open_database(given.path, read_only=True) as opened:
+        record = chosen_record(opened, given, what, words, ())
+        schedule = schedule_of(record, opened)
+    notes = [] if record.verified else ["its results were not compared: schedlang run compares"]
+    if machine.key != record.target_key:
+        notes.append(f"measured on {record.target_key}, compiled for {machine.key}")
+    path = machine.export_library(schedule.mod, library)
+    document = {
+        "library": str(path),
+        "workload": record.workload_name,
+        "record": record.id,
+        "latency": record.latency if record.ok else None,
+        "notes": notes,
+    }
+    said = "; ".join([f"record {record.id} of {record.workload_name}", *notes])
+    return Answer(f"{said}\nwrote {path}", document)
 
 
 @verb
@@ -97,7 +142,7 @@ def import_records(
     """Read a database of TVM's MetaSchedule."""
     if not source.exists():
         raise UsageError(f"{source}: there is no such file or folder")
-    writable(database)
+    database_to_write(database)
     from schedlang.metaschedule import import_json
 
     machine = None if target is None else target_of(target)

@@ -10,7 +10,7 @@ import typer
 
 import schedlang as sl
 from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.stored import existing, writable
+from schedlang.cli.naming.stored import database_to_write, existing
 from schedlang.cli.verb import Answer, UsageError, verb
 
 _DAY = 86400.0
@@ -26,7 +26,7 @@ def merge(
     """Copy records, programs and runs of databases into another one; nothing is doubled."""
     from schedlang.database import merge as merge_databases
 
-    writable(into)
+    database_to_write(into)
     for source in sources:
         if existing(source).resolve() == into.resolve():
             raise UsageError(f"{source} cannot be merged into itself")

@@ -20,7 +20,7 @@ from schedlang.cli.naming.settings import (
     space_of,
     verify_of,
 )
-from schedlang.cli.naming.stored import existing, writable
+from schedlang.cli.naming.stored import database_to_write, existing, writable
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, note, option_names, verb
 from schedlang.cli.words import complete_program, complete_scheduler
 
@@ -81,9 +81,10 @@ def tune_network(
     progress: options.ShowProgress = None,
 ) -> Answer:
     """Tune all tensor functions of a network, and share the trials out between them."""
-    for place in (database, library):
-        if place is not None:
-            writable(place)
+    if database is not None:
+        database_to_write(database)
+    if library is not None:
+        writable(library)
     machine = target_of(target)
     network = network_of(what, context.args, option_names(context), layout)
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from schedlang.cli import documents, options
 from schedlang.cli.chosen import chosen_record
 from schedlang.cli.naming.machines import target_of, target_of_key
 from schedlang.cli.naming.programs import workload_of
-from schedlang.cli.naming.stored import existing, schedule_of
+from schedlang.cli.naming.stored import named, schedule_of
 from schedlang.cli.table import table
 from schedlang.cli.verb import FAILED, Answer, option_names, verb
 
@@ -26,7 +26,7 @@ _NOISY = 0.2
 @verb
 def run(
     context: typer.Context,
-    database: options.Database,
+    database: options.NamedRecord,
     what: options.Record = None,
     bench: Annotated[
         bool,
@@ -43,9 +43,9 @@ def run(
     """Run a record, or the best of a workload: are its results right, how fast is it?"""
     from schedlang.cli.bench.contest import OURS, check, time_in_turns, torch_peers
 
-    own = option_names(context)
-    with sl.open_database(existing(database), read_only=True) as opened:
-        record = chosen_record(opened, what, context.args, own, target)
+    given, own = named(database), option_names(context)
+    with sl.open_database(given.path, read_only=True) as opened:
+        record = chosen_record(opened, given, what, context.args, own, target)
         schedule = schedule_of(record, opened)
     machine = target_of_key(record.target_key) if target is None else target_of(target)
     workload = schedule.workload

@@ -8,7 +8,7 @@ import schedlang as sl
 from schedlang.cli import documents, options
 from schedlang.cli.chosen import chosen_record
 from schedlang.cli.naming.machines import target_of, target_of_key
-from schedlang.cli.naming.stored import existing, schedule_of
+from schedlang.cli.naming.stored import named, schedule_of
 from schedlang.cli.showing import shown
 from schedlang.cli.verb import Answer, note, option_names, verb
 
@@ -16,7 +16,7 @@ from schedlang.cli.verb import Answer, note, option_names, verb
 @verb
 def show(
     context: typer.Context,
-    database: options.Database,
+    database: options.NamedRecord,
     what: options.Record = None,
     form: options.FormOption = "python",
     target: options.OwnTarget = None,
@@ -24,8 +24,9 @@ def show(
     """Show a record, or the best of a workload: its latency, and its program in a form to read."""
     from schedlang.measurement import describe_latency
 
-    with sl.open_database(existing(database), read_only=True) as opened:
-        one = chosen_record(opened, what, context.args, option_names(context), target)
+    given = named(database)
+    with sl.open_database(given.path, read_only=True) as opened:
+        one = chosen_record(opened, given, what, context.args, option_names(context), target)
         schedule = schedule_of(one, opened)
     machine = target_of_key(one.target_key) if target is None else target_of(target)
     if form in ("assembly", "cuda") and machine.key != one.target_key:

@@ -23,7 +23,7 @@ from schedlang.cli.naming.settings import (
     space_of,
     verify_of,
 )
-from schedlang.cli.naming.stored import writable
+from schedlang.cli.naming.stored import database_to_write, writable
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, note, option_names, verb
 
 
@@ -95,9 +95,10 @@ def tune(
     progress: options.ShowProgress = None,
 ) -> Answer:
     """Find a fast schedule of a program by measuring candidates on this machine."""
-    for place in (database, report):
-        if place is not None:
-            writable(place)
+    if database is not None:
+        database_to_write(database)
+    if report is not None:
+        writable(report)
     workload = workload_of(what, context.args, option_names(context))
     machine = target_of(target)
     with warnings.catch_warnings():

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from schedlang.database.base import Database
 from schedlang.database.maintenance.reading import all_records, content_of
-from schedlang.database.maintenance.summary import Summary, in_milliseconds, summary
+from schedlang.database.maintenance.summary import Summary, summary
 from schedlang.database.record import Record
+from schedlang.measurement import describe_latency
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class BestDiffers:
 
     def __str__(self) -> str:
         times = [
-            "none" if time is None else in_milliseconds(time) for time in (self.one, self.other)
+            "none" if time is None else describe_latency(time) for time in (self.one, self.other)
         ]
         ratio = f" ({self.one / self.other:.2f}x)" if self.one and self.other else ""
         return (

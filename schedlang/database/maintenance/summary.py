@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from schedlang.database.base import Database
 from schedlang.database.maintenance.reading import all_records
+from schedlang.measurement import describe_latency
 
 HEAD = ("workload", "key", "target", "trials", "best", "verified", "newest", "failures")
 """Titles of the columns of ``row_of``."""
@@ -80,16 +81,11 @@ def row_of(one: Summary) -> tuple[str, ...]:
         one.workload_key,
         one.target_key,
         str(one.trials),
-        "-" if one.best is None else in_milliseconds(one.best),
+        "-" if one.best is None else describe_latency(one.best),
         "yes" if one.verified else "no",
         _day(one.newest),
         ", ".join(f"{count} {status}" for status, count in sorted(one.failures.items())) or "-",
     )
-
-
-def in_milliseconds(seconds: float) -> str:
-    """Return a latency as text, to four digits."""
-    return f"{seconds * 1e3:.4g} ms"
 
 
 def _day(seconds: float) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
+from schedlang.measurement import describe_latency
 from schedlang.networks.compiled.choices import Origin
-
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,4 @@ def _or_zero(seconds: float) -> float:
 
 
 def _shown(seconds: float) -> str:
-    if math.isnan(seconds):
-        return "-"
-    scale, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
-    return f"{seconds / scale:.3g} {unit}"
+    return "-" if math.isnan(seconds) else describe_latency(seconds)

@@ -124,10 +124,12 @@ class NetworkResult:
 
     def __str__(self) -> str:
         names = ", ".join(network.name for network in self.networks)
+        # Where the trials were used up, their number says why it ended.
+        ended = "" if self.finished == f"{self.trials} trials" else f"; {self.finished}"
         lines = [
-            f"{names} on {self.target.key}: {_milliseconds(self.latency)} in tensor functions, "
+            f"{names} on {self.target.key}: {_shown(self.latency)} in tensor functions, "
             f"{_factor(self.speedup)} faster than unscheduled; {self.trials} trials in "
-            f"{self.seconds:.0f} s; {self.finished}",
+            f"{self.seconds:.0f} s{ended}",
             "  calls   share        best  speed-up  trials  task",
         ]
         ordered = sorted(self.tasks, key=lambda one: -(one.share if one.share > 0 else 0.0))
@@ -135,13 +137,13 @@ class NetworkResult:
             note = f"  ({one.failed})" if one.failed else ""
             share = "-" if math.isnan(one.share) else f"{one.share:.1%}"
             lines.append(
-                f"  {sum(one.weights):5d}  {share:>6}  {_milliseconds(one.latency):>10}"
+                f"  {sum(one.weights):5d}  {share:>6}  {_shown(one.latency):>10}"
                 f"  {_factor(one.speedup):>8}  {one.trials:6d}  {one.name}{note}"
             )
         return "\n".join(lines)
 
 
-def _milliseconds(seconds: float) -> str:
+def _shown(seconds: float) -> str:
     return "-" if math.isnan(seconds) else describe_latency(seconds)
 
 

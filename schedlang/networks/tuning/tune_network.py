@@ -20,6 +20,7 @@ from schedlang.networks.tuning.settings import Settings
 from schedlang.networks.tuning.shared_tasks import shared_tasks
 from schedlang.search import MakeStrategy
 from schedlang.search.tasks import Objective, TaskScheduler, make_scheduler
+from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
@@ -144,6 +145,7 @@ def tune_network(
             f"{type(measurer).__name__} measures one workload only; to tune {len(tasks)} tasks it "
             "needs a method bind(workload)"
         )
+    warn_of_idle(used_space, [shared.task.workload for shared in tasks])
     with ExitStack() as stack:
         opened = open_database(database)
         if opened is not database and database is not None:

@@ -116,5 +116,5 @@ def test_where_none_can_be_written(tmp_path: Path) -> None:
 @needs_compiler
 def test_load_says_what_a_network_is(tmp_path: Path) -> None:
     exe = sl.compile_network(sl.import_network(layers()))
-    with pytest.raises(LibraryError, match=r"that of a network as docs/networks.md shows"):
+    with pytest.raises(LibraryError, match=r"A compiled network is loaded by .*vm_load_executable"):
         sl.load(exe.export_library(tmp_path / "network.so"))

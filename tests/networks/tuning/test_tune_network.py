@@ -82,6 +82,7 @@ def test_every_task_is_tuned_and_the_latency_is_the_weighted_sum() -> None:
     assert sum(one.share for one in result.tasks) == pytest.approx(1.0)
     assert result.finished == "24 trials"
     assert "fused_matmul1_relu1" in str(result)
+    assert str(result).count("24 trials") == 1 and "; 24 trials in " in str(result)
 
 
 def test_the_last_slice_is_cut_to_the_trials_that_are_left() -> None:

@@ -95,7 +95,7 @@ def test_it_reaches_the_optimum_of_each_analytic_model(cost: Cost, workload: Wor
     assert strategy.finished is not None and strategy.finished.startswith(
         "1 line search converged; best "
     )
-    assert strategy.finished.endswith(f" s after {len(proposals)} measurements")
+    assert strategy.finished.endswith(f"s after {len(proposals)} measurements")
 
 
 @pytest.mark.parametrize("cost", ALL_MODELS.values(), ids=ALL_MODELS)
@@ -277,7 +277,7 @@ def test_a_difference_that_is_not_significant_is_no_reason_to_move(workload: Wor
             drawn = samples.get(tiles_of([p])[0], (2.0, 2.1, 1.9))
             strategy.tell([Outcome(p.id, Measurement(p.id, Status.OK, drawn))])
     assert len(proposals) == 5
-    assert strategy.finished == "1 line search converged; best 0.99 s after 5 measurements"
+    assert strategy.finished == "1 line search converged; best 990 ms after 5 measurements"
 
 
 def test_failed_neighbours_and_few_samples_are_no_obstacle(workload: Workload) -> None:

@@ -152,15 +152,17 @@ def test_a_linker_that_fails_leaves_the_old_library(
 def test_what_is_no_library_is_refused(tmp_path: Path, small: Path) -> None:
     content = small.read_bytes()
     files = {"text.so": b"hello", "empty.so": b"", "cut.so": content[:-200], "text.tar": b"hello"}
+    files["head.so"] = content[:4096]
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "kernel.txt").write_bytes(content)
     for name, message in {
         "none.so": "there is no such file",
         ".": "it is a folder",
-        "text.so": "schedlang did not write it, or it is incomplete",
-        "empty.so": "schedlang did not write it",
-        "cut.so": "its end is missing; copy it again",
+        "text.so": "it is no kernel that schedlang exported",
+        "empty.so": "it is no kernel",
+        "cut.so": "its end is missing; copy or export it again",
+        "head.so": "its end is missing",
         "text.tar": "cannot link .*text.tar",
         "kernel.txt": "its name must end with",
     }.items():
@@ -171,7 +173,9 @@ def test_what_is_no_library_is_refused(tmp_path: Path, small: Path) -> None:
 def test_a_library_of_tvm_is_told(tmp_path: Path) -> None:
     path = tmp_path / "plain.so"
     tvm.compile(modules.shuffle(), target="llvm").export_library(str(path))
-    with pytest.raises(LibraryError, match="schedlang did not write it.*tvm.runtime.load_module"):
+    with pytest.raises(
+        LibraryError, match="no kernel that schedlang exported.*tvm.runtime.load_module"
+    ):
         sl.load(path)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import itertools
 import re
 import typing
 from collections.abc import Callable, Iterator
@@ -25,15 +26,17 @@ from schedlang.language.schedule import Schedule
 OUTPUT = Path(__file__).parent / "reference" / "instructions.md"
 
 HEAD = """\
+<!-- docs/generate_reference.py writes this file from the declarations of the instructions. -->
+
 # Instructions
 
-`docs/generate_reference.py` writes this file from the declarations in
-`schedlang/language/primitives/` and `modules/`; do not edit it. [language.md](../language.md)
-explains how instructions are used.
+Every instruction with its arguments, what it does, and loops before and after.
+[language.md](../language.md) explains how instructions are used.
 
-Methods are called as `sch.split(...)`, instructions in Python as `vectorize_inner(sch, ...)`. *In
-TVM* is the corresponding method of TVM's `s_tir.Schedule`. Where there is none, a trace exported to
-TVM holds the effect of the instruction: its drawn value, or the primitives that it ran.
+Instructions of a schedule are called as methods, `sch.split(...)`; those of `schedlang.modules` as
+functions, `vectorize_inner(sch, ...)`. *In TVM* names the corresponding method of TVM's
+`s_tir.Schedule`. Without one, a trace exported to TVM holds the effect of the instruction: its
+drawn value, or the primitives that it ran.
 
 Each sampling instruction also takes `name`, the name of its site in the trace, and `decision`, a
 value to use instead of drawing one.
@@ -46,10 +49,8 @@ def generate() -> str:
     lines = [HEAD + "## Kinds of argument", "", "| in a signature | takes |", "|---|---|"]
     lines += [f"| `{name}` | {argument.takes} |" for name, argument in argument_types().items()]
     for title, kinds in groups():
-        lines += ["", f"## {title}", ""]
-        lines += ["| instruction | arguments | what it does | before -> after | in TVM |"]
-        lines += ["|---|---|---|---|---|"]
-        lines += [row(kind) for kind in kinds]
+        lines += ["", f"## {title}"]
+        lines = [*lines, *itertools.chain.from_iterable(entry(kind) for kind in kinds)]
     return "\n".join(lines) + "\n"
 
 
@@ -84,13 +85,15 @@ def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
     yield "Instructions of `schedlang.modules`, written in Python", macros
 
 
-def row(kind: InstructionKind) -> str:
-    """One line of a table."""
+def entry(kind: InstructionKind) -> list[str]:
+    """A heading, the signature, what it does, and a line each for the loops and for TVM."""
     summary, change = split_docstring(kind.function)
     method = getattr(kind, "tvm_method", kind.name)
-    in_tvm = f"`{method}`" if hasattr(tvm.s_tir.Schedule, method) else ""
-    cells = [f"`{kind.name}`", f"`{signature(kind.function)}`", summary, change, in_tvm]
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    facts = [change] if change else []
+    facts += [f"In TVM: `{method}`"] if hasattr(tvm.s_tir.Schedule, method) else []
+    call = f"`{kind.name}{signature(kind.function)}`"
+    paragraphs = [f"### `{kind.name}`", call, summary, "\n".join(f"* {fact}" for fact in facts)]
+    return [line for paragraph in paragraphs if paragraph for line in ("", paragraph)]
 
 
 def signature(function: Callable[..., Any]) -> str:

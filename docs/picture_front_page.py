@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.chromium import Chromium  # noqa: E402
+from tests.chromium import LOADED, Chromium  # noqa: E402
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     if not page.exists():
         sys.exit(f"{page.relative_to(ROOT)} is missing: run make docs first")
     with Chromium() as browser:
-        browser.open(page, width=1200, height=1000)
+        browser.open(page, width=1200, height=1000, ready=LOADED)
         picture = browser.screen()
     (ROOT / "docs" / "images" / "docs-front-page.png").write_bytes(picture)
 

@@ -21,6 +21,9 @@ from typing import Any, Self
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 WHY_NONE = f"needs a browser: none of {', '.join(NAMES)} is on the PATH"
+REPORT_READY = "document.documentElement?.dataset.ready === 'yes'"
+LOADED = "document.readyState === 'complete'"
+"""What ``open`` waits for: a report says when its charts are drawn; any other page is loaded."""
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -105,12 +108,20 @@ class Chromium:
 
     # -- what a page does ------------------------------------------------------------------------
 
-    def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Open a file in a window of a size; return when the page says that it is ready."""
+    def open(
+        self,
+        path: Path,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        ready: str = REPORT_READY,
+    ) -> None:
+        """Open a file in a window of a size; return when ``ready`` is true in the page."""
         self.resize(width, height)
         self.color(dark=dark)
         self.call("Page.navigate", url=path.resolve().as_uri())
-        self.wait_for("document.documentElement?.dataset.ready === 'yes'")
+        self.wait_for(ready)
 
     def resize(self, width: int, height: int, scale: float = 1.0) -> None:
         """Give the window another size; ``scale`` is the number of pixels of a unit."""

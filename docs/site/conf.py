@@ -24,6 +24,8 @@ exclude_patterns = ["README.md"]
 html_theme = "furo"
 html_title = f"schedlang {release}"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 highlight_language = "none"
 myst_heading_anchors = 4
 autodoc_typehints = "signature"
@@ -43,6 +45,8 @@ def _read(app: Any, name: str, source: list[str]) -> None:
     if name in _ROOT_FILES:
         text = (ROOT / _ROOT_FILES[name]).read_text(encoding="utf-8")
         text = text.replace("](docs/", "](/")
+    # A link that shows the name of a page shows its title on the site.
+    text = re.sub(r"\[(?:[\w/]+\.md)\](?=\((?!http)[^)]*\.md)", "[]", text)
     for page, file in _ROOT_FILES.items():
         text = re.sub(rf"\]\((?:\.\./)*{re.escape(file)}", f"](/{page}.markdown", text)
     source[0] = text

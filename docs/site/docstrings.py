@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+_PAGE = re.compile(r"(?:``)?\bdocs/([\w/]+)\.md\b(?:``)?")
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): ")
 
 
@@ -38,4 +39,8 @@ def as_rst(lines: Sequence[str]) -> list[str]:
 def _escaped(line: str) -> str:
     parts = line.split("``")
     parts[::2] = [part.replace("*", r"\*").replace("|", r"\|") for part in parts[::2]]
-    return "``".join(parts)
+    return _PAGE.sub(_link, "``".join(parts))
+
+
+def _link(found: re.Match[str]) -> str:
+    return f":doc:`/{found[1]}`"

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
-from schedlang.errors import SpaceError
+from schedlang.errors import InvalidTrace, SpaceError
 from schedlang.instructions.choices import option_label, plain_decision
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
@@ -45,8 +45,8 @@ def revise(
     or choice that the trace does not have takes its origin.
 
     Raises ``InvalidTrace`` (replay) or ``InstructionError`` (program) when an instruction does not
-    apply. SpaceError for a wanted site that the trace does not have, for a decision that its
-    distribution does not permit, and for a choice without ``space``.
+    apply, and ``InvalidTrace`` for a decision that its distribution does not permit. SpaceError for
+    a wanted site that the trace does not have, and for a choice without ``space``.
     """
     old_sites = by_site(trace) if wanted else {}
     given = {site: _given(old_sites, site, one, space) for site, one in wanted.items()}
@@ -70,7 +70,14 @@ def _given(sites: Mapping[str, Instruction], site: str, wanted: Any, space: Spac
     decision = plain_decision(wanted)
     assert old.distribution is not None
     if not old.distribution.permits(decision):
-        raise SpaceError(f"decision {wanted!r} of {site!r} is not in {old.distribution}")
+        # A search that meets it goes on without it, as with any decision that does not fit.
+        raise InvalidTrace(
+            f"decision {wanted!r} of {site!r} is not in {old.distribution}",
+            reason="decision",
+            site=site,
+            value=wanted,
+            support=str(old.distribution),
+        )
     return decision
 
 

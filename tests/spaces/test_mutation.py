@@ -88,14 +88,22 @@ def test_an_option_is_wanted_as_itself_as_text_or_by_its_number(plain: Trace, wa
         ({"unrolled": "true"}, SPACE, "has no option 'true'; give one of True, False"),
         ({"unrolled": 2}, SPACE, "has no option 2"),
         ({"unrolled": True}, None, "'unrolled' is a choice: with space="),
-        ({"tile": (5, 5)}, None, r"decision \(5, 5\) of 'tile' is not in PerfectTile"),
-        ({"inner": "12"}, SPACE, "decision '12' of 'inner'"),
         ({"tiel": (4, 3)}, None, "no site 'tiel' in this trace; it has 'inner'"),
     ],
 )
 def test_what_cannot_be_wanted(plain: Trace, wanted: Any, space: Any, said: str) -> None:
     with pytest.raises(SpaceError, match=said):
         revise(plain, wanted, random.Random(0), space=space)
+
+
+@pytest.mark.parametrize("space", [None, SPACE])
+@pytest.mark.parametrize("wanted", [{"tile": (5, 5)}, {"inner": "12"}])
+def test_a_decision_outside_its_distribution_is_a_rejection(
+    plain: Trace, wanted: Any, space: Any
+) -> None:
+    with pytest.raises(InvalidTrace, match=r"decision .* is not in ") as error:
+        revise(plain, wanted, random.Random(0), space=space)
+    assert error.value.reason == "decision" and error.value.site in wanted
 
 
 def test_without_a_generator_nothing_is_drawn(plain: Trace) -> None:

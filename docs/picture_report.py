@@ -48,8 +48,9 @@ def tune_examples(database: Path) -> None:
     convolution, product = sl.workloads.C2D(), sl.workloads.matmul(512, 512, 512)
     tuned = partial(sl.tune, database=database, remeasure=True)
     tuned(convolution, trials=256, notes="the default space", tags=["baseline"])
-    tuned(convolution, trials=128, search="evolutionary", notes="evolutionary search alone")
-    tuned(product, trials=100, search="evolutionary", space=sl.Space([tile]))
+    alone = partial(tuned, search="evolutionary", transfer=False)
+    alone(convolution, trials=128, notes="evolutionary search alone")
+    alone(product, trials=100, space=sl.Space([tile]))
 
 
 def report_pictures(database: Path) -> Iterator[tuple[str, bytes]]:
@@ -72,6 +73,7 @@ def report_pictures(database: Path) -> Iterator[tuple[str, bytes]]:
         yield "report-phone", browser.screen()
         rejecting = sl.report.write(third, Path(folder) / "rejecting.html")
         browser.open(rejecting, width=WIDTH, height=1000)
+        browser.evaluate("document.querySelector('#rejections > details:last-of-type').open = true")
         yield "report-rejections", browser.picture("#rejections")
         both = sl.report.write_comparison([first, second], Path(folder) / "both.html")
         browser.open(both, width=WIDTH, height=1000)

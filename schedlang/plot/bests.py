@@ -36,7 +36,7 @@ def bests_chart(
     across = alt.X(
         "latency:Q",
         title=f"Latency of the best program ({unit.name})",
-        scale=alt.Scale(domain=_domain(samples, unit), nice=False),
+        scale=alt.Scale(domain=_domain(samples, unit), nice=False, clamp=True),
         axis=alt.Axis(format=",~r"),
     )
     up = alt.Y(
@@ -70,12 +70,19 @@ def bests_chart(
 
 
 def _domain(samples: Mapping[str, Sequence[float]], unit: Unit) -> list[float]:
-    """Return what the chart shows: all intervals, and most samples."""
+    """Return the ends of the axis: all intervals, and samples up to Tukey's fences.
+
+    The fences lie one and a half interquartile ranges outside the quartiles; samples beyond are
+    drawn at the edge.
+    """
     ends: list[float] = []
     for of_one in samples.values():
-        ordered, interval = sorted(of_one), median_interval(of_one)
-        few = len(ordered) // 10
-        ends += [interval.low, interval.high, ordered[few], ordered[-1 - few]]
+        interval = median_interval(of_one)
+        ends += [interval.low, interval.high]
+        if len(of_one) > 1:
+            first, _, third = statistics.quantiles(of_one, n=4, method="inclusive")
+            fence = 1.5 * (third - first)
+            ends += [max(min(of_one), first - fence), min(max(of_one), third + fence)]
     low, high = min(ends), max(ends)
     room = 0.06 * (high - low) or 0.02 * low
     return [(low - room) * unit.scale, (high + room) * unit.scale]

@@ -107,6 +107,7 @@ class _Channels:
     unit: Unit
     in_time: str
     runs: list[str]
+    kinds: Mapping[str, str]
 
     @property
     def several(self) -> bool:
@@ -120,7 +121,7 @@ class _Channels:
         return alt.Color(
             "kind:N",
             title=None,
-            scale=alt.Scale(domain=list(_KINDS), range=list(_KINDS.values())),
+            scale=alt.Scale(domain=list(self.kinds), range=list(self.kinds.values())),
             legend=alt.Legend(orient="top", symbolType="circle", symbolOpacity=1, offset=14),
         )
 
@@ -149,7 +150,11 @@ def _channels(histories: Mapping[str, RunHistory], over: Over, rows: Rows) -> _C
     if len(histories) > 1:
         tips.insert(0, alt.Tooltip("run:N", title="Run"))
     low, y = alt.Y("low:Q", **options), alt.Y("latency:Q", **options)
-    return _Channels(x, y, low, tips, unit, f"datum.seconds * {time.scale}", list(histories))
+    shown = (row for of_one in rows.values() for row in of_one if row.number is not None)
+    failed = any(row.latency is None for row in shown)
+    kinds = {kind: color for kind, color in _KINDS.items() if failed or kind != _FAILED}
+    in_time = f"datum.seconds * {time.scale}"
+    return _Channels(x, y, low, tips, unit, in_time, list(histories), kinds)
 
 
 def _best_layers(channels: _Channels, data: Any) -> list[alt.Chart]:
@@ -177,7 +182,7 @@ def _trial_layers(channels: _Channels, data: Any) -> list[alt.Chart]:
     measured = (
         chart.transform_filter("isValid(datum.latency)")
         .transform_calculate(at=channels.in_time, kind=f"'{_TRIAL}'")
-        .mark_point(filled=True, size=16, opacity=0.38)
+        .mark_point(filled=True, size=16, opacity=0.6)
         .encode(channels.x, channels.y, color, tooltip=[*channels.tips, status])
     )
     failed = (

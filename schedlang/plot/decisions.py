@@ -23,6 +23,8 @@ from schedlang.plot.tables.trials import TrialRow, gains, trial_rows
 
 SMALLEST_CELL, LARGEST_CELL, ROOM = 28, 54, 560
 """Bounds of the width and height of a cell, and the width that all cells should take, in pixels."""
+LETTER = 7
+"""Width of a letter of a label, in pixels: labels stand upright only where they fit a cell."""
 NO_PAIR = "fewer than two decisions were varied"
 """Why there is no heat map."""
 
@@ -117,13 +119,16 @@ def heat_map(
     up: Sequence[str],
 ) -> alt.LayerChart:
     """Return a heat map of cells; ``across`` and ``up`` are the values in order."""
+    cell = max(SMALLEST_CELL, min(LARGEST_CELL, ROOM // max(len(across), len(up), 1)))
+    longest = max(map(len, across), default=0)
+    angle = 0 if longest * LETTER <= cell else -45
     where: dict[str, Any] = {
         "x": alt.X(
             "x:N",
             title=x,
             sort=None,
             scale=alt.Scale(domain=list(across), paddingInner=0.04),
-            axis=alt.Axis(labelAngle=-45, labelLimit=110, grid=False),
+            axis=alt.Axis(labelAngle=angle, labelLimit=110, grid=False),
         ),
         "y": alt.Y(
             "y:N",
@@ -173,7 +178,6 @@ def heat_map(
         .mark_point(shape=_STAR, filled=True, size=150, color="white", stroke="black", opacity=1)
         .encode(tooltip=tips)
     )
-    cell = max(SMALLEST_CELL, min(LARGEST_CELL, ROOM // max(len(across), len(up), 1)))
     chart = alt.LayerChart(
         layer=[squares, halo.encode(order=step), core.encode(order=step), points, last]
     )

@@ -212,6 +212,7 @@ def _settings_of(history: RunHistory, outcome: Outcome) -> dict[str, str]:
         "Seed": str(run.seed),
         "Space": ", ".join(outcome.space) or (f"with {', '.join(modules)}" if modules else ""),
         "Trials": f"{len(history.records):,}",
+        "Earlier records": "there to start from" if run.known else "none to start from",
         "Of other runs": f"{sum(one.run_id != run.id for one in history.records):,}",
         "Time": for_terminals(duration_text(outcome.seconds)),
         "Ended": outcome.finished or "not yet, or it was interrupted",

@@ -68,10 +68,10 @@ def _bests(comparison: Comparison, data: Datasets) -> View:
     chart = bests_chart(samples, unit, data)
     reading = (
         "A small mark is a sample: of the finals where the program took part in them, else of the "
-        "search. The point is their median, the line its 95% confidence interval. The p-value is "
-        "that of the two-sided Mann-Whitney U test of the samples. It knows nothing of what "
-        "changed on the machine between the runs, so smaller differences may be the machine's: to "
-        "be sure, time both programs again in one run."
+        "search. Outliers are drawn at the edge. The point is their median, the line its 95% "
+        "confidence interval. The p-value is that of the two-sided Mann-Whitney U test of the "
+        "samples. It knows nothing of what changed on the machine between the runs, so smaller "
+        "differences may be the machine's: to be sure, time both programs again in one run."
     )
     columns = ("Run", "Best", "Interval", "To the fastest", "Speed-up", "Verified", "Verdict")
     rows = [_best_row(best) for best in comparison.bests]
@@ -112,9 +112,13 @@ def _convergence(comparison: Comparison, data: Datasets) -> View:
         charts.append(Chart(f"convergence-{over}", spec_of(chart), label, f"over {over}"))
     found = [f"{name} {_when(of_one)}" for name, of_one in rows.items()]
     finding = f"When each run had its fastest trial: {', '.join(found)}."
+    knew = [name for name, history in comparison.runs.items() if history.run.known]
+    if knew:
+        finding += f" Earlier records were there to start from: {', '.join(knew)}."
     reading = (
         "A line is the best latency of a run so far; the band is the 95% confidence interval of "
-        "its median, as measured in the search."
+        "its median, as measured in the search. A search may start from the fastest programs of "
+        "earlier runs; transfer=False makes it start from the space alone."
     )
     return View("convergence", title, finding, reading, charts=charts)
 

@@ -218,6 +218,8 @@ class TuneResult:
         if best.record.verified and "inputs" in best.record.provenance:
             state += f" on inputs: {best.record.provenance['inputs']}"
         parts.append(state)
+        if self._history is not None and best.record.run_id not in (None, self._history.run.id):
+            parts.append(f"measured by run #{best.record.run_id}")
         if packed_ahead(best.record):
             parts.append("weights packed ahead")
         return ", ".join(parts)

@@ -9,7 +9,9 @@ import pytest
 
 import schedlang as sl
 from schedlang.database.history import REJECTIONS, TIME_LINE, RunHistory
+from schedlang.plot.bests import bests_chart
 from schedlang.plot.sources import histories_of, names_of
+from schedlang.plot.style import Unit, inline
 from tests.report.synthetic import make_history
 
 HISTORY = make_history(60)
@@ -99,3 +101,21 @@ def test_what_is_no_run_is_refused() -> None:
         sl.plot.convergence(HISTORY, over="days")
     with pytest.raises(AttributeError, match="has no attribute 'plots'"):
         _ = sl.plots
+
+
+def test_only_what_is_there_is_in_the_legend() -> None:
+    measured = [one for one in HISTORY.records if one.ok]
+    assert len(measured) < len(HISTORY.records)
+    for history, kinds in (
+        (dataclasses.replace(HISTORY, records=measured), ["best so far", "trial"]),
+        (HISTORY, ["best so far", "trial", "failed trial"]),
+    ):
+        layer = sl.plot.convergence(history).to_dict()["layer"][0]
+        assert layer["encoding"]["color"]["scale"]["domain"] == kinds
+
+
+def test_an_outlier_does_not_stretch_the_axis_of_best_programs() -> None:
+    samples = {"a": [1e-3 + k * 1e-6 for k in range(30)] + [1.0], "b": [1.1e-3] * 30}
+    scale = bests_chart(samples, Unit("ms", 1e3), inline).to_dict()["layer"][0]["encoding"]["x"]
+    low, high = scale["scale"]["domain"]
+    assert low < 1 and 1.1 < high < 1.2 and scale["scale"]["clamp"]

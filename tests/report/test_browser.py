@@ -106,6 +106,35 @@ def test_the_table_sorts_by_keyboard_and_filters(
     assert "512" in browser.evaluate("document.querySelector('tr.detail').textContent")
 
 
+def test_the_table_and_an_open_trial_fit_a_laptop(
+    browser: chromium.Chromium, files: dict[str, Path]
+) -> None:
+    browser.open(files["plain"], width=1200)
+    browser.evaluate("document.querySelector('[data-place]').click()")
+    holder = "document.getElementById('trial-table')"
+    assert browser.evaluate(f"{holder}.scrollWidth - {holder}.clientWidth") == 0
+    # On a phone the table scrolls; the decisions of a trial stay as wide as the screen.
+    browser.resize(400, 800)
+    details = "document.querySelector('tr.detail dl').getBoundingClientRect().width"
+    assert browser.evaluate(f"{details} <= {holder}.clientWidth")
+
+
+@pytest.mark.parametrize(("site", "turned"), [("unroll", False), ("finish", True)])
+def test_labels_of_a_heat_map_are_level_where_they_fit(
+    browser: chromium.Chromium, files: dict[str, Path], site: str, turned: bool
+) -> None:
+    browser.open(files["plain"])
+    browser.evaluate(
+        f"(() => {{ const box = document.getElementById('axis-x'); box.value = '{site}';"
+        " box.dispatchEvent(new Event('change')); })()"
+    )
+    chart = "document.querySelector('[data-chart=decisions]')"
+    titles = f"[...{chart}.querySelectorAll('text')].map((one) => one.textContent)"
+    is_turned = f"{chart}.innerHTML.includes('rotate(315)')"
+    shown = f"{titles}.includes('{site}') && {is_turned} === {str(turned).lower()}"
+    browser.wait_for(shown)  # until it is drawn
+
+
 def test_two_other_decisions_can_be_chosen(
     browser: chromium.Chromium, files: dict[str, Path]
 ) -> None:

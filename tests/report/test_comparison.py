@@ -102,3 +102,12 @@ def test_the_page_is_complete_and_escaped(tmp_path: Path) -> None:
     assert ATTACK not in page and page.lower().count("</script>") == 3
     for text in ("Best programs", "What differs", "Decisions of the winners"):
         assert text in page
+
+
+def test_a_run_that_could_start_from_earlier_records_says_so(tmp_path: Path) -> None:
+    knew = dataclasses.replace(ONE, run=dataclasses.replace(ONE.run, known=7))
+    runs = {"alone": ONE, "later": knew}
+    found = sl.report.compare(runs)
+    assert found.differences["Earlier records"] == ["none to start from", "there to start from"]
+    text = sl.report.write_comparison(runs, tmp_path / "two.html").read_text(encoding="utf-8")
+    assert "Earlier records were there to start from: later." in text

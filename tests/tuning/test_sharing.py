@@ -240,3 +240,18 @@ def test_a_run_that_is_interrupted_leaves_no_claims(
     with pytest.warns(InterruptedWarning):
         tune(database, Stopped(after=3), transfer=False)
     Other(database, alone, this_process())
+
+
+def test_a_result_says_which_run_measured_the_best_program() -> None:
+    with MemoryDatabase() as database:
+        first = tune(database, Listed(), transfer=False)
+        again = tune(database, Listed(), transfer=False, trials=17)
+        assert "measured by run" not in str(first) + str(again)
+        # Another seed proposes the same programs, which are not measured again.
+        other = tune(database, Listed(), transfer=False, seed=1)
+        run = other.best.record.run_id
+        assert run is not None
+        assert (f"measured by run #{run}" in str(other)) == (run != other.history.run.id)
+        other = tune(database, Listed(), seed=2, search="evolutionary")
+        assert other.history.run.known > 0
+        assert f"measured by run #{other.best.record.run_id}" in str(other)

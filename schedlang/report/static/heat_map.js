@@ -13,13 +13,18 @@ function heatMapOf(x, y) {
   const steps = path.map((row, step) => ({ ...place(row), step: step + 1, trial: trials[row].trial }))
     .filter(taken);
   const spec = structuredClone(page.charts.decisions);
+  const most = Math.max(x.labels.length, y.labels.length, 1);
+  const step = Math.max(28, Math.min(54, Math.floor(560 / most)));
+  const labelAngle = Math.max(...x.labels.map((label) => label.length)) * 7 <= step ? 0 : -45;
   spec.layer.forEach(({ encoding }) => {
-    Object.assign(encoding.x, { title: x.name, scale: { ...encoding.x.scale, domain: x.labels } });
+    Object.assign(encoding.x, {
+      title: x.name,
+      scale: { ...encoding.x.scale, domain: x.labels },
+      axis: { ...encoding.x.axis, labelAngle },
+    });
     const domain = [...y.labels].reverse();
     Object.assign(encoding.y, { title: y.name, scale: { ...encoding.y.scale, domain } });
   });
-  const most = Math.max(x.labels.length, y.labels.length, 1);
-  const step = Math.max(28, Math.min(54, Math.floor(560 / most)));
   Object.assign(spec, { width: { step }, height: { step } });
   return { spec, data: { cells, path: steps } };
 }

@@ -6,7 +6,7 @@ const COLUMNS = [
   { field: 'ratio', title: 'To best', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }), unit: '\u00d7' },
   { field: 'status', title: 'Status', text: true },
   { field: 'verified', title: 'Verified', flag: true },
-  { field: 'seconds', title: 'Wall time (s)', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }) },
+  { field: 'seconds', title: 'Wall (s)', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }) },
   { field: 'worker', title: 'Worker', format: plainNumber },
   { field: 'build', title: 'Build (s)', format: seconds },
   { field: 'run', title: 'Run (s)', format: seconds },

@@ -52,8 +52,8 @@ def _finding(context: Context) -> str:
     return (
         f"{first.column.name} explains most: {percent_text(part)} of the differences "
         f"({percent_text(low)} to {percent_text(high)}). "
-        f"{len(likely)} of {count_text(len(context.weights), 'decision')} have to do with latency "
-        "by more than chance."
+        f"{len(likely)} of {count_text(len(context.weights), 'decision')} explain more than chance "
+        "would."
     )
 
 

@@ -26,11 +26,12 @@ def rejections_view(context: Context) -> View:
     total = sum(place.count for place in places)
     reason = reasons_of(places)[0]
     of_it = sum(place.reasons.get(reason, 0) for place in places)
-    finding = (
-        f"{count_text(total, 'trace')} were lost, {percent_text(of_it / total)} for: {reason}."
-    )
     worst = next((place for place in places if place.name != REST), places[0])
-    finding += f" Most at {worst.name} ({count_text(worst.count, 'trace')})."
+    finding = (
+        f"{count_text(total, 'trace')} did not become a measured program. "
+        f"Most frequent reason: {reason} ({percent_text(of_it / total)}). "
+        f"Most frequent place: {worst.name} ({percent_text(worst.count / total)})."
+    )
     chart = rejections_chart(places, context.data)
     rows = [
         [one.module, one.instruction, one.block, one.reason, f"{one.count:,}", one.message]
@@ -42,6 +43,6 @@ def rejections_view(context: Context) -> View:
         title,
         finding,
         _READING,
-        charts=[Chart("rejections", spec_of(chart), f"Bars of lost traces by place. {finding}")],
+        charts=[Chart("rejections", spec_of(chart), f"Bars of traces by place. {finding}")],
         tables=[Table("All places and reasons", columns, rows, (4,))],
     )

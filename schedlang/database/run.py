@@ -103,8 +103,13 @@ def named_unscheduled(run: Run) -> int | None:
 def why_finished(run: Run, records: int) -> str:
     """Return why a run of so many records ended; empty while it has not, and where it went on."""
     outcome = _object(run.outcome) or {}
-    ended = len(outcome.get("records", ())) >= records
-    return str(outcome.get("finished", "")) if ended else ""
+    return "" if went_on(run, records) else str(outcome.get("finished", ""))
+
+
+def went_on(run: Run, records: int) -> bool:
+    """Return whether a run of so many records has more than its outcome names."""
+    named = (_object(run.outcome) or {}).get("records")
+    return named is not None and len(named) < records
 
 
 def renumbered(run: Run, ids: Mapping[int, int]) -> Run:

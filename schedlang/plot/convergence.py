@@ -35,6 +35,9 @@ Over = Literal["trials", "seconds"]
 Rows = Mapping[str, list[TrialRow]]
 """The trials of runs by name."""
 
+NO_LATENCY = "no candidate has a latency"
+"""Why there is no best latency."""
+
 _BEST, _TRIAL, _FAILED = "best so far", "trial", "failed trial"
 _STEPS = (
     (0.5, (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9)),
@@ -59,11 +62,16 @@ def convergence(runs: Runs, *, over: Over = "trials") -> alt.LayerChart:
     runs: what ``tune`` returns or a ``RunHistory``, several in a list, or several in a dict by
         name.
     over: ``"trials"`` or wall ``"seconds"`` of the run.
+
+    ValueError where no candidate has a latency.
     """
     if over not in ("trials", "seconds"):
         raise ValueError(f'over={over!r}; give "trials" or "seconds"')
     histories = histories_of(runs)
-    chart = convergence_chart(histories, over, inline)
+    rows = {name: trial_rows(history) for name, history in histories.items()}
+    if not _latencies(rows):
+        raise ValueError(f"{', '.join(histories)}: {NO_LATENCY}")
+    chart = convergence_chart(histories, over, inline, rows)
     title = "Best latency so far"
     return styled(chart, f"{title}: {next(iter(histories))}" if len(histories) == 1 else title)
 

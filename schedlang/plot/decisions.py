@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from schedlang.database.history import RunHistory
-from schedlang.plot.convergence import unit_of
+from schedlang.plot.convergence import NO_LATENCY, unit_of
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.style import Data, Source, Unit, inline, significant, styled
 from schedlang.plot.tables.decisions import (
@@ -40,6 +40,9 @@ def decisions(runs: Runs, x: str | None = None, y: str | None = None) -> alt.Lay
     runs: one run, see ``convergence``.
     x, y: sites of draws or choices, as ``result.best.trace.decisions`` names them, or one number of
         a decision of several: ``"tile:C[1]"``. By default the two that explain most.
+
+    ValueError for several runs, for a name of no decision, and where fewer than two decisions were
+    varied or no candidate has a latency.
     """
     histories = histories_of(runs)
     if len(histories) > 1:
@@ -51,6 +54,8 @@ def decisions(runs: Runs, x: str | None = None, y: str | None = None) -> alt.Lay
         raise ValueError(f"{name}: {NO_PAIR}")
     columns = (found.column(pair[0]), found.column(pair[1]))
     rows = trial_rows(history)
+    if not gains(rows):
+        raise ValueError(f"{name}: {NO_LATENCY}")
     unit = unit_of({name: rows})
     chart = decisions_chart(*columns, rows, unit, inline)
     return styled(chart, f"Two decisions: {name}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.database.history import RunHistory
+from schedlang.database.so_far import NOT_ENDED
 from schedlang.errors import SchedlangError
 from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import (
@@ -22,6 +23,7 @@ from schedlang.plot.tables.decisions import label, read_decisions
 from schedlang.plot.tables.outcome import Outcome, outcome_of
 from schedlang.plot.tables.programs import workload_of
 from schedlang.report.numbers import (
+    count_text,
     duration_text,
     for_terminals,
     latency_text,
@@ -179,7 +181,9 @@ def _verdict(best: Best, first: Best, ratio: float) -> tuple[float | None, str]:
         return None, f"the same program, so a difference of {slower} is noise"
     fewest = min(len(best.samples), len(first.samples))
     if fewest < FEWEST_SAMPLES:
-        return None, f"cannot be told: one has only {fewest} samples"
+        if any(winner is not None and winner.unscheduled for winner in (one, other)):
+            return None, "cannot be told: of the unscheduled program, only the median is stored"
+        return None, f"cannot be told: one has only {count_text(fewest, 'sample')}"
     p_value = mann_whitney(best.samples, first.samples)
     if p_value >= 1 - CONFIDENCE:
         return p_value, f"as fast within the noise ({p_text(p_value)})"
@@ -215,7 +219,7 @@ def _settings_of(history: RunHistory, outcome: Outcome) -> dict[str, str]:
         "Earlier records": "there to start from" if run.known else "none to start from",
         "Of other runs": f"{sum(one.run_id != run.id for one in history.records):,}",
         "Time": for_terminals(duration_text(outcome.seconds)),
-        "Ended": outcome.finished or "not yet, or it was interrupted",
+        "Ended": outcome.finished or NOT_ENDED,
         "Began": for_terminals(moment_text(run.created)),
         "Notes": run.notes,
         "Tags": ", ".join(run.tags),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from schedlang.database.so_far import NOT_ENDED
 from schedlang.report.numbers import (
     duration_text,
     latency_text,
@@ -104,13 +105,15 @@ def _trials(context: Context) -> Tile:
     lost = sum(one.count for one in context.history.rejections) - failed
     rejected = max(rejected, lost)
     notes += [f"{rejected:,} rejected"] if rejected > 0 else []
+    again = sum(not entry.ok for entry in context.history.finals)
+    notes += [f"{again:,} more failed in the finals"] if again else []
     return Tile("Trials", f"{trials:,}", ", ".join(notes) or "none failed")
 
 
 def _time_note(context: Context) -> str:
-    if not context.gains:
-        return ""
-    return f"best found after {duration_text(context.gains[-1].row.seconds)}"
+    winner = context.outcome.winner
+    found = [row for row in context.rows if row.record is winner]
+    return f"best found after {duration_text(found[0].seconds)}" if found else ""
 
 
 def facts(context: Context) -> list[tuple[str, str]]:
@@ -121,7 +124,7 @@ def facts(context: Context) -> list[tuple[str, str]]:
         ("Target", run.target_key),
         ("Search", f"{run.search}, seed {run.seed}"),
         ("Began", moment_text(run.created)),
-        ("Ended", context.outcome.finished or "not yet, or it was interrupted"),
+        ("Ended", context.outcome.finished or NOT_ENDED),
         ("Space", ", ".join(context.outcome.space)),
         ("Notes", run.notes),
     ]

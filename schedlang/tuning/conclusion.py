@@ -28,10 +28,17 @@ from schedlang.workloads.workload import Workload
 _MOST_CULPRITS = 5
 # Finding what made a program takes a replay of its trace.
 _MOST_LOOKED_AT = 32
+# Seconds between reading the clock for the parts of a time and for all of it.
+_ROUNDING = 0.01
 
 
-def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
-    """Return the result of a run that ended, whose details are stored; ``finished`` says why."""
+def result_of(
+    run: TuningRun, target: Target, finished: str, *, interrupted: bool = False
+) -> TuneResult:
+    """Return the result of a run that ended, whose details are stored; ``finished`` says why.
+
+    The run of its history has the ending, also where no database keeps it.
+    """
     state = run.state
     best = None
     if leaders := state.leaderboard.fastest_first:
@@ -46,7 +53,8 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
     blamed = list(_culprits(state, target))
     culprits.update(where for where, _ in blamed)
     run.recorder.conclude(blamed)
-    return TuneResult(
+    history = run.history(finished)
+    result = TuneResult(
         state.workload,
         state.records,
         rejected,
@@ -59,9 +67,12 @@ def result_of(run: TuningRun, target: Target, finished: str) -> TuneResult:
         state.earlier,
         run.unscheduled.complete,
         run.unscheduled.record,
+        interrupted=interrupted,
         unreached=tuple(run.unreached),
-        _history=run.history(finished),
+        _history=history,
     )
+    ended = replace(history.run, outcome=ending_of(run, result).to_json())
+    return replace(result, _history=replace(history, run=ended))
 
 
 def _culprits(state: RunState, target: Target) -> Iterator[tuple[str, str]]:
@@ -99,6 +110,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         trials=run.state.trials,
         stopped=run.watch.stopped,
         space=_modules_of(run.state.strategy),
+        interrupted=result.interrupted,
     )
 
 
@@ -138,7 +150,8 @@ def ended_result(
 ) -> TuneResult:
     """Return the result of a run that ended.
 
-    DatabaseError when its history lacks the winner.
+    What calls before the last one took is the part ``earlier`` of its time. DatabaseError when its
+    history lacks the winner.
     """
     records = {record.id: record for record in history.records}
     if history.unscheduled is not None:
@@ -153,6 +166,8 @@ def ended_result(
         runner_up = None if ending.runner_up is None else records.get(ending.runner_up)
         trace = Trace.from_json(ending.trace, workload)
         best = Best(records[ending.winner], trace, target, _finals_of(ending), runner_up)
+    before = ending.seconds - sum(ending.split.values())
+    split = dict(ending.split) | ({"earlier": before} if before > _ROUNDING else {})
     return TuneResult(
         workload,
         history.records,
@@ -162,10 +177,11 @@ def ended_result(
         ending.seconds,
         ending.finished,
         best,
-        dict(ending.split),
+        split,
         len(history.records),
         ending.complete,
         history.unscheduled,
+        ending.interrupted,
         unreached=tuple(ending.unreached),
         _history=history,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections import Counter
 from contextlib import ExitStack
 
-from schedlang.database import Database, Record, RunHistory, history, open_database
+from schedlang.database import Database, RunHistory, history, open_database
+from schedlang.database.so_far import NOT_ENDED, fastest_first, has_gone_on
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Trace
 from schedlang.targets import Target, as_target
@@ -27,8 +29,8 @@ def read_result(
     """Return the result of a run that a database holds, by default of the newest.
 
     Nothing is measured. ``target`` is the machine that ``result.best`` is built for. A run that did
-    not end has the result so far, without finals. DatabaseError where there is no such run, or it
-    cannot be read.
+    not end, or that went on since, has the result so far, without finals. DatabaseError where there
+    is no such run, or it cannot be read.
     """
     with ExitStack() as stack:
         opened = open_database(database, read_only=True)
@@ -42,9 +44,22 @@ def read_result(
             f"the program of run {found.run.id} ({found.name}) cannot be read: {error}"
         ) from error
     target = as_target(target)
-    if found.run.outcome:
+    if _has_ending(found):
         return ended_result(workload, target, Ending.from_json(found.run.outcome), found)
     return _result_so_far(workload, target, found)
+
+
+def _has_ending(found: RunHistory) -> bool:
+    """Whether the run ended, and its database holds all of how it did."""
+    if not found.run.outcome:
+        return False
+    try:
+        stored = json.loads(found.run.outcome)
+    except (ValueError, RecursionError):
+        return True  # which reading it says
+    # Earlier versions saved the records and the reason only.
+    named = isinstance(stored, dict) and "winner" not in stored and "finished" in stored
+    return not (named or has_gone_on(found))
 
 
 def _result_so_far(workload: Workload, target: Target, found: RunHistory) -> TuneResult:
@@ -53,11 +68,9 @@ def _result_so_far(workload: Workload, target: Target, found: RunHistory) -> Tun
         rejected[one.reason] += one.count
     unscheduled = found.unscheduled
     measured = unscheduled is not None and unscheduled.ok
-    ok = [one for one in (*found.records, unscheduled) if one is not None and one.ok]
     best = None
-    if ok:
-        winner: Record = min(ok, key=lambda one: (not one.verified, one.latency))
-        best = Best(winner, Trace.from_json(winner.trace_json, workload), target)
+    if fastest := fastest_first(found):
+        best = Best(fastest[0], Trace.from_json(fastest[0].trace_json, workload), target)
     last = max((phase.end for phase in found.phases), default=found.run.created)
     return TuneResult(
         workload,
@@ -66,10 +79,10 @@ def _result_so_far(workload: Workload, target: Target, found: RunHistory) -> Tun
         (),
         unscheduled.latency if measured and unscheduled is not None else math.nan,
         found.seconds_at(last),
-        found.finished,
+        found.finished or NOT_ENDED,
         best,
         earlier=len(found.records),
         unscheduled=unscheduled,
-        interrupted=True,
+        interrupted=not found.finished,
         _history=found,
     )

@@ -102,7 +102,8 @@ class TuneResult:
     time_split: parts of ``seconds``: ``search`` (drawing and changing traces, replay, features),
         ``model`` (training and predicting), ``start`` (waiting for workers), ``build``, ``run``,
         ``measure`` (the rest of measuring; all of it for a measurer that keeps no ``seconds``),
-        ``finals``, ``other`` (the unscheduled program, the database).
+        ``finals``, ``other`` (the unscheduled program, the database), and, of a run that was read
+        from a database, ``earlier`` (calls before the last one).
     earlier: number of ``records`` that were in the database before this call.
     reference_complete: False where measuring the unscheduled program was cut off:
         ``reference_latency`` and ``speedup`` are then lower bounds.
@@ -224,6 +225,16 @@ class TuneResult:
             parts.append("weights packed ahead")
         return ", ".join(parts)
 
+    def _describe_finals(self, finals: Finals) -> str:
+        entries = () if self._history is None else self._history.finals
+        failed = Counter(str(entry.status) for entry in entries if not entry.ok)
+        if not failed:
+            return str(finals)
+        counts = ", ".join(f"{count} {status}" for status, count in failed.most_common())
+        if not finals.held:
+            return f"the other programs that could win failed when they were timed again: {counts}"
+        return f"{finals}; failed when timed again: {counts}"
+
     def __str__(self) -> str:
         flops = self.workload.flops
         lines = [f"{self.workload.name}: {self.describe_rejections()} in {self.seconds:.1f} s"]
@@ -239,7 +250,7 @@ class TuneResult:
             shares = (f"{name} {part:.0%}" for name, part in parts.items() if part >= 0.005)
             lines.append(f"  time        {', '.join(shares)}")
         if self._best is not None and self._best.finals is not None:
-            lines.append(f"  finals      {self._best.finals}")
+            lines.append(f"  finals      {self._describe_finals(self._best.finals)}")
         if self.unreached:
             more = f" (and {len(self.unreached) - 1} more)" if len(self.unreached) > 1 else ""
             lines.append(f"  unverified  {self.unreached[0]}{more}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from schedlang.database import (
     open_database,
 )
 from schedlang.database.programs import put_program
+from schedlang.database.run import renumbered
 from schedlang.workloads.workload import Workload
 
 
@@ -66,10 +68,17 @@ def _describe(held: Database, run: Run, history: RunHistory, ids: dict[int, int]
         for entry in history.finals
         if entry.record_id in ids
     )
+    held.update_run(replace(run, outcome=_outcome(history, ids)))
+
+
+def _outcome(history: RunHistory, ids: Mapping[int, int]) -> str:
+    """Return how the run ended; less of it where a record that it names was never stored."""
+    if outcome := renumbered(history.run, ids).outcome:
+        return outcome
     unscheduled = None if history.unscheduled is None else history.unscheduled.id
-    outcome = {
-        "records": [ids[one.id] for one in history.records if one.id in ids],
+    known = {
+        "records": [ids[one.id] for one in history.records if one.id is not None and one.id in ids],
         "unscheduled": None if unscheduled is None else ids.get(unscheduled),
         "finished": history.finished,
     }
-    held.update_run(replace(run, outcome=json.dumps(outcome)))
+    return json.dumps(known)

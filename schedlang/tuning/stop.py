@@ -19,6 +19,14 @@ from schedlang.workloads.workload import Workload
 
 __all__ = ["Rule", "StopRule", "all_of", "any_of", "latency", "no_gain", "roofline"]
 
+_EXAMPLES = {
+    "no_gain": "trials=100",
+    "latency": "1e-3",
+    "roofline": "0.9",
+    "any_of": "...",
+    "all_of": "...",
+}
+
 StopRule = Callable[[Trial], object]
 """Returns why the run should end, or True; None or False while it should go on."""
 
@@ -228,6 +236,12 @@ def check_rule(rule: object) -> None:
         raise TypeError(
             f"stop_when: {rule!r:.80} is no rule; give one of schedlang.stop, such as "
             "sl.stop.no_gain(trials=100), or a function of a trial"
+        )
+    name = getattr(rule, "__name__", "")
+    if name in _EXAMPLES and rule is globals()[name]:
+        raise TypeError(
+            f"stop_when: {name} makes a rule and is none; call it, as in "
+            f"sl.stop.{name}({_EXAMPLES[name]})"
         )
 
 

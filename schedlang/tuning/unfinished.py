@@ -80,14 +80,14 @@ class Unfinished:
         return False
 
     def _interrupted(self) -> None:
-        found = self._result_so_far("interrupted (Ctrl-C)")
+        found = self._result_so_far("interrupted (Ctrl-C)", interrupted=True)
         trials = self._run.state.trials
         done = f"{trials} trials"
         if self._trials is not None:
             done = f"{trials} of {self._trials} trials"
         how = _STORED if self._stored else _NOT_STORED
         finished = f"interrupted (Ctrl-C) after {done}; {how}"
-        self.result = replace(found, finished=finished, interrupted=True)
+        self.result = replace(found, finished=finished)
         try:
             warnings.warn(
                 f"tuning {found.workload.name} was {finished}; this is the result so far",
@@ -110,6 +110,6 @@ class Unfinished:
                 'result.save("other.db") keeps its records'
             )
 
-    def _result_so_far(self, finished: str) -> TuneResult:
+    def _result_so_far(self, finished: str, *, interrupted: bool = False) -> TuneResult:
         self._run.unscheduled.enter()
-        return result_of(self._run, self._target, finished)
+        return result_of(self._run, self._target, finished, interrupted=interrupted)

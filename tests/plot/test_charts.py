@@ -9,6 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.database.history import REJECTIONS, TIME_LINE, RunHistory
+from schedlang.measurement import Status
 from schedlang.plot.bests import bests_chart
 from schedlang.plot.sources import histories_of, names_of
 from schedlang.plot.style import Unit, inline
@@ -73,7 +74,9 @@ def test_more_rows_than_altair_takes_by_default() -> None:
     assert max(map(len, rows_of(sl.plot.convergence(many)))) == 6000
 
 
-@pytest.mark.parametrize("name", ["timeline", "importance", "decisions", "rejections", "finals"])
+@pytest.mark.parametrize(
+    "name", ["convergence", "timeline", "importance", "decisions", "rejections", "finals"]
+)
 def test_a_run_without_the_data_says_why(name: str) -> None:
     with pytest.raises(ValueError, match=r"^matmul: \w"):
         getattr(sl.plot, name)(EMPTY)
@@ -81,7 +84,19 @@ def test_a_run_without_the_data_says_why(name: str) -> None:
     if name in ("timeline", "rejections"):
         with pytest.raises(ValueError, match="matmul: it is old"):
             getattr(sl.plot, name)(lacking)
-    rows_of(sl.plot.convergence(EMPTY))
+
+
+@pytest.mark.parametrize("name", ["convergence", "decisions"])
+def test_a_run_in_which_all_failed_says_so(name: str) -> None:
+    failed = [
+        dataclasses.replace(one, status=Status.RUN_ERROR, samples=(), verified=False)
+        for one in HISTORY.records
+    ]
+    history = dataclasses.replace(HISTORY, records=failed)
+    with pytest.raises(ValueError, match="matmul: no candidate has a latency"):
+        getattr(sl.plot, name)(history)
+    # A run without a latency may stand beside others.
+    rows_of(sl.plot.convergence({"failed": history, "other": HISTORY}))
 
 
 @pytest.mark.parametrize("name", ["timeline", "decisions", "rejections", "finals"])

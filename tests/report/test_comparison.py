@@ -88,6 +88,9 @@ def test_a_run_without_success_is_last() -> None:
     nothing = dataclasses.replace(ONE, records=[], finals=())
     found = sl.report.compare({"none": nothing, "one": ONE})
     assert [best.run for best in found.bests] == ["one", "none"]
+    assert "of the unscheduled program, only the median" in found.bests[1].verdict
+    nothing = dataclasses.replace(nothing, unscheduled=None)
+    found = sl.report.compare({"none": nothing, "one": ONE})
     assert found.bests[1].verdict == "no candidate has a latency"
 
 

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import RunHistory
 from schedlang.database.record import Record
+from schedlang.database.so_far import fastest_first, has_gone_on
 from schedlang.measurement.finals import Interval, median_interval
 
 
@@ -21,9 +23,9 @@ class Outcome:
     Attributes
     ----------
     finished: why it ended; empty where it has not, or the database does not say.
-    seconds: wall time of all calls together.
+    seconds: wall time of all calls together, as the run's phases have it.
     winner: record of the fastest program: the winner of the finals, else the fastest verified
-        candidate, else the fastest; None where no candidate has a latency.
+        candidate or the unscheduled program, else the fastest; None where nothing has a latency.
     latency: median latency of the winner in seconds, of the finals where they were held;
         interval: of that median. NaN and None without a winner.
     runner_up: record of the second of the finals, else of the next fastest other program.
@@ -51,21 +53,25 @@ class Outcome:
 def outcome_of(history: RunHistory) -> Outcome:
     """Return the result of a run, as far as its database tells."""
     stored = _stored(history)
+    space = stored.get("space")
+    if has_gone_on(history):
+        stored = {}
     records = {record.id: record for record in history.records}
     if history.unscheduled is not None:
         records[history.unscheduled.id] = history.unscheduled
     placed = sorted((one for one in history.finals if one.ok), key=lambda one: one.place)
     ranked = [(records[one.record_id], one.samples) for one in placed if one.record_id in records]
-    if not ranked:
+    if not ranked or _is_older(placed, history, stored):
         ranked = [(record, record.samples) for record in _fastest(history, stored)]
     reference = stored.get("reference")
     if not isinstance(reference, int | float) or math.isnan(reference):
         measured = history.unscheduled is not None and history.unscheduled.ok
         reference = history.unscheduled.latency if measured and history.unscheduled else math.nan
-    seconds, space = stored.get("seconds"), stored.get("space")
+    seconds = stored.get("seconds")
+    said = isinstance(seconds, int | float) and not history.phases
     known = Outcome(
         history.finished,
-        float(seconds) if isinstance(seconds, int | float) else _used(history),
+        float(seconds or 0.0) if said else _used(history),
         reference=float(reference),
         complete=stored.get("complete") is not False,
         space=tuple(map(str, space)) if isinstance(space, list) else (),
@@ -90,14 +96,20 @@ def _stored(history: RunHistory) -> dict[str, Any]:
     return stored if isinstance(stored, dict) else {}
 
 
+def _is_older(placed: Sequence[FinalsEntry], history: RunHistory, stored: dict[str, Any]) -> bool:
+    """Whether the finals are those of an earlier call, and the run has gone on without new ones."""
+    winner = stored.get("winner")
+    if winner is not None:
+        return bool(placed[0].record_id != winner)
+    return has_gone_on(history) and any(
+        one.created > placed[0].held for one in history.records if one.run_id == history.run.id
+    )
+
+
 def _fastest(history: RunHistory, stored: dict[str, Any]) -> list[Record]:
-    """Return the winner that the run named and the fastest other program."""
-    ok = [record for record in history.records if record.ok]
-    ok.sort(key=lambda record: (not record.verified, record.latency))
-    named = [record for record in ok if record.id is not None and record.id == stored.get("winner")]
-    unscheduled = history.unscheduled
-    if unscheduled is not None and unscheduled.ok and unscheduled.id == stored.get("winner"):
-        named = [unscheduled]
+    """Return the winner that the run named, else the fastest, and the fastest other program."""
+    ok = fastest_first(history)
+    named = [one for one in ok if one.id is not None and one.id == stored.get("winner")]
     winner = (named or ok)[:1]
     others = [one for one in ok if one not in winner and _program(one) != _program(*winner)]
     return [*winner, *others[:1]]

@@ -37,10 +37,12 @@ def decisions_view(context: Context) -> View:
         context.unit,
         context.data,
     )
+    known = any(weight.importance for weight in context.weights)
+    which = "the two decisions that explain most of the differences in latency"
     return View(
         "decisions",
         title,
-        "At first, the two decisions that explain most of the differences in latency.",
+        f"At first, {which if known else 'two decisions that were varied'}.",
         _READING,
         charts=[Chart("decisions", spec_of(chart), f"Heat map of {pair[0]} and {pair[1]}.")],
         more={"names": [column.name for column in varied], "x": pair[0], "y": pair[1]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from schedlang.database import Record
@@ -33,7 +34,11 @@ class Steps:
         for rule in rules:
             check_rule(rule)
         self._rules = rules
-        self.rules = [(rule, Guarded(rule, f"the rule {name_of(rule)}")) for rule in rules]
+        # What a rule returns is the user's too: asking an array whether it is true raises.
+        self.rules = [
+            (rule, Guarded(partial(_reason_now, rule), f"the rule {name_of(rule)}"))
+            for rule in rules
+        ]
 
     def check(self, workload: Workload, target: Target) -> None:
         """ValueError for a rule that can never hold."""
@@ -108,8 +113,12 @@ class Watch:
         """Keep the reason of the first rule that holds."""
         for rule, guarded in self._steps.rules:
             if not self.reason:
-                self.reason = reason_of(rule, guarded(trial))
+                self.reason = guarded(trial) or ""
                 self.stopped = identity_of(rule) if self.reason else ""
+
+
+def _reason_now(rule: StopRule, trial: Trial) -> str:
+    return reason_of(rule, rule(trial))
 
 
 def identity_of(rule: StopRule) -> str:

@@ -95,10 +95,9 @@ def _summary(result: TuneResult, best: Best) -> str:
 
 def _doubts(result: TuneResult, best: Best, table: Table) -> Iterator[str]:
     if len(table.records) < FEWEST:
-        yield (
-            f"only {len(table.records)} candidates have a latency; {FEWEST} or more are needed to "
-            "say what decisions explain"
-        )
+        few = len(table.records)
+        have = f"{few} candidate has" if few == 1 else f"{few} candidates have"
+        yield (f"only {have} a latency; {FEWEST} or more are needed to say what decisions explain")
     finals = best.finals
     if finals is not None and finals.tie:
         yield (

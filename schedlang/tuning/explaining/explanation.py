@@ -93,11 +93,14 @@ class Explanation:
         lines = [self.summary]
         matter = [one for one in self.decisions if one.matters]
         if matter:
-            lines.append(
-                f"What mattered, of {len(self.decisions)} decisions (the percentage is the part of "
-                f"the differences in latency between {self.candidates} candidates that the "
-                "decision explains alone, and its range in 9 of 10 halves of them):"
-            )
+            about = ""
+            if any(one.importance is not None for one in matter):
+                about = (
+                    " (the percentage is the part of the differences in latency between "
+                    f"{self.candidates} candidates that the decision explains alone, and its range "
+                    "in 9 of 10 halves of them)"
+                )
+            lines.append(f"What mattered, of {len(self.decisions)} decisions{about}:")
             lines += [f"  * {one}" for one in matter]
         rest = [one for one in self.decisions if not one.matters]
         fixed = [one.site for one in rest if one.tried < 2]

@@ -35,6 +35,7 @@ class Ending:
     trials: number of records of candidates that were not rejected; ``None`` if all were measured.
     stopped: identity of the stop rule that ended it; empty if none did.
     space: names of the modules of the space, in order; empty where they are not known.
+    interrupted: whether Ctrl-C ended it, so that it is no ending but the result so far.
     """
 
     finished: str
@@ -57,6 +58,7 @@ class Ending:
     trials: int | None = None
     stopped: str = ""
     space: Sequence[str] = ()
+    interrupted: bool = False
 
     def to_json(self) -> str:
         """Return it as one line of text."""
@@ -111,6 +113,7 @@ def _check_types(ending: Ending) -> None:
         "trials": whole,
         "stopped": (str,),
         "space": (list, tuple),
+        "interrupted": (bool,),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

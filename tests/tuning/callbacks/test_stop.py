@@ -166,3 +166,24 @@ def test_what_is_no_rule_is_refused() -> None:
     for wrong in (3, [None], sl.Callback, "latency"):
         with pytest.raises(TypeError, match="is no rule"):
             tune(wrong, [1.0] * 99)
+
+
+class Undecided:
+    """What is neither true nor false, as an array of two numbers."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("neither true nor false")
+
+
+def test_a_rule_whose_answer_is_neither_true_nor_false_does_not_end_a_run() -> None:
+    with pytest.warns(sl.CallbackWarning, match="the rule .*lambda.* neither true nor false"):
+        result = tune(lambda trial: Undecided(), [1e-3, 2e-3, 3e-3, 4e-3], trials=4)
+    assert result.finished == "4 trials"
+
+
+@pytest.mark.parametrize("name", ["no_gain", "latency", "roofline", "any_of", "all_of"])
+def test_a_rule_that_was_not_called_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"{name} makes a rule and is none; call it, as in sl\."):
+        tune(getattr(sl.stop, name), [1e-3])
+    with pytest.raises(TypeError, match="call it"):
+        sl.stop.any_of(sl.stop.latency(1.0), getattr(sl.stop, name))

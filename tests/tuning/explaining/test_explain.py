@@ -101,6 +101,8 @@ def test_too_few_candidates_and_a_tie_are_doubts() -> None:
     assert "only 5 candidates" in found.doubts[0]
     assert "as fast within the noise" in found.doubts[1] and "interrupted" in found.doubts[-1]
     assert all(one.importance is None for one in found.decisions)
+    assert "percentage" not in str(found), "there is none"
+    assert "only 1 candidate has" in sl.explain(result_of(steps_decide, 1)).doubts[0]
 
 
 def test_where_the_program_is_kept_it_says_so() -> None:

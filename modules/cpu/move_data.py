@@ -12,6 +12,7 @@ from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.checks import check_positive
 from schedlang.modules.shared.finish import every_block, may_vectorize, widest_vector
+from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 SIDES = ("stores", "loads")
@@ -76,7 +77,7 @@ def move_data(sch: Schedule, *, cores: int = 1) -> None:
         side = sch.choose("lanes_along", SIDES, (0.75, 0.25))
     elif threads:
         prob = 0.75 if moved >= _THREADS else 0.25
-        threads = sch.choose("threads", (True, False), (prob, 1 - prob))
+        threads = sch.choose("threads", (True, False), (prob, complement(prob)))
     jobs = cores * _JOBS_PER_CORE if threads else 0
     for block in blocks:
         move_block(sch, block, side, jobs)

@@ -14,6 +14,7 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.pack_operand import ELEMENT_BYTES
+from schedlang.modules.shared.priors import complement
 
 # Annotation by which TVM's Relax passes find the copy of a weight.
 PREPROCESSING = "meta_schedule.layout_rewrite_preproc"
@@ -95,7 +96,7 @@ def choose_packing_ahead(
         if not ahead or not block_reads(sch, block)[index].variables:
             continue
         mark = sch.mark()
-        probs = None if uniform else (1 - _USUAL, _USUAL)
+        probs = None if uniform else (complement(_USUAL), _USUAL)
         if sch.choose(f"pack_ahead:{facts.name}:{index}", (False, True), probs):
             try:
                 pack_ahead(sch, block, index, list(order), list(tiles))

@@ -12,6 +12,7 @@ from schedlang.expressions import IntExpr, IntRV
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.shared.priors import complement
 
 # Fewest uses of an element for which copying it may pay.
 MIN_USES = 16
@@ -88,6 +89,6 @@ def choose_packing(
         scattered = vector in axes and axes[-1] != vector
         large = elements * ELEMENT_BYTES > cache_bytes
         prob = 0.9 if scattered else 0.5 if large and vector in axes else 0.25 if large else 0.05
-        probs = None if uniform else (1 - prob, prob)
+        probs = None if uniform else (complement(prob), prob)
         if sch.choose(f"pack:{facts.name}:{index}", (False, True), probs):
             pack_read(sch, block, index, sizes, spatial)

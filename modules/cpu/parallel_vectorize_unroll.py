@@ -23,6 +23,7 @@ from schedlang.modules.shared.finish import (
     parallelize,
     vectorize_inner,
 )
+from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 WAYS = ("along_stores", "metaschedule")
@@ -124,7 +125,7 @@ def parallel_vectorize_unroll(
     """
     check_prob("parallel_vectorize_unroll", prob)
     steps = sch.sample_categorical(unroll_steps, name="unroll")
-    way = WAYS[0] if prob == 1 else sch.choose("finish", WAYS, (prob, 1 - prob))
+    way = WAYS[0] if prob == 1 else sch.choose("finish", WAYS, (prob, complement(prob)))
     jobs = cores * jobs_per_core
     lanes = max_lanes if way == WAYS[0] else _METASCHEDULE_LANES
     if sum(nest_work(sch, scheduled=False)) < large_work:

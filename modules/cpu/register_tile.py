@@ -33,6 +33,7 @@ from schedlang.modules.shared.checks import (
 )
 from schedlang.modules.shared.finish import widest_vector
 from schedlang.modules.shared.multi_level_tiling import consume_below
+from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 # Longest inner part of a reduction loop. It is unrolled, which pays for short parts only.
@@ -126,7 +127,9 @@ def register_tile(
     require(is_regular(sch, block), "it is no reduction that sets its initial value")
     require(is_only_writer(sch, block), "other blocks write its result as well")
     nest = _read_nest(sch, block, facts.name)
-    if prob < 1 and not sch.choose(f"register_tile:{facts.name}", (True, False), (prob, 1 - prob)):
+    if prob < 1 and not sch.choose(
+        f"register_tile:{facts.name}", (True, False), (prob, complement(prob))
+    ):
         return
     with not_applicable_if_refused():
         tile = nest.sample_tile(sch, lanes, registers, uniform=not prior)

@@ -16,6 +16,7 @@ from schedlang.language.rewriting import (
 )
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.checks import check_prob
+from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 
@@ -70,6 +71,6 @@ def vector_math(
                 f"known: {', '.join(MATH_FUNCTIONS)}"
             )
     require(bool(blocks_with_calls(sch, functions)), "no block calls such a function in float32")
-    if prob < 1 and not sch.choose("vector_math", (True, False), (prob, 1 - prob)):
+    if prob < 1 and not sch.choose("vector_math", (True, False), (prob, complement(prob))):
         return
     vectorize_math(sch, list(functions))

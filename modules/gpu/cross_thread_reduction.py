@@ -21,6 +21,7 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.checks import check_prob
+from schedlang.modules.shared.priors import complement
 from schedlang.modules.shared.serial_reduction import fuse_reduction_loops, require_serial_reduction
 from schedlang.spaces.module import block_names, module
 
@@ -117,7 +118,7 @@ def cross_thread_reduction(
 
 
 def _probabilities(prob: float) -> tuple[float, float] | None:
-    return None if prob == 0.5 else (prob, 1 - prob)
+    return None if prob == 0.5 else (prob, complement(prob))
 
 
 def _draw_threads(

@@ -22,6 +22,7 @@ from schedlang.modules.gpu.thread_tile import sample_thread_tile
 from schedlang.modules.gpu.tile_binds import bind_tiles
 from schedlang.modules.shared.checks import check_prob, not_applicable_if_refused
 from schedlang.modules.shared.multi_level_tiling import may_collect, require_tileable
+from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 STRUCTURE = "SSSRRSRS"
@@ -119,7 +120,7 @@ def _draw_depth(
     """
     if not depths or not staged or math.prod(facts.reduction_extents) == 1:
         return 0
-    if not sch.choose(f"pipeline:{facts.name}", (False, True), (1 - prob, prob)):
+    if not sch.choose(f"pipeline:{facts.name}", (False, True), (complement(prob), prob)):
         return 0
     return sch.sample_categorical(sorted(depths), name=f"depth:{facts.name}")
 

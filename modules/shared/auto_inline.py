@@ -23,6 +23,7 @@ from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.checks import check_prob
+from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 # Calls that cost more to repeat in every consumer than to store once.
@@ -97,7 +98,7 @@ def auto_inline(
             require(injective or not require_injective, "its reads are not injective")
             require(ordered or not require_ordered, "its reads are not in order")
             if not (injective and ordered) and unordered_prob < 1:
-                probs = (unordered_prob, 1 - unordered_prob)
+                probs = (unordered_prob, complement(unordered_prob))
                 if not sch.choose(f"inline:{facts.name}", (True, False), probs):
                     return
     if into_consumer and _into_consumers(sch, block, facts, None if waived else max_operations):

@@ -138,3 +138,10 @@ def test_programs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "models").mkdir()
     assert list(words_of.complete_program("m")) == ["matmul", "mine.py", "models/"]
     assert list(words_of.complete_search("ran")) == ["random"]
+
+
+def test_a_file_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text("def scale(n):\n    return n\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    said = call("tune", "mine.py:skale", "--n", "4", code=2).stderr
+    assert said == "schedlang: mine.py has no 'skale'; did you mean 'scale'?\n"

@@ -79,9 +79,15 @@ def member_of(module: ModuleType, name: str) -> Any:
             names = {key for key in vars(module) if not key.startswith("_")}
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UsageError(f"{module.__file__} has no {name!r}{hint}")
+            raise UsageError(f"{_place_of(module)} has no {name!r}{hint}")
         found = getattr(found, part)
     return found
+
+
+def _place_of(module: ModuleType) -> Path:
+    """Return the path of a file as the user would write it."""
+    path = Path(module.__file__ or module.__name__)
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def own_objects(module: ModuleType) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import SpaceError
 from schedlang.modules import auto_inline, parallel_vectorize_unroll, register_tile, vector_math
-from schedlang.modules.shared.priors import PREFERENCE, weigh_multiples
+from schedlang.modules.shared.priors import PREFERENCE, complement, weigh_multiples
 from schedlang.spaces.module import Module
 
 
@@ -32,3 +32,12 @@ def test_what_is_no_probability_is_refused(module: Module, option: str, prob: fl
 def test_multiples_are_preferred_up_to_the_bound() -> None:
     assert weigh_multiples(8, 24) == {8: PREFERENCE, 16: PREFERENCE, 24: PREFERENCE}
     assert weigh_multiples(8, 7) == {}
+
+
+def test_the_probability_of_the_alternative_is_short() -> None:
+    """A printed program has 0.1, not 0.09999999999999998."""
+    assert [complement(prob) for prob in (0.9, 0.95, 0.5, 1.0)] == [0.1, 0.05, 0.5, 0.0]
+    traces = [
+        sketch.trace for sketch in sl.default_space("cpu").sketches(sl.workloads.matmul(64, 64, 64))
+    ]
+    assert all("99999" not in str(trace) and "00000" not in str(trace) for trace in traces)

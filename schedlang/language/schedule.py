@@ -279,6 +279,10 @@ class Trace:
         """Read a stored trace. Runs no code; TraceFormatError names the place of what is wrong."""
         return Trace(reader.load(text), workload)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The kinds of instructions hold functions, which pickle and copy cannot take.
+        return Trace.from_json, (self.to_json(), self.workload)
+
     def as_python(self, workload: Workload | Any = None) -> str:
         """Write a Python program that rebuilds the scheduled program as ``sch``."""
         return as_python(self.instructions, self.workload_or(workload))

@@ -37,7 +37,11 @@ def importance(runs: Runs, *, sites: int = MOST_SITES) -> alt.LayerChart:
     ----------
     runs: one or several, see ``convergence``.
     sites: number of decisions; the most important are shown.
+
+    ValueError where too little was measured, and for fewer than one of ``sites``.
     """
+    if type(sites) is not int or sites < 1:
+        raise ValueError(f"sites={sites!r}; give a whole number, 1 or more")
     histories = histories_of(runs)
     weights = {
         name: weigh(read_decisions(history.records), history.records)

@@ -29,6 +29,8 @@ def histories_of(given: Runs) -> dict[str, RunHistory]:
     """
     if isinstance(given, Mapping):
         found = {str(name): history_of(one) for name, one in given.items()}
+        if len(found) < len(given):
+            raise ValueError(f"{list(given)}: two runs have the same name as text")
     elif isinstance(given, list | tuple):
         histories = [history_of(one) for one in given]
         found = dict(zip(names_of(histories), histories, strict=True))

@@ -47,6 +47,10 @@ class Best:
     finals: Finals | None = field(default=None, repr=False)
     runner_up: Record | None = field(default=None, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The schedule is made again where it is needed: TVM's cannot be stored.
+        return {name: value for name, value in vars(self).items() if name != "schedule"}
+
     @property
     def latency(self) -> float:
         """Median latency in seconds: of the finals' samples if there are any."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import schedlang as sl
 from schedlang.database import (
     Database,
     MemoryDatabase,
@@ -27,6 +28,7 @@ from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from schedlang.measurement.phase import Phase, PhaseLog, check_phases
 from schedlang.testing.database import make_entry, make_record, make_run
+from tests.tuning.scripted import Scripted
 
 
 def tuned(database: Database) -> tuple[Run, list[Record]]:
@@ -125,10 +127,29 @@ def test_the_newest_run_is_read_unless_another_is_named(tmp_path: Path) -> None:
         assert history(database, older.id).run == older
         with pytest.raises(DatabaseError, match=r"tune\.db holds no run 9; it has 1, 2$"):
             history(database, 9)
+        with pytest.raises(TypeError, match="run_id='1'; give the id of a run, a whole number"):
+            history(database, "1")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="from a database or its path, not NoneType"):
         history(None)  # type: ignore[arg-type]
     with pytest.raises(DatabaseError, match=re.escape("there is no such file to read")):
         history(tmp_path / "missing.db")
+
+
+def test_a_run_has_the_name_that_it_gave_its_workload(tmp_path: Path) -> None:
+    """Two runs of one program in one file may call it differently."""
+    for seed, name in enumerate(("matmul", "my product")):
+        named = sl.Workload(sl.workloads.matmul(16, 16, 16).mod, name)
+        sl.tune(
+            named,
+            trials=1,
+            seed=seed,
+            search="random",
+            transfer=False,
+            measurer=Scripted([1e-3, 2e-3], 5e-3),
+            database=tmp_path / "tune.db",
+        )
+    assert history(tmp_path / "tune.db", 1).name == "matmul"
+    assert history(tmp_path / "tune.db", 2).name == "my product"
 
 
 def test_what_is_missing_is_said() -> None:
@@ -141,7 +162,7 @@ def test_what_is_missing_is_said() -> None:
     assert "the first batch of the run has not ended" in found.lacks["time line"]
     assert found.lacks["rejections"] == found.lacks["time line"]
     assert "interrupted before its finals" in found.lacks["finals"]
-    assert found.name == "w", "its program is not stored"
+    assert found.name == record.workload_name, "its program is not stored"
     database.add_details(run.id, RunDetails(phases=(Phase("search", 1.0, 2.0),)))
     finish(database, run, [record], record)
     found = history(database)
@@ -152,9 +173,15 @@ def test_what_is_missing_is_said() -> None:
     database.add_details(other.id or 0, RunDetails(phases=(Phase("search", 1.0, 2.0),)))
     finish(database, other, [record], record)
     assert "its records are of other runs" in history(database).lacks["time line"]
+    empty = database.add_run(make_run(created=1.85e9))
+    database.add_details(empty.id or 0, RunDetails(phases=(Phase("search", 1.0, 2.0),)))
+    finish(database, empty, [], record)
+    assert history(database).lacks["time line"] == "no candidate was measured"
     old = database.add_run(make_run(created=1.9e9))
     finish(database, old, [record], record)
-    assert "version of schedlang that did not keep it" in history(database).lacks["time line"]
+    lacks = history(database).lacks
+    for what in ("time line", "rejections", "finals"):
+        assert "version of schedlang that did not keep it" in lacks[what]
 
 
 def test_finals_of_other_runs_are_not_its_own() -> None:

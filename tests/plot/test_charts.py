@@ -112,6 +112,11 @@ def test_what_is_no_run_is_refused() -> None:
         sl.plot.convergence([HISTORY, 3])
     with pytest.raises(ValueError, match="no run is given"):
         histories_of([])
+    with pytest.raises(ValueError, match="two runs have the same name as text"):
+        sl.plot.convergence({1: HISTORY, "1": HISTORY})
+    for sites in (0, -1, "all"):
+        with pytest.raises(ValueError, match=f"sites={sites!r}; give a whole number"):
+            sl.plot.importance(HISTORY, sites=sites)
     with pytest.raises(ValueError, match="over='days'"):
         sl.plot.convergence(HISTORY, over="days")
     with pytest.raises(AttributeError, match="has no attribute 'plots'"):

@@ -14,6 +14,7 @@ from schedlang.measurement import Status
 from schedlang.plot.tables.decisions import (
     OTHER,
     default_pair,
+    label,
     read_decisions,
     shown_values,
     weigh,
@@ -115,6 +116,7 @@ def test_columns_of_decisions_and_of_their_numbers() -> None:
     assert found.column("unroll").values == ["True", None, None]
     assert found.column("tile").module == "m" and found.column("tile").tried == 2
     assert shown_values(found.column("tile"))[0] == ["2 × 16", "4 × 8"]
+    assert label(()) == "none"
     with pytest.raises(ValueError, match=r"no decision 'x'; there are: tile, tile\[0\], tile\[1\]"):
         found.column("x")
 

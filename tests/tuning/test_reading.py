@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -169,6 +171,16 @@ def test_a_run_that_an_earlier_version_saved_can_be_read(tmp_path: Path) -> None
     found = read_result(path)
     assert (found.finished, len(found.records), found.interrupted) == ("8 trials", 8, False)
     assert found.best.record.trace_json == result.best.record.trace_json
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_result_can_be_copied_and_sent_to_another_process(copied: Any) -> None:
+    result = tune(Scripted(LATENCIES, reference=5e-3))
+    assert result.best.schedule.mod is not None, "it is kept once it was asked for"
+    again = copied(result)
+    assert str(again) == str(result) and again.best.record == result.best.record
+    assert again.best.trace == result.best.trace and again.history == result.history
+    assert again.best.schedule.mod.script() == result.best.schedule.mod.script()
 
 
 def test_programs_that_fail_in_the_finals_are_named() -> None:

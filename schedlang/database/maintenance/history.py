@@ -48,6 +48,8 @@ def history(database: Database | str | os.PathLike[str], run_id: int | None = No
                     f"a run is read from a database or its path, not {type(database).__name__}"
                 )
             database = stack.enter_context(SQLiteDatabase(database, read_only=True))
+        if run_id is not None and type(run_id) is not int:
+            raise TypeError(f"run_id={run_id!r}; give the id of a run, a whole number")
         run = _chosen(database, run_id)
         assert run.id is not None
         own = database.query(run_id=run.id)
@@ -60,7 +62,7 @@ def history(database: Database | str | os.PathLike[str], run_id: int | None = No
         entries = database.finals(run.workload_key, run.target_key, run.toolchain_key)
         return as_history(
             run,
-            _name_of(database, run),
+            _name_of(database, run, own),
             records,
             _unscheduled_of(database, run, own),
             database.details(run.id),
@@ -89,10 +91,8 @@ def as_history(
     lacks = {
         TIME_LINE: _why_no_time_line(run, records, details, finished),
         REJECTIONS: "" if details.phases else _why_nothing(finished),
-        FINALS: "" if finals else _why_no_finals(finished),
-        UNSCHEDULED_LATENCY: ""
-        if unscheduled is not None
-        else "the unscheduled program has no record: it was not measured to the end",
+        FINALS: "" if finals else _why_no_finals(details, finished),
+        UNSCHEDULED_LATENCY: "" if unscheduled is not None else _why_no_latency(details, finished),
     }
     return RunHistory(
         run,
@@ -128,7 +128,10 @@ def _chosen(database: Database, run_id: int | None) -> Run:
     return runs[run_id]
 
 
-def _name_of(database: Database, run: Run) -> str:
+def _name_of(database: Database, run: Run, own: Sequence[Record]) -> str:
+    """Return the name that the run gave its workload; another run may have named it otherwise."""
+    if own:
+        return own[0].workload_name
     names = dict(database.workloads())
     return names.get(run.workload_key, run.workload_key)
 
@@ -203,12 +206,22 @@ def _why_no_time_line(
         return ""
     if not details.phases:
         return _why_nothing(finished)
+    if not records:
+        return "no candidate was measured"
     if not any(record.run_id == run.id for record in records):
         return "the run measured nothing itself: its records are of other runs"
     return "the measurer does not tell when its workers built and ran candidates"
 
 
-def _why_no_finals(finished: str) -> str:
+def _why_no_latency(details: RunDetails, finished: str) -> str:
+    if finished and not details.phases:
+        return _NOT_KEPT
+    return "the unscheduled program has no record: it was not measured to the end"
+
+
+def _why_no_finals(details: RunDetails, finished: str) -> str:
+    if finished and not details.phases:
+        return _NOT_KEPT
     if not finished:
         return "the run was interrupted before its finals, or it is still in progress"
     return (

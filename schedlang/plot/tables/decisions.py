@@ -175,7 +175,9 @@ def shown_values(column: Column) -> tuple[list[str], Mapping[Hashable, str]]:
 
 
 def label(value: Hashable) -> str:
-    """Return a decision as text: ``8``, ``4 x 32``, ``rows``."""
+    """Return a decision as text: ``8``, ``4 x 32``, ``rows``; ``none`` for no item of several."""
+    if value == ():
+        return "none"
     if isinstance(value, tuple):
         return " \N{MULTIPLICATION SIGN} ".join(map(str, value))
     return str(value)

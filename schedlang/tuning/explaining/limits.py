@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from schedlang.distributions import Distribution
+from schedlang.distributions import Distribution, Permutation, Subset
 from schedlang.language.schedule import Trace
 from schedlang.targets import Target
 from schedlang.targets.roofline import bytes_of, peak_of
@@ -67,7 +67,9 @@ def _ends(trace: Trace, table: Table) -> Iterator[str]:
 
 
 def _is_number(distribution: Distribution) -> bool:
-    """Whether its decisions are numbers, and not places in a list."""
+    """Whether its decisions are numbers, and not places in a list, an order or a set."""
+    if isinstance(distribution, (Permutation, Subset)):
+        return False
     first = distribution.origin()
     return distribution.outputs(first) == first
 

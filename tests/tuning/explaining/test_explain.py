@@ -14,6 +14,7 @@ import schedlang as sl
 from schedlang.measurement.finals import choose
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.tuning.explaining.explanation import DecisionEffect
+from schedlang.tuning.explaining.limits import _is_number
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import Best
 
@@ -76,6 +77,11 @@ def test_the_ends_of_what_was_tried_are_named() -> None:
     assert "steps = 8 is the largest of 3 numbers tried; the space has no other" in found.limits
     best = result_of(lambda one: abs(one["tile j"][1] - 8) + 1.0)
     assert not any("tile j" in limit for limit in sl.explain(best).limits)
+
+
+def test_orders_and_sets_have_no_ends() -> None:
+    assert not _is_number(sl.Permutation(3)) and not _is_number(sl.Subset((3, 5, 7)))
+    assert _is_number(sl.PerfectTile(64, 2)) and _is_number(sl.IntRange(0, 4))
 
 
 def test_the_peak_and_the_rejections_are_limits() -> None:

@@ -35,6 +35,7 @@ from schedlang.language.primitives.reductions import ReductionPrimitives
 from schedlang.language.primitives.sampling import ChoicePrimitives, SamplingPrimitives
 from schedlang.language.primitives.tensors import TensorPrimitives
 from schedlang.language.recorder import Recorder
+from schedlang.printed import Printed
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
@@ -135,7 +136,7 @@ class Schedule(
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Printed):
     """A frozen straight line of instructions with the decisions that were drawn.
 
     Edits return new traces; traces are equal by content. Which module recorded an instruction is

@@ -22,6 +22,7 @@ from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables.decisions import label, read_decisions
 from schedlang.plot.tables.outcome import Outcome, outcome_of
 from schedlang.plot.tables.programs import workload_of
+from schedlang.printed import Printed
 from schedlang.report.numbers import (
     count_text,
     duration_text,
@@ -64,7 +65,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Printed):
     """Several runs side by side.
 
     Attributes

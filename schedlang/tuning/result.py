@@ -16,6 +16,7 @@ from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.finals import Finals, Interval
+from schedlang.printed import Printed
 from schedlang.targets import Target
 from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.saving import save_records
@@ -89,7 +90,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class TuneResult:
+class TuneResult(Printed):
     """Records of candidates, and the best program.
 
     Attributes
@@ -238,6 +239,11 @@ class TuneResult:
         if not finals.held:
             return f"the other programs that could win failed when they were timed again: {counts}"
         return f"{finals}; failed when timed again: {counts}"
+
+    def __repr__(self) -> str:
+        """Name the workload, the number of records and the best latency; ``str`` says more."""
+        best = f"best {describe_latency(self._best.latency)}" if self._best else "no best program"
+        return f"<TuneResult of {self.workload.name}: {len(self.records)} records, {best}>"
 
     def __str__(self) -> str:
         flops = self.workload.flops

@@ -14,6 +14,7 @@ from schedlang.networks.compiled.compiling import compile_network
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
+from schedlang.printed import Printed
 from schedlang.targets import Target
 from schedlang.tuning.result import TuneResult
 
@@ -59,7 +60,7 @@ class TaskResult:
 
 
 @dataclass(frozen=True)
-class NetworkResult:
+class NetworkResult(Printed):
     """What ``tune_network`` measured.
 
     Attributes

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedlang.printed import Printed
 from schedlang.tuning.explaining.importance import Importance
 
 # Decisions that explain less are not named one by one.
@@ -71,7 +72,7 @@ class DecisionEffect:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Printed):
     """Why the winner of a run is fast; ``print`` it.
 
     Attributes

@@ -1,0 +1,43 @@
+"""What the last line of a notebook's cell shows."""
+
+from __future__ import annotations
+
+import schedlang as sl
+from schedlang.language.schedule import Trace
+from schedlang.networks import NetworkResult
+from schedlang.printed import Printed
+from schedlang.report import Comparison
+from schedlang.tuning.explaining.explanation import Explanation
+
+
+class Printer:
+    """IPython's printer, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.shown = ""
+
+    def text(self, text: str) -> None:
+        self.shown += text
+
+    def break_(self) -> None:
+        self.shown += "\n"
+
+
+def shown(value: Printed) -> str:
+    printer = Printer()
+    value._repr_pretty_(printer, cycle=False)
+    return printer.shown
+
+
+def test_a_cell_shows_the_text_of_what_is_large() -> None:
+    schedule = sl.default_space("cpu").sample(sl.workloads.matmul(16, 16, 16), seed=0)
+    assert shown(schedule.trace) == str(schedule.trace)
+    for kind in (Trace, sl.TuneResult, NetworkResult, Explanation, Comparison):
+        assert issubclass(kind, Printed)
+
+
+def test_the_repr_of_a_result_is_one_line() -> None:
+    result = sl.tune(sl.workloads.matmul(16, 16, 16), trials=2, seed=0, search="random")
+    assert repr(result).startswith("<TuneResult of matmul: 2 records, best ")
+    assert len(repr(result)) < 100
+    assert shown(result) == str(result)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 
-class Printed:
-    """A base of values that IPython and notebooks show as ``print`` does, not as their fields."""
+def show_text(value: object, printer: Any, cycle: bool) -> None:
+    """Write what ``print`` shows; a class takes it as its ``_repr_pretty_``, for IPython.
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Write the value's text; ``printer`` is IPython's, ``cycle`` whether it holds itself."""
-        for place, line in enumerate(str(self).splitlines()):
-            if place:
-                printer.break_()
-            printer.text(line)
+    IPython looks for the method in the class that has a ``__repr__``, so inheriting it from a base
+    is not enough for a dataclass. ``printer`` is IPython's, ``cycle`` whether a value holds itself.
+    """
+    for place, line in enumerate(str(value).splitlines()):
+        if place:
+            printer.break_()
+        printer.text(line)

@@ -35,7 +35,7 @@ from schedlang.language.primitives.reductions import ReductionPrimitives
 from schedlang.language.primitives.sampling import ChoicePrimitives, SamplingPrimitives
 from schedlang.language.primitives.tensors import TensorPrimitives
 from schedlang.language.recorder import Recorder
-from schedlang.printed import Printed
+from schedlang.printed import show_text
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
@@ -136,7 +136,7 @@ class Schedule(
 
 
 @dataclass(frozen=True, eq=False)
-class Trace(Printed):
+class Trace:
     """A frozen straight line of instructions with the decisions that were drawn.
 
     Edits return new traces; traces are equal by content. Which module recorded an instruction is
@@ -180,6 +180,8 @@ class Trace(Printed):
 
     def __len__(self) -> int:
         return len(self.instructions)
+
+    _repr_pretty_ = show_text
 
     def __str__(self) -> str:
         return "\n".join(print_lines(self.instructions))

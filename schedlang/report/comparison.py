@@ -22,7 +22,7 @@ from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables.decisions import label, read_decisions
 from schedlang.plot.tables.outcome import Outcome, outcome_of
 from schedlang.plot.tables.programs import workload_of
-from schedlang.printed import Printed
+from schedlang.printed import show_text
 from schedlang.report.numbers import (
     count_text,
     duration_text,
@@ -65,7 +65,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Comparison(Printed):
+class Comparison:
     """Several runs side by side.
 
     Attributes
@@ -94,6 +94,8 @@ class Comparison(Printed):
         """The workloads and the verdict on each run, in sentences."""
         lines = self._lines(latency_text)
         return f"{self.workloads[0].upper()}{self.workloads[1:]}. {'; '.join(lines)}."
+
+    _repr_pretty_ = show_text
 
     def __str__(self) -> str:
         differing = [f"{name}: {' | '.join(texts)}" for name, texts in self.differences.items()]

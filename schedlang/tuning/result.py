@@ -16,7 +16,7 @@ from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
 from schedlang.measurement.finals import Finals, Interval
-from schedlang.printed import Printed
+from schedlang.printed import show_text
 from schedlang.targets import Target
 from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.saving import save_records
@@ -90,7 +90,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class TuneResult(Printed):
+class TuneResult:
     """Records of candidates, and the best program.
 
     Attributes
@@ -244,6 +244,8 @@ class TuneResult(Printed):
         """Name the workload, the number of records and the best latency; ``str`` says more."""
         best = f"best {describe_latency(self._best.latency)}" if self._best else "no best program"
         return f"<TuneResult of {self.workload.name}: {len(self.records)} records, {best}>"
+
+    _repr_pretty_ = show_text
 
     def __str__(self) -> str:
         flops = self.workload.flops

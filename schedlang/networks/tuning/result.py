@@ -14,7 +14,7 @@ from schedlang.networks.compiled.compiling import compile_network
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
-from schedlang.printed import Printed
+from schedlang.printed import show_text
 from schedlang.targets import Target
 from schedlang.tuning.result import TuneResult
 
@@ -60,7 +60,7 @@ class TaskResult:
 
 
 @dataclass(frozen=True)
-class NetworkResult(Printed):
+class NetworkResult:
     """What ``tune_network`` measured.
 
     Attributes
@@ -122,6 +122,8 @@ class NetworkResult(Printed):
             if not found.passed:
                 raise NetworkError(f"the compiled network {network.name} is wrong: {found}")
         return executable
+
+    _repr_pretty_ = show_text
 
     def __str__(self) -> str:
         names = ", ".join(network.name for network in self.networks)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.printed import Printed
+from schedlang.printed import show_text
 from schedlang.tuning.explaining.importance import Importance
 
 # Decisions that explain less are not named one by one.
@@ -72,7 +72,7 @@ class DecisionEffect:
 
 
 @dataclass(frozen=True)
-class Explanation(Printed):
+class Explanation:
     """Why the winner of a run is fast; ``print`` it.
 
     Attributes
@@ -89,6 +89,8 @@ class Explanation(Printed):
     limits: Sequence[str] = ()
     doubts: Sequence[str] = ()
     candidates: int = 0
+
+    _repr_pretty_ = show_text
 
     def __str__(self) -> str:
         lines = [self.summary]

@@ -46,3 +46,8 @@ def test_the_repr_of_a_result_is_one_line() -> None:
     assert repr(result).startswith("<TuneResult of matmul: 2 records, best ")
     assert len(repr(result)) < 100
     assert shown(result) == str(result)
+
+
+def test_the_repr_of_a_history_has_no_records() -> None:
+    result = sl.tune(sl.workloads.matmul(16, 16, 16), trials=2, seed=0, search="random")
+    assert "Record(" not in repr(result.history) and "Phase(" not in repr(result.history)

@@ -70,12 +70,12 @@ class RunHistory:
 
     run: Run
     name: str
-    records: Sequence[Record]
+    records: Sequence[Record] = field(repr=False)
     unscheduled: Record | None = None
-    trials: Mapping[int, TrialDetails] = field(default_factory=dict)
-    rejections: Sequence[Rejections] = ()
-    phases: Sequence[Phase] = ()
-    finals: Sequence[FinalsEntry] = ()
+    trials: Mapping[int, TrialDetails] = field(default_factory=dict, repr=False)
+    rejections: Sequence[Rejections] = field(default=(), repr=False)
+    phases: Sequence[Phase] = field(default=(), repr=False)
+    finals: Sequence[FinalsEntry] = field(default=(), repr=False)
     finished: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
     program: str = field(default="", repr=False)

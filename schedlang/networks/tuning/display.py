@@ -21,6 +21,7 @@ from schedlang.networks.tuning.task_run import TaskRun
 from schedlang.search import Strategy
 from schedlang.tuning.live.live_view import LINE_SECONDS, LOGGER, NOTEBOOK_SECONDS
 from schedlang.tuning.live.notebook import NotebookView, in_notebook
+from schedlang.tuning.live.output import Output
 from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
 
 # Tasks that the table shows, those with the largest share first.
@@ -45,8 +46,7 @@ class Display:
     def __init__(
         self, title: str, runs: Sequence[TaskRun], trials: int | None, show: bool | None
     ) -> None:
-        console = Console(stderr=True)
-        moves = console.file.isatty()
+        output = Output(show)
         self._title, self._runs, self._trials = title, runs, trials
         self._began = self._picture_shown = time.monotonic()
         self._line_shown = -math.inf
@@ -56,9 +56,9 @@ class Display:
         self._phase = "starting workers"
         self._notebook = NotebookView() if show is not False and in_notebook() else None
         self._live: Live | None = None
-        if show is not False and moves and self._notebook is None:
-            self._live = Live(console=console, refresh_per_second=4, transient=True)
-        self._lines = console if show and not moves and self._notebook is None else None
+        if output.moves and self._notebook is None:
+            self._live = Live(console=output.console, refresh_per_second=4, transient=True)
+        self._lines = output if output.takes_lines and self._notebook is None else None
 
     def update(self, measurement: Measurement, search: Strategy) -> None:
         """Count one measurement."""
@@ -130,7 +130,7 @@ class Display:
         self._line_shown = time.monotonic()
         LOGGER.info("%s", line)
         if self._lines is not None:
-            self._lines.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._lines.write(line)
 
     def _table(self) -> Table:
         shares = shares_of(self._runs)

@@ -69,7 +69,8 @@ class Guarded:
             f"{trial.workload.name}. It is not called again; the run goes on, and no result is lost"
         )
         warning.error = error
-        warnings.warn(warning, stacklevel=3)
+        # Each run says it once: without a registry, Python does not leave out what it said before.
+        warnings.warn_explicit(warning, CallbackWarning, frame.filename, frame.lineno or 0)
 
 
 class Callbacks:

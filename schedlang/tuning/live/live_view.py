@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.live import Live
 
 from schedlang.database import Record
@@ -18,6 +17,7 @@ from schedlang.measurement import Measurement, Status
 from schedlang.search import Strategy
 from schedlang.tuning.live.line import line_of
 from schedlang.tuning.live.notebook import NotebookView, html_of, in_notebook
+from schedlang.tuning.live.output import Output
 from schedlang.tuning.live.snapshot import Snapshot
 from schedlang.tuning.live.terminal import View
 
@@ -69,16 +69,17 @@ class LiveView:
         for record in earlier:
             self._count(record)
         self._before = self._trials
-        # Not rich's own view, which FORCE_COLOR turns: a log file wants no moving bar.
-        console = Console(stderr=True)
-        moves = console.file.isatty()
+        output = Output(show)
         self._notebook = NotebookView() if show is not False and in_notebook() else None
         self._live: Live | None = None
-        if show is not False and moves and self._notebook is None:
+        if output.moves and self._notebook is None:
             self._live = Live(
-                console=console, refresh_per_second=4, get_renderable=self._render, transient=False
+                console=output.console,
+                refresh_per_second=4,
+                get_renderable=self._render,
+                transient=False,
             )
-        self._lines = console if show and not moves and self._notebook is None else None
+        self._lines = output if output.takes_lines and self._notebook is None else None
 
     # -- what the run tells ----------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class LiveView:
         line = line_of(self.snapshot())
         LOGGER.info("%s", line)
         if self._lines is not None:
-            self._lines.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._lines.write(line)
 
     def _render(self) -> View:
         return View(self.snapshot())

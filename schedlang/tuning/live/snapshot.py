@@ -98,7 +98,8 @@ class Snapshot:
     def shares(self) -> list[tuple[str, float]]:
         """What took the time, largest part first, as fractions of it."""
         total = sum(self.parts.values())
-        if total <= 0:
+        # Before the first batch has ended, nothing is known of the parts.
+        if total - self.parts.get("other", 0.0) < _SMALLEST_PART * total or total <= 0:
             return []
         shares = [(_PARTS.get(name, name), spent / total) for name, spent in self.parts.items()]
         shares = [(name, part) for name, part in shares if part >= _SMALLEST_PART]

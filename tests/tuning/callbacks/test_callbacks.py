@@ -74,6 +74,15 @@ def test_a_callback_that_raises_is_left_alone_and_nothing_is_lost() -> None:
     assert len(other.trials) == len(result.records) == len(LATENCIES)
 
 
+def test_each_run_warns_of_a_callback_that_raises() -> None:
+    """Python leaves out a warning that it has shown: in a notebook, that of the same cell."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            tune(Heard(ZeroDivisionError("no"), after=1))
+    assert [one.filename for one in caught] == [__file__] * 2
+
+
 def test_where_warnings_are_errors_the_error_has_the_result() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

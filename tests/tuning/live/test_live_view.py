@@ -150,6 +150,53 @@ def test_an_output_that_is_no_terminal_gets_a_line_now_and_then(
     assert len(lines) == 2 + 40 // 5
 
 
+class Gone(io.StringIO):
+    """A pipe whose reader has ended."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def closed() -> io.StringIO:
+    file = io.StringIO()
+    file.close()
+    return file
+
+
+@pytest.mark.parametrize("file", [Gone(), closed(), None], ids=["gone", "closed", "none"])
+@pytest.mark.parametrize("show", [None, True])
+def test_where_nothing_can_be_written_a_run_goes_on(
+    file: Any, show: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", file)
+    with LiveView("x", 100, show=show) as view:
+        for _ in range(2):
+            view.enter("exploring")
+            view.update(Measurement(0, Status.OK, (1.0,)), searching())
+            view.enter("finals")
+
+
+@pytest.mark.parametrize(("show", "shown"), [(None, True), (True, True), (False, False)])
+def test_a_terminal_that_cannot_move_gets_lines(
+    show: bool | None, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dumb(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    file = Dumb()
+    monkeypatch.setattr(sys, "stderr", file)
+    monkeypatch.setenv("TERM", "dumb")
+    with LiveView("x", 100, show=show) as view:
+        view.enter("exploring")
+    assert ("x: exploring; 0/100 trials" in file.getvalue()) == shown
+
+
+def test_before_a_batch_has_ended_no_part_took_the_time() -> None:
+    assert Snapshot("x", parts={"search": 0.01, "other": 3.0}).shares == []
+    assert Snapshot("x", parts={"search": 1.0, "other": 3.0}).shares[0] == ("other", 0.75)
+
+
 @pytest.mark.parametrize("show", [None, False])
 def test_it_is_silent_there_unless_told(show: bool | None, capsys: Any) -> None:
     with LiveView("x", 100, show=show) as view:

@@ -71,7 +71,7 @@ class RunHistory:
     run: Run
     name: str
     records: Sequence[Record] = field(repr=False)
-    unscheduled: Record | None = None
+    unscheduled: Record | None = field(default=None, repr=False)
     trials: Mapping[int, TrialDetails] = field(default_factory=dict, repr=False)
     rejections: Sequence[Rejections] = field(default=(), repr=False)
     phases: Sequence[Phase] = field(default=(), repr=False)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from shutil import get_terminal_size
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 import schedlang
-from schedlang.cli.verb import DEBUG
+from schedlang.cli.output import note
+from schedlang.cli.verb import DEBUG, INTERRUPTED, USAGE
 from schedlang.cli.verbs.best import best
 from schedlang.cli.verbs.compare import compare
 from schedlang.cli.verbs.doctor import doctor
@@ -35,6 +37,7 @@ app = typer.Typer(
     name="schedlang",
     help=_HELP,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=_STYLE,
 )
@@ -93,9 +96,31 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line with the words of this process."""
+    """Run the command line with the words of this process, and end it."""
     # A terminal without Unicode gets escapes, not an error.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    app()
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.Abort:
+        note("interrupted")
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        # Of Typer: the words do not fit the verb. Verbs tell their own errors.
+        if not hasattr(error, "format_message"):
+            raise
+        sys.exit(_refuse(error))
+
+
+def _refuse(error: Any) -> int:
+    """Tell why the words of the command line cannot be read; return the exit code."""
+    message = error.format_message().strip().rstrip(".")
+    context = getattr(error, "ctx", None)
+    if message and context is not None:  # without a verb, the help is shown
+        message = f"{message} ({context.command_path} --help says more)"
+    if message:
+        note(message)
+    if "--json" in sys.argv:
+        typer.echo(json.dumps({"error": message}))
+    return USAGE

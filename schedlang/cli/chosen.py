@@ -11,6 +11,7 @@ from schedlang.cli.verb import NothingFound, UsageError
 
 if TYPE_CHECKING:
     from schedlang.database import Database, Record
+    from schedlang.tuning import TuneResult
 
 
 def chosen_record(
@@ -68,8 +69,14 @@ def named_record(database: Database, given: Named) -> Record:
 
     result = read_result(database, given.run)
     if not result.has_best:
-        raise NothingFound(f"run {given.run} has no best program: {result.finished}")
+        raise NothingFound(no_best(result, given.run))
     return result.best.record
+
+
+def no_best(result: TuneResult, run: int | None) -> str:
+    """Say why a run has no best program."""
+    why = result.finished or "it has not ended, and nothing in it has a latency yet"
+    return f"run {run} has no best program: {why}"
 
 
 def _best_of(database: Database, key: str, target: str | None) -> list[Record]:

@@ -6,6 +6,8 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from schedlang.cli.output import printable
+
 _GAP = "  "
 
 
@@ -16,6 +18,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None 
     """
     if width is None:
         width = terminal_width()
+    rows = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
     lines = [head, *rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
     used = [place for place in range(len(head)) if any(row[place] for row in rows)]

@@ -10,11 +10,14 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ParamSpec
 
 import typer
 
+from schedlang.cli.interrupts import Interrupts
+from schedlang.cli.output import note, only_answers, printable
 from schedlang.cli.plain import plain
 from schedlang.errors import SchedlangError, SpaceError, TargetError
 
@@ -82,12 +85,14 @@ def verb(function: Callable[P, Answer]) -> Callable[..., None]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         as_json = bool(kwargs.pop("as_json", False))
         debug = bool(kwargs.pop("debug", False)) or bool(os.environ.get(DEBUG))
+        interrupts = Interrupts()
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
-                answer = function(*args, **kwargs)
-            except (KeyboardInterrupt, Exception) as error:
-                answer = _failure(error, debug, as_json)
+                with interrupts.noted(), only_answers() if as_json else nullcontext():
+                    answer = function(*args, **kwargs)
+            except (KeyboardInterrupt, SystemExit, Exception) as error:
+                answer = _failure(error, debug, as_json, interrupts.seen)
         raise typer.Exit(_print(answer, as_json) or answer.code)
 
     parameters = [*own.parameters.values(), *extra]
@@ -102,17 +107,16 @@ def option_names(context: typer.Context) -> list[str]:
     return [option.removeprefix("--") for option in found if option.startswith("--")]
 
 
-def note(message: str) -> None:
-    """Tell the user something that is not part of the answer, on standard error."""
-    typer.echo(f"schedlang: {message}", err=True)
-
-
-def _failure(error: BaseException, debug: bool, as_json: bool) -> Answer:
+def _failure(error: BaseException, debug: bool, as_json: bool, interrupted: bool) -> Answer:
     """Tell an error, and return what is left to print."""
     if debug:
         traceback.print_exception(error)
-    if isinstance(error, KeyboardInterrupt):
+    # An error that is none of ours may be what became of Ctrl-C on its way.
+    lost = interrupted and not isinstance(error, SchedlangError | OSError)
+    if isinstance(error, KeyboardInterrupt) or lost:
         message, code = "interrupted", INTERRUPTED
+    elif isinstance(error, SystemExit):
+        message, code = f"the program ended with sys.exit({error.code!r})", FAILED
     else:
         message, code = _described(error, debug), _code_of(error)
     note(message)
@@ -139,7 +143,7 @@ def _code_of(error: BaseException) -> int:
 
 def _print(answer: Answer, as_json: bool) -> int:
     """Print an answer; return the exit code of a failure to do so."""
-    text = str(answer.text)
+    text = printable(str(answer.text))
     if as_json:
         text = json.dumps(plain(answer.document), indent=1, allow_nan=False)
     try:

@@ -151,7 +151,7 @@ class TuningRun:
             # What was not measured in time is pending: only asking again can take that up.
             if state.journal is not None and len(outcomes) == len(proposals):
                 state.journal.save(state.strategy, state.records, state.leaderboard)
-        return f"{trials} trials"
+        return f"{trials} trial{'' if trials == 1 else 's'}"
 
     def _measure_unscheduled(self) -> None:
         log = self.recorder.log

@@ -21,6 +21,11 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import WorkloadError
 
+# As files of TVMScript begin; the lines that follow keep their numbers.
+_IMPORTS = re.compile(
+    r"^[ \t]*(?:from[ \t]+tvm\b.*[ \t]import[ \t].*|import[ \t]+tvm\b.*)$", re.MULTILINE
+)
+
 MAIN = "main"
 
 
@@ -412,7 +417,7 @@ def parse_script(text: str) -> Any:
     Raises ``WorkloadError`` with the line at which TVM's parser stopped.
     """
     try:
-        return from_source(text)
+        return from_source(_IMPORTS.sub("", text))  # the parser knows the names, and no imports
     except SyntaxError as error:
         raise WorkloadError(
             f"line {error.lineno}: {error.msg}: {(error.text or '').strip()!r}"

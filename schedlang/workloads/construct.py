@@ -74,7 +74,7 @@ def from_module(mod: IRModule, name: str | None = None, function: str | None = N
         if len(functions) > 1:
             raise WorkloadError(
                 f"from_module: the module has {len(functions)} PrimFuncs ({listed}); "
-                "name one with function=..."
+                f"name one with function={next(iter(functions))!r}"
             )
         function = next(iter(functions))
     if function not in functions:
@@ -82,8 +82,11 @@ def from_module(mod: IRModule, name: str | None = None, function: str | None = N
     return from_prim_func(functions[function], name or function)
 
 
-def from_script(text: str, name: str | None = None) -> Workload:
+def from_script(text: str, name: str | None = None, function: str | None = None) -> Workload:
     """A workload from TVMScript text: one ``@T.prim_func(s_tir=True)`` or one ``@I.ir_module``.
+
+    ``I`` and ``T`` are known there; lines that import them are skipped. Of a module with several
+    functions ``function`` names the one to take.
 
     The text is **executed as Python** by TVM's parser: read only text that you trust.
 
@@ -95,7 +98,13 @@ def from_script(text: str, name: str | None = None) -> Workload:
         parsed = program.parse_script(text)
     except WorkloadError as error:
         raise WorkloadError(f"from_script: {error}") from error.__cause__
-    return from_module(parsed, name) if program.is_module(parsed) else from_prim_func(parsed, name)
+    if program.is_module(parsed):
+        return from_module(parsed, name, function)
+    if function not in (None, program.symbol(parsed)):
+        raise WorkloadError(
+            f"from_script: no function {function!r}; the text has {program.symbol(parsed)!r}"
+        )
+    return from_prim_func(parsed, name)
 
 
 def as_workload(obj: Any) -> Workload:

@@ -76,6 +76,20 @@ def failing():
     return Scripted([None], 5e-6, complete=False)
 
 
+def ends():
+    raise SystemExit(3)
+
+
+def swallowed():
+    """As numpy does when it is imported."""
+    import os, signal
+
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        raise RecursionError("an import that was cut off") from None
+
+
 def enough(trial):
     return trial.trials >= 2
 

@@ -36,6 +36,11 @@ def test_a_database_of_a_newer_version_fails(tmp_path: Path) -> None:
     assert "newer" in found.stdout and "fail" in found.stdout
 
 
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    found = call("doctor", "--quick", "--database", tmp_path, code=1)
+    assert f"{tmp_path} is a folder" in found.stdout
+
+
 def test_the_rates_of_this_machine() -> None:
     quick = TimingPolicy(min_sample_seconds=0.001, min_repeats=2, max_repeats=2, budget_seconds=0.1)
     assert 1e8 < max(sampled_peak(1, quick)) <= sl.Target("cpu", cores=1).peak_flops

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import schedlang as sl
+from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 
 LISTED = """
@@ -49,3 +54,94 @@ def test_whoever_reads_the_output_may_stop(tuned: Tuned) -> None:
     environment = os.environ | {"PYTHONUNBUFFERED": ""}
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "schedlang", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | environment,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("summary",), "Missing argument 'DATABASE' ("),
+        (("summary", "a.db", "--foo"), "No such option: --foo"),
+        (("foo",), "No such command 'foo'"),
+        (("run", "a.db", "--rounds", "0"), "'--rounds'"),
+        (("show", "a.db", "--as", "x"), "'tvmscript'"),
+    ],
+)
+def test_words_that_no_verb_takes(words: tuple[str, ...], said: str) -> None:
+    """One message, and with --json a document, as of every other error."""
+    found = run(*words)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("schedlang: ") and len(found.stderr.splitlines()) == 1
+    assert said in found.stderr and "--help says more)" in found.stderr
+    as_json = run(*words, "--json")
+    assert as_json.returncode == 2 and said in json.loads(as_json.stdout)["error"]
+
+
+def test_without_a_verb_the_help_is_shown() -> None:
+    found = run()
+    assert found.returncode == 2 and "tune-network" in found.stdout + found.stderr
+    assert run("-h").stdout == run("--help").stdout
+
+
+NOISY = """
+import os, sys
+from tests.tuning.scripted import Scripted
+import schedlang as sl
+os.write(1, b"of C++")
+print("import")
+def program():
+    print("call")
+    return sl.workloads.matmul(8, 8, 8)
+def measurer():
+    return Scripted([3e-6, 2e-6, 4e-6], 5e-6)
+def see(trial):
+    print("trial")
+"""
+
+
+def test_what_others_print_is_not_in_the_document(tmp_path: Path) -> None:
+    file = tmp_path / "noisy.py"
+    file.write_text(NOISY, encoding="utf-8")
+    words = ("--trials", "1", "--measurer", f"{file}:measurer", "--callback", f"{file}:see")
+    found = run("tune", f"{file}:program", *words, "--json")
+    assert json.loads(found.stdout)["workload"] == "matmul", found.stderr
+    for printed in ("of C++", "import", "call", "trial"):
+        assert printed in found.stderr
+
+
+def test_control_characters_of_a_database_are_shown_as_escapes(
+    programs: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "notes.db"
+    words = (*SIZES, "--trials", "1", "--measurer", f"{programs}:measurer", "--database", str(file))
+    call("tune", *words, "--notes", "\x1b]0;title\x07 two\nlines")
+    found = run("summary", str(file))
+    assert "\\x1b]0;title\\x07 two lines" in found.stdout and "\x1b" not in found.stdout
+    assert document("summary", file)["runs"][0]["notes"] == "\x1b]0;title\x07 two\nlines"
+
+
+INTERRUPTED = """
+import sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "schedlang.cli.app":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+import schedlang.cli
+schedlang.cli.main()
+"""
+
+
+def test_ctrl_c_while_it_starts() -> None:
+    words = [sys.executable, "-c", INTERRUPTED]
+    found = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert (found.returncode, found.stderr) == (130, "schedlang: interrupted\n")

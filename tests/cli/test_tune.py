@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import signal
 import sys
 from pathlib import Path
 
@@ -84,6 +85,35 @@ def test_programs_without_sizes(programs: str, tmp_path: Path) -> None:
     assert "takes no --n" in call("tune", script, "--n", "4", code=2).stderr
 
 
+TWO = """\
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+@I.ir_module
+class Module:
+"""
+FUNCTION = """\
+    @T.prim_func(s_tir=True)
+    def {name}(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in range(16):
+            with T.sblock("b"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = A[vi] + T.float32({number})
+"""
+
+
+def test_a_function_of_a_script_with_several(programs: str, tmp_path: Path) -> None:
+    script = tmp_path / "two.tvmscript"
+    functions = [FUNCTION.format(name=name, number=number) for number, name in enumerate("fg")]
+    script.write_text(TWO + "".join(functions), encoding="utf-8")
+    words = ("--trials", "1", "--measurer", f"{programs}:measurer")
+    assert document("tune", f"{script}:g", *words)["workload"] == "g"
+    assert f"({script}:NAME)" in call("tune", script, *words, code=2).stderr
+    assert "it has f, g" in call("tune", f"{script}:h", *words, code=2).stderr
+    script.write_text(TWO + "    oops", encoding="utf-8")
+    assert "line 6: Undefined variable" in call("tune", script, *words, code=2).stderr
+
+
 def test_ctrl_c_keeps_what_was_measured(programs: str, tmp_path: Path) -> None:
     words = (*SIZES, "--trials", "9", "--measurer", f"{programs}:interrupted")
     file = tmp_path / "tune.db"
@@ -97,6 +127,12 @@ def test_ctrl_c_keeps_what_was_measured(programs: str, tmp_path: Path) -> None:
     explained = document("explain", file)
     assert explained["candidates"] == 2 and explained["decisions"]
     assert any("interrupted" in doubt for doubt in explained["doubts"])
+
+
+def test_ctrl_c_that_others_make_an_error_of_is_ctrl_c(programs: str) -> None:
+    found = call("tune", f"{programs}:swallowed", code=130)
+    assert found.stderr.strip() == "schedlang: interrupted"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_no_candidate_succeeds(programs: str) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import schedlang as sl
@@ -29,6 +30,11 @@ from tests.cli.conftest import Tuned
         (("tune", "matmul", "--dtipe", "float16"), "did you mean --dtype?", 2),
         (("tune", "matmul", "--n", "-4"), "at least 1", 2),
         (("tune", "matmul", "--n"), "--n needs a value", 2),
+        (("tune", "matmul", "--n="), "--n needs a value", 2),
+        (("tune", "matmul", "--n", "9" * 20), "at most 9223372036854775807", 2),
+        (("tune", "matmul", "--", "--trials", "4"), "put it before --", 2),
+        (("tune", "softmax", "--jso", "4"), "did you mean --json?", 2),
+        (("tune", "softmax", "--j", "4"), "no option --j. softmax takes", 2),
         (("tune", "--n", "4", "matmul"), "the program comes first", 2),
         (("tune", *SIZES, "--trails", "4"), "did you mean --trials?", 2),
         (("tune", *SIZES, "--trials", "0"), "trials=0", 2),
@@ -77,6 +83,20 @@ def test_wrong_files(programs: str, tmp_path: Path) -> None:
     broken = call("tune", f"{programs}:broken", code=1)
     assert "KeyError" in broken.stderr and "--debug" in broken.stderr
     assert "Traceback" in call("tune", f"{programs}:broken", "--debug", code=1).stderr
+    assert "sys.exit(3)" in call("tune", f"{programs}:ends", code=1).stderr
+    leaves = tmp_path / "leaves.py"
+    leaves.write_text("raise SystemExit(4)\n", encoding="utf-8")
+    assert "line 1: SystemExit: 4" in call("tune", f"{leaves}:f", code=2).stderr
+    several = tmp_path / "several.py"
+    several.write_text("def f(n): ...\ndef g(n): ...\n", encoding="utf-8")
+    assert "one of f, g, as" in call("tune", several, code=2).stderr
+    folder = tmp_path / "folder.py"
+    folder.mkdir()
+    assert "did you mean" not in call("tune", f"{folder}:f", code=2).stderr
+    one = tmp_path / "one.npz"
+    with one.open("wb") as file:
+        np.save(file, np.ones(3))
+    assert "one array without a name" in call("tune", *SIZES, "--inputs", one, code=2).stderr
     wrong = tmp_path / "wrong.py"
     wrong.write_text("a = 1\nb = a + None\n", encoding="utf-8")
     assert "line 2: TypeError" in call("tune", f"{wrong}:b", code=2).stderr

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from schedlang.cli.verb import note
+from schedlang.cli.output import note
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.finals import CONFIDENCE, FEWEST_SAMPLES, Interval, median_interval

@@ -20,7 +20,10 @@ def check_database(path: Path) -> Iterator[Check]:
 
     name = "database"
     if not path.is_file():
-        yield Check(name, "fail", f"{path}: there is no such file", "tune --database makes one")
+        if path.is_dir():
+            yield Check(name, "fail", f"{path} is a folder", "give the file of a database")
+        else:
+            yield Check(name, "fail", f"{path}: there is no such file", "tune --database makes one")
         return
     try:
         opened = sl.open_database(path, read_only=True)

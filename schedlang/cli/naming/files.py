@@ -44,7 +44,8 @@ def module_of(path: Path) -> ModuleType:
     """Run a Python file, and return its module. It imports files beside it."""
     if not path.is_file():
         kind = "it is a folder" if path.is_dir() else "there is no such file"
-        near = difflib.get_close_matches(path.name, _names_in(path.parent), n=1)
+        names = [] if path.is_dir() else _names_in(path.parent)
+        near = difflib.get_close_matches(path.name, names, n=1)
         hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
         raise UsageError(f"{path}: {kind}{hint}")
     name = path.stem
@@ -65,7 +66,7 @@ def module_of(path: Path) -> ModuleType:
         sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise UsageError(f"{path}: {_place(error, path)}{type(error).__name__}: {error}") from error
     return module

@@ -15,12 +15,13 @@ def arrays_of(path: Path) -> Mapping[str, Any]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            if not hasattr(stored, "files"):
-                raise UsageError(
-                    f"{path} holds one array without a name; save arrays by the names of the "
-                    "program's arguments: numpy.savez(path, A=a, B=b)"
-                )
+        found = np.load(path, allow_pickle=False)
+        if not hasattr(found, "files"):
+            raise UsageError(
+                f"{path} holds one array without a name; save arrays by the names of the "
+                "program's arguments: numpy.savez(path, A=a, B=b)"
+            )
+        with found as stored:
             return {name: stored[name] for name in stored.files}
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None

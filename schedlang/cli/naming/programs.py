@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from schedlang.cli.naming.files import is_python, member_of, module_of, own_objects, split_name
@@ -26,7 +28,8 @@ def workload_of(what: str, words: Sequence[str], options: Collection[str] = ()) 
     Parameters
     ----------
     what: an operator's name, ``file.py:name``, ``file.py`` with one program, or a ``.tvmscript``
-        file. Python files are run, and TVMScript is executed as Python.
+        file, with ``:name`` where it has several functions. Python files are run, and TVMScript is
+        executed as Python.
     words: its sizes, as ``["--n", "512"]``.
     options: names of the verb's own options, to tell a misspelt one from a size.
 
@@ -36,8 +39,10 @@ def workload_of(what: str, words: Sequence[str], options: Collection[str] = ()) 
     try:
         if is_python(what):
             return _from_python(what, sizes, options)
-        if what.endswith(SCRIPT):
-            return _from_script(Path(what), sizes)
+        path, _, function = what.rpartition(":")
+        if what.endswith(SCRIPT) or path.endswith(SCRIPT):
+            path, function = (path, function) if path.endswith(SCRIPT) else (what, "")
+            return _from_script(Path(path), function, sizes)
         return _operator(what, sizes, options)
     except WorkloadError as error:
         raise UsageError(str(error)) from error
@@ -63,7 +68,7 @@ def _operator(name: str, sizes: Mapping[str, str], options: Collection[str]) -> 
     return made
 
 
-def _from_script(path: Path, sizes: Mapping[str, str]) -> Workload:
+def _from_script(path: Path, function: str, sizes: Mapping[str, str]) -> Workload:
     from schedlang.workloads import from_script
 
     _check_no_sizes(str(path), sizes)
@@ -73,7 +78,11 @@ def _from_script(path: Path, sizes: Mapping[str, str]) -> Workload:
         raise UsageError(f"{path} is no text: {error}") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    return from_script(text, path.stem)
+    try:
+        return from_script(text, function or path.stem, function=function or None)
+    except WorkloadError as error:
+        how = f" ({path}:NAME)" if "function=" in str(error) else ""
+        raise UsageError(f"{path}: {error}{how}") from error
 
 
 def _from_python(what: str, sizes: Mapping[str, str], options: Collection[str]) -> Workload:
@@ -85,10 +94,12 @@ def _from_python(what: str, sizes: Mapping[str, str], options: Collection[str]) 
     if not name:
         programs = [key for key, one in own_objects(module).items() if _is_program(one)]
         if len(programs) != 1:
-            listed = f", {', '.join(programs)}" if programs else ""
+            held = ", ".join(programs) or "no program"
+            functions = [key for key, one in own_objects(module).items() if _makes(one, module)]
+            known = f" of {', '.join(functions)}" if functions else ""
             raise UsageError(
-                f"{path} holds {len(programs)} programs{listed}: name one, or a function that "
-                f"returns one, as {path}:name"
+                f"{path} holds {held}: name a program, or a function that returns one{known}, as "
+                f"{path}:name"
             )
         [name] = programs
     found = member_of(module, name)
@@ -111,6 +122,11 @@ def _is_program(found: object) -> bool:
     except WorkloadError:
         return False
     return True
+
+
+def _makes(found: object, module: ModuleType) -> bool:
+    """Whether it is a function of this file."""
+    return inspect.isfunction(found) and found.__module__ == module.__name__
 
 
 def _check_no_sizes(what: str, sizes: Mapping[str, str]) -> None:

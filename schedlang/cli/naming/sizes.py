@@ -9,7 +9,11 @@ from typing import Any
 
 from schedlang.cli.verb import UsageError
 
+# How a parameter is annotated that takes a text.
+_TEXTS = ("str", "<class 'str'>")
 _WORDS = {"true": True, "false": False, "none": None}
+# How alike two options are of which one may be meant: "--n" is not "--json".
+_NEAR = 0.7
 _POSITIONAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -61,9 +65,11 @@ def call_with(
     ]
     if missing:
         raise UsageError(f"{name} needs {_listed(missing)}; {_takes(parameters)}")
-    return function(
-        **{key: value_of(text, _annotation(parameters, key)) for key, text in sizes.items()}
-    )
+    values = {key: value_of(text, _annotation(parameters, key)) for key, text in sizes.items()}
+    for key, text in sizes.items():
+        if not text and _annotation(parameters, key) not in _TEXTS:
+            raise UsageError(f"{_option(key)} needs a value")
+    return function(**values)
 
 
 def check_names(
@@ -79,7 +85,11 @@ def check_names(
         if size in parameters:
             continue
         known = [*map(_option, parameters), *(_option(one) for one in options)]
-        close = difflib.get_close_matches(_option(size), known, n=1)
+        if size.replace("_", "-") in options:
+            raise UsageError(
+                f"{_option(size)} is an option of the command, not a size: put it before --"
+            )
+        close = difflib.get_close_matches(_option(size), known, n=1, cutoff=_NEAR)
         hint = f"; did you mean {close[0]}?" if close else ""
         takes = "" if close and close[0][2:] in options else f". {_takes(parameters, name)}"
         raise UsageError(f"no option {_option(size)}{hint}{takes}")
@@ -90,7 +100,7 @@ def value_of(text: str, annotation: str = "") -> Any:
 
     What a parameter that is annotated ``str`` gets stays text. ``4,8`` is a tuple.
     """
-    if annotation in ("str", "<class 'str'>"):
+    if annotation in _TEXTS:
         return text
     if "," in text:
         return tuple(value_of(part.strip()) for part in text.split(",") if part.strip())

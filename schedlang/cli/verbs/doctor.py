@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from schedlang.cli.doctor.check import Check, run_checks, verdict
-from schedlang.cli.verb import DONE, FAILED, Answer, note, verb
+from schedlang.cli.output import note
+from schedlang.cli.verb import DONE, FAILED, Answer, verb
 
 
 @verb

@@ -8,6 +8,7 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
+from schedlang.cli.chosen import no_best
 from schedlang.cli.naming.machines import target_of, target_of_key
 from schedlang.cli.naming.runs import history_of
 from schedlang.cli.naming.stored import named
@@ -32,7 +33,7 @@ def explain(
     machine = target_of_key(key) if target is None else target_of(target)
     result = read_result(found.path, history.run.id, target=machine)
     if not result.has_best:
-        raise NothingFound(f"run {history.run.id} has no best program: {result.finished}")
+        raise NothingFound(no_best(result, history.run.id))
     said = sl.explain(result)
     document: dict[str, Any] = {
         "run": documents.of_run(history.run),

@@ -21,7 +21,8 @@ from schedlang.cli.naming.settings import (
     verify_of,
 )
 from schedlang.cli.naming.stored import database_to_write, existing, writable
-from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, note, option_names, verb
+from schedlang.cli.output import note
+from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, option_names, verb
 from schedlang.cli.words import complete_program, complete_scheduler
 
 What = Annotated[str, typer.Argument(help=NETWORK, autocompletion=complete_program)]

@@ -9,8 +9,9 @@ from schedlang.cli import documents, options
 from schedlang.cli.chosen import chosen_record
 from schedlang.cli.naming.machines import target_of, target_of_key
 from schedlang.cli.naming.stored import named, schedule_of
+from schedlang.cli.output import note
 from schedlang.cli.showing import shown
-from schedlang.cli.verb import Answer, note, option_names, verb
+from schedlang.cli.verb import Answer, option_names, verb
 
 
 @verb

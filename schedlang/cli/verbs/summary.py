@@ -17,7 +17,7 @@ def summary(database: options.Database) -> Answer:
 
     with sl.open_database(existing(database), read_only=True) as opened:
         rows, runs = summary_of(opened), opened.runs()
-    names = {one.workload_key: one.workload_name for one in rows}
+        names = dict(opened.workloads())
     document = {"workloads": rows, "runs": [documents.of_run(run) for run in runs]}
     if not rows and not runs:
         return Answer(f"{database} is empty: nothing was measured into it", document, FAILED)

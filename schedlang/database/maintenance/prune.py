@@ -45,9 +45,9 @@ class Pruned:
     dry_run: bool = False
 
     def __str__(self) -> str:
-        did = "would remove" if self.dry_run else "removed"
+        did, forgot = ("would remove", "forget") if self.dry_run else ("removed", "forgot")
         return (
-            f"{did} {self.records} records and {self.failures} failures, and forget {self.runs} "
+            f"{did} {self.records} records and {self.failures} failures, and {forgot} {self.runs} "
             f"runs; {self.kept} records stay"
         )
 

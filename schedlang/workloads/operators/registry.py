@@ -13,6 +13,9 @@ from schedlang.errors import WorkloadError
 from schedlang.workloads.construct import from_te
 from schedlang.workloads.workload import Workload
 
+# TVM counts in 64 bits.
+_LARGEST = 2**63 - 1
+
 if TYPE_CHECKING:
     from tvm import te
 
@@ -119,6 +122,8 @@ def _check(name: str, parameter: str, value: Any, dtypes: Sequence[str]) -> Any:
         )
     if number < least:
         raise WorkloadError(f"{name}: {parameter} must be at least {least}, not {number}")
+    if number > _LARGEST:
+        raise WorkloadError(f"{name}: {parameter} must be at most {_LARGEST}, not {number}")
     return number
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 import schedlang
-from schedlang.cli.output import note
-from schedlang.cli.verb import DEBUG, INTERRUPTED, USAGE
+from schedlang.cli.output import note, open_missing
+from schedlang.cli.verb import DEBUG, FAILED, INTERRUPTED, USAGE
 from schedlang.cli.verbs.best import best
 from schedlang.cli.verbs.compare import compare
 from schedlang.cli.verbs.doctor import doctor
@@ -97,6 +97,7 @@ def _options(
 
 def main() -> None:
     """Run the command line with the words of this process, and end it."""
+    open_missing()
     # A terminal without Unicode gets escapes, not an error.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -106,6 +107,9 @@ def main() -> None:
     except typer.Abort:
         note("interrupted")
         sys.exit(INTERRUPTED)
+    except OSError as error:
+        note(f"the output cannot be written: {error.strerror}")
+        sys.exit(FAILED)
     except Exception as error:
         # Of Typer: the words do not fit the verb. Verbs tell their own errors.
         if not hasattr(error, "format_message"):

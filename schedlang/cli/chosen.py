@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from schedlang.cli.naming.machines import target_of
@@ -46,7 +46,7 @@ def chosen_record(
         if len(stored) != 1:
             raise UsageError(
                 f"the database has {len(stored)} workloads: name one, or the id of a record"
-                + (f"; it has {', '.join(sorted(set(stored.values())))}" if stored else "")
+                + (f"; it has {_listed(stored)}" if stored else "")
             )
         [what] = stored
     workload = workload_in(database, what, words, options)
@@ -59,6 +59,13 @@ def chosen_record(
             + ("" if target is None else f" on {target}")
         )
     return found[0]
+
+
+def _listed(stored: Mapping[str, str]) -> str:
+    """Return the names of workloads, with the keys of those that share one."""
+    names = list(stored.values())
+    texts = [name if names.count(name) == 1 else f"{name} ({key})" for key, name in stored.items()]
+    return ", ".join(sorted(texts))
 
 
 def named_record(database: Database, given: Named) -> Record:

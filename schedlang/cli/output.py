@@ -12,6 +12,8 @@ from typing import TextIO
 
 import typer
 
+_STANDARD_ERROR = 2
+
 
 def note(message: str) -> None:
     """Tell the user something that is not part of the answer, on standard error."""
@@ -27,6 +29,21 @@ def _shown(character: str) -> str:
     if character in "\n\t" or unicodedata.category(character) != "Cc":
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def open_missing() -> None:
+    """Open outputs that whoever started the process has closed, as ``>&-`` does: to nowhere.
+
+    Else the next file that is opened, such as a database, would be written to as an output.
+    """
+    number = os.open(os.devnull, os.O_RDWR)
+    while number <= _STANDARD_ERROR:
+        number = os.open(os.devnull, os.O_RDWR)
+    os.close(number)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the process
 
 
 @contextlib.contextmanager

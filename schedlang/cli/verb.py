@@ -54,11 +54,13 @@ class Answer:
     text: for people; anything that ``str`` takes.
     document: the same for programs, under keys that docs/cli.md lists.
     code: the exit code.
+    error: what went wrong behind it; it is told, and the answer printed all the same.
     """
 
     text: object
     document: Mapping[str, Any] = field(default_factory=dict)
     code: int = DONE
+    error: Exception | None = None
 
 
 class UsageError(SchedlangError):
@@ -91,6 +93,10 @@ def verb(function: Callable[P, Answer]) -> Callable[..., None]:
             try:
                 with interrupts.noted(), only_answers() if as_json else nullcontext():
                     answer = function(*args, **kwargs)
+                if answer.error is not None:
+                    told = _failure(answer.error, debug, as_json, interrupts.seen)
+                    document = {**answer.document, **told.document}
+                    answer = Answer(answer.text, document, answer.code or told.code)
             except (KeyboardInterrupt, SystemExit, Exception) as error:
                 answer = _failure(error, debug, as_json, interrupts.seen)
         raise typer.Exit(_print(answer, as_json) or answer.code)
@@ -125,6 +131,8 @@ def _failure(error: BaseException, debug: bool, as_json: bool, interrupted: bool
 
 def _described(error: BaseException, debug: bool) -> str:
     text = str(error).strip()
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        text = f"{os.fsdecode(error.filename)}: {error.strerror}"
     if not isinstance(error, SchedlangError | ValueError | OSError):
         # Of the user's code, or a mistake of ours: the message alone says little.
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__

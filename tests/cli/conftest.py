@@ -72,6 +72,18 @@ def interrupted():
     return Scripted([3e-6, 2e-6, 4e-6], 5e-6, interrupted_at=2)
 
 
+class Breaking(Scripted):
+    def measure(self, candidates):
+        yield from super().measure(candidates)
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls > 2:
+            raise RuntimeError("the cable")
+
+
+def breaking():
+    return Breaking([3e-6, 2e-6, 4e-6] * 9, 5e-6)
+
+
 def failing():
     return Scripted([None], 5e-6, complete=False)
 

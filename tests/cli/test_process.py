@@ -129,6 +129,30 @@ def test_control_characters_of_a_database_are_shown_as_escapes(
     assert document("summary", file)["runs"][0]["notes"] == "\x1b]0;title\x07 two\nlines"
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("words", ["summary", "summary --json", "--version"])
+def test_outputs_may_be_closed(tuned: Tuned, words: str, closed: str) -> None:
+    verb = f"{words} '{tuned.file}'" if words != "--version" else words
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" -m schedlang {verb} {closed}', sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", ["--help", "summary --help", "--version"])
+def test_help_that_cannot_be_written(words: str) -> None:
+    script = f'"$0" -m schedlang {words} > /dev/full'
+    done = subprocess.run(
+        ["bash", "-c", script, sys.executable], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert done.stderr == "schedlang: the output cannot be written: No space left on device\n"
+
+
 INTERRUPTED = """
 import sys
 class Finder:

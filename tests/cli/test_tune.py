@@ -135,6 +135,22 @@ def test_ctrl_c_that_others_make_an_error_of_is_ctrl_c(programs: str) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_report_that_cannot_be_written_does_not_lose_the_result(programs: str) -> None:
+    words = (*SIZES, "--trials", "2", "--measurer", f"{programs}:measurer")
+    found = call("tune", *words, "--report", "/dev/full", code=1)
+    assert "2 measured" in found.stdout and "No space left" in found.stderr
+    said = document("tune", *words, "--report", "/dev/full", code=1)
+    assert said["best"]["latency"] > 0 and "No space left" in said["error"]
+
+
+def test_what_ends_a_run_leaves_the_result_so_far(programs: str) -> None:
+    words = (*SIZES, "--trials", "9", "--measurer", f"{programs}:breaking")
+    found = call("tune", *words, code=1)
+    assert "RuntimeError: the cable" in found.stderr and "Traceback" not in found.stderr
+    assert found.stdout.startswith("matmul: ") and "best" in found.stdout
+    assert "Traceback" in call("tune", *words, "--debug", code=1).stderr
+
+
 def test_no_candidate_succeeds(programs: str) -> None:
     words = ("--trials", "2", "--measurer", f"{programs}:failing")
     said = document("tune", *SIZES, *words, code=1)

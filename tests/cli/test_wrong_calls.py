@@ -56,6 +56,10 @@ from tests.cli.conftest import Tuned
         (("explain", "nowhere.db#one"), "#2", 2),
         (("compare", "nowhere.db"), "give two", 2),
         (("export", "--database", "nowhere.db"), "--library FILE or --metaschedule", 2),
+        (("prune", "no.db", "--older-than-days", "-5"), "give a number of days", 2),
+        (("prune", "no.db", "--older-than-days", "nan"), "give a number of days", 2),
+        (("prune", "no.db", "--keep-best", "-1"), "'--keep-best'", 2),
+        (("import", ".", "--database", "new.db"), "no folder of MetaSchedule", 2),
         (("tun", "matmul"), "tune", 2),
         (("tune", *SIZES, "--seed", "one"), "'--seed'", 2),
     ],
@@ -125,6 +129,12 @@ def test_nothing_found_has_its_own_exit_code(tuned: Tuned) -> None:
     words = ("matmul", "--n", "4", "--m", "4", "--k", "4")
     assert "no verified record" in call("best", *words, "--database", tuned.file, code=1).stderr
     assert "no record 99" in call("show", tuned.file, "99", code=1).stderr
+    with sl.open_database(tuned.file.with_name("names.db")) as database:
+        keys = ["a" * 16, "b" * 16]
+        for key in keys:
+            database.put_workload(key, "matmul", "{}")
+    several = call("show", tuned.file.with_name("names.db"), code=2).stderr
+    assert all(f"matmul ({key})" in several for key in keys)
     close = tuned.file.with_name("tun.db")
     assert "did you mean" in call("summary", close, code=2).stderr
 

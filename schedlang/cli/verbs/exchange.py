@@ -142,6 +142,14 @@ def import_records(
     """Read a database of TVM's MetaSchedule."""
     if not source.exists():
         raise UsageError(f"{source}: there is no such file or folder")
+    if records is None and not source.is_dir():
+        raise UsageError(
+            f"{source} is a file: give its folder, or name its file of records with --records"
+        )
+    from schedlang.tvm.metaschedule import WORKLOADS_FILE
+
+    if records is None and not (source / WORKLOADS_FILE).is_file():
+        raise UsageError(f"{source} holds no {WORKLOADS_FILE}: it is no folder of MetaSchedule")
     database_to_write(database)
     from schedlang.metaschedule import import_json
 

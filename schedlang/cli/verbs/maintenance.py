@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from schedlang.cli.naming.stored import database_to_write, existing
 from schedlang.cli.verb import Answer, UsageError, verb
 
 _DAY = 86400.0
+_MOST = 10**9
 
 
 @verb
@@ -43,7 +45,8 @@ def merge(
 def prune(
     database: Annotated[Path, typer.Argument(help="The database to shrink.")],
     keep_best: Annotated[
-        int | None, typer.Option(help="Keep so many records of each workload, the fastest.")
+        int | None,
+        typer.Option(min=0, max=_MOST, help="Keep so many records of each workload, the fastest."),
     ] = None,
     older_than_days: Annotated[
         float | None, typer.Option(help="Remove only records that are older.")
@@ -62,6 +65,9 @@ def prune(
 
     if keep_best is None and older_than_days is None and not failures:
         raise UsageError("say what goes: --keep-best, --older-than-days or --failures")
+    # A day in the future would remove everything.
+    if older_than_days is not None and not 0 <= older_than_days < math.inf:
+        raise UsageError(f"--older-than-days {older_than_days:g}: give a number of days, 0 or more")
     with sl.open_database(existing(database), read_only=dry_run) as opened:
         pruned = prune_database(
             opened,

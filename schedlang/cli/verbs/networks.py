@@ -120,12 +120,17 @@ def tune_network(
     text, document = str(result), documents.of_network(result)
     if database is None:
         note("nothing is stored; --database network.db keeps the records")
+    failed: Exception | None = None
     if library is not None and not result.interrupted:
-        result.compile().export_library(library)
-        document["library"] = str(library)
-        text += f"\nwrote {library}"
-    code = DONE if any(one.result is not None for one in result.tasks) else FAILED
-    return Answer(text, document, INTERRUPTED if result.interrupted else code)
+        try:
+            result.compile().export_library(library)
+            document["library"] = str(library)
+            text += f"\nwrote {library}"
+        except Exception as error:
+            failed = error  # the records are there: their result is told in any case
+    done = failed is None and any(one.result is not None for one in result.tasks)
+    code = DONE if done else FAILED
+    return Answer(text, document, INTERRUPTED if result.interrupted else code, failed)
 
 
 @verb

@@ -102,40 +102,52 @@ def tune(
         writable(report)
     workload = workload_of(what, context.args, option_names(context))
     machine = target_of(target)
+    failed: Exception | None = None
     with warnings.catch_warnings():
         # The result says it, and how to continue.
         warnings.simplefilter("ignore", sl.InterruptedWarning)
-        result = sl.tune(
-            workload,
-            machine,
-            space=space_of(space, module, machine),
-            trials=trials,
-            seconds=seconds,
-            seed=seed,
-            search=search_of(search),
-            batch=search_batch,
-            database=database,
-            remeasure=remeasure,
-            transfer=transfer,
-            verify=verify_of(verify),
-            inputs=None if inputs is None else arrays_of(inputs),
-            tolerance=tolerance_of(tolerance or ()),
-            reference=None if reference is None else object_of(reference),
-            finals=finals,
-            measurer=measurer_of(measurer),
-            progress=progress,
-            callbacks=callbacks_of(callbacks),
-            stop_when=rules_of(
-                stop_gain_trials, stop_gain_seconds, stop_latency, stop_roofline, stop_when
-            ),
-            notes=notes,
-            tags=tags,
-        )
-    return _answer(result, database, report, explain)
+        try:
+            result = sl.tune(
+                workload,
+                machine,
+                space=space_of(space, module, machine),
+                trials=trials,
+                seconds=seconds,
+                seed=seed,
+                search=search_of(search),
+                batch=search_batch,
+                database=database,
+                remeasure=remeasure,
+                transfer=transfer,
+                verify=verify_of(verify),
+                inputs=None if inputs is None else arrays_of(inputs),
+                tolerance=tolerance_of(tolerance or ()),
+                reference=None if reference is None else object_of(reference),
+                finals=finals,
+                measurer=measurer_of(measurer),
+                progress=progress,
+                callbacks=callbacks_of(callbacks),
+                stop_when=rules_of(
+                    stop_gain_trials, stop_gain_seconds, stop_latency, stop_roofline, stop_when
+                ),
+                notes=notes,
+                tags=tags,
+            )
+        except Exception as error:
+            # What ends a run brings the result so far.
+            kept = getattr(error, "result", None)
+            if not isinstance(kept, sl.TuneResult):
+                raise
+            result, failed = kept, error
+    return _answer(result, database, report, explain, failed)
 
 
 def _answer(
-    result: sl.TuneResult, database: Path | None, report: Path | None, explain: bool
+    result: sl.TuneResult,
+    database: Path | None,
+    report: Path | None,
+    explain: bool,
+    failed: Exception | None,
 ) -> Answer:
     if result.interrupted and database is None:
         done = result.finished.partition(";")[0]
@@ -144,11 +156,15 @@ def _answer(
     elif database is None:
         note("nothing is stored; --database tune.db keeps the records")
     text, document = str(result), documents.of_result(result)
-    if report is not None:
-        document["report"] = str(result.report(report))
-        text += f"\n  report      {report}"
-    if explain and result.has_best:
-        said = str(sl.explain(result))
-        text, document = f"{text}\n\n{said}", document | {"explanation": said}
-    code = FAILED if not result.has_best else DONE
-    return Answer(text, document, INTERRUPTED if result.interrupted else code)
+    try:
+        if report is not None:
+            document["report"] = str(result.report(report))
+            text += f"\n  report      {report}"
+        if explain and result.has_best:
+            said = str(sl.explain(result))
+            text, document = f"{text}\n\n{said}", document | {"explanation": said}
+    except Exception as error:
+        # The run may have taken hours: its result is told in any case.
+        failed = failed or error
+    code = DONE if result.has_best and failed is None else FAILED
+    return Answer(text, document, INTERRUPTED if result.interrupted else code, failed)

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 from schedlang.measurement import Status
 from schedlang.measurement.stopwatch import Stopwatch
+from schedlang.targets.measure import floating_point
 from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw
@@ -19,6 +20,9 @@ from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
 
 class Caller:
     """Calls programs, and keeps account of the inputs.
+
+    Raises ``Fault`` behind each call that has changed how this thread computes with floating-point
+    numbers: no other call and no comparison is made in such a state.
 
     Attributes
     ----------
@@ -57,6 +61,7 @@ class Caller:
         self._note_call()
         self.repeated = True
         program.entry(*self.data.tensors)
+        floating_point.check()
 
     def call_first(self, program: Program, *, poison: bool = True, protect: bool = False) -> float:
         """Call a program and keep what it writes; return the seconds.
@@ -77,7 +82,9 @@ class Caller:
             with guard:
                 start = time.perf_counter()
                 program.entry(*self.data.first_tensors)
-                return time.perf_counter() - start
+                seconds = time.perf_counter() - start
+            floating_point.check()
+        return seconds
 
     def seconds(self, program: Program, calls: int, *, flush_cache: bool = False) -> float:
         """Return seconds per call of some calls in a row."""
@@ -85,9 +92,11 @@ class Caller:
         self._pack(program)
         self._note_call()
         self.repeated = True
-        return program.seconds_per_call(
+        seconds = program.seconds_per_call(
             self.data.tensors, calls, restore=restore, flush_cache=flush_cache
         )
+        floating_point.check()
+        return seconds
 
     def time(
         self,

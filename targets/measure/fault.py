@@ -35,6 +35,12 @@ class Fault(SchedlangError):
         super().__init__(message)
 
 
+def left_changed(what: Sequence[str]) -> Fault:
+    """Return the fault of a program that changed its process, or its thread, for what runs next."""
+    text = f"the program changed {', '.join(what)}, and left it so for what its process does next"
+    return Fault(Status.RUN_ERROR, text, corrupt=True)
+
+
 @contextmanager
 def faults(otherwise: Status) -> Iterator[None]:
     """Turn exceptions of generated code, or of code generation, into faults with this status.

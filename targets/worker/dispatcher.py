@@ -14,6 +14,7 @@ from typing import Any
 
 from schedlang.measurement import Status
 from schedlang.measurement.phase import PhaseLog
+from schedlang.targets.measure import floating_point
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import Fault, describe
 from schedlang.targets.worker.protocol import Message, encode, read_message
@@ -94,6 +95,8 @@ def serve(answer: Callable[[Message], dict[str, Any]]) -> None:
     has the same pipes: it ends here before it writes or reads.
     """
     own = os.getpid()
+    # A library that was loaded with Python may have changed it.
+    floating_point.use_default()
     # What generated code and TVM print must not mix with replies: both ends of the protocol move
     # away, and descriptor 1 becomes standard error.
     requests = os.fdopen(os.dup(0), "rb")

@@ -6,7 +6,8 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,7 @@ from schedlang.targets.worker.dispatcher import Dispatcher, serve
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
 from schedlang.targets.worker.guard import keep_descendants
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
+from schedlang.targets.worker.process_state import ProcessState
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.program import from_json
 
@@ -34,8 +36,19 @@ _QUIET_SECONDS = 0.5
 
 
 class InProcessWorker(Dispatcher):
-    """Builds programs, and runs them one after the other; a subclass makes the backend."""
+    """Builds programs, and runs them one after the other; a subclass makes the backend.
 
+    A program that leaves this process other than it was is refused, and the worker ends with it:
+    so none runs in the state that another one left. Only the unscheduled program may change it.
+
+    Attributes
+    ----------
+    state: of this process, as programs have to leave it.
+    unwatched: what its programs may change, as ``process_state`` calls it.
+    """
+
+    unwatched: Collection[str] = ()
+    state: ProcessState
     _backend: CompilingBackend
     _binding: Binding
     _runner: CandidateRunner
@@ -62,6 +75,7 @@ class InProcessWorker(Dispatcher):
             # If it crashes, this tells the parent what did.
             print(RUNS_UNSCHEDULED, file=sys.stderr, flush=True)
             seconds = self._runner.learn(program, wide).seconds
+        self.state = ProcessState(self.unwatched)
         return {
             "reference_seconds": seconds,
             "unreached": list(self._runner.unreached),
@@ -72,7 +86,8 @@ class InProcessWorker(Dispatcher):
         """Compile a program and generate its machine code."""
         if request.header["discard"]:
             self._built.clear()
-        with faults(Status.BUILD_ERROR):
+        # Code may run when it is loaded.
+        with self.state.kept(), faults(Status.BUILD_ERROR):
             program = self.compile_candidate(from_json(request.blobs[0].decode()))
         self._built[request.header["id"]] = program
         return {}
@@ -87,7 +102,7 @@ class InProcessWorker(Dispatcher):
         program = self._built[header["id"]]
         if not header["keep"]:
             del self._built[header["id"]]
-        with no_new_processes():
+        with self.guarded():
             timing = self.measured(
                 lambda: self._runner.run(program, *read_run_header(header), log=self.log)
             )
@@ -103,13 +118,20 @@ class InProcessWorker(Dispatcher):
         header = request.header
         policy = TimingPolicy(**header["policy"])
         program = self._built[header["id"]]
-        with no_new_processes():
+        with self.guarded():
             seconds = self.measured(
                 lambda: self._runner.sample(
                     program, header["calls"], policy, verify=header["verify"]
                 )
             )
         return {"seconds_per_call": seconds, "spent": self._runner.stopwatch.take()}
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Refuse a candidate that starts processes or leaves this one changed."""
+        # Copies of this process end in the inner one.
+        with self.state.kept(), no_new_processes():
+            yield
 
     def measured(self, measure: Callable[[], _Found]) -> _Found:
         """Return what ``measure`` returns; a subclass may watch the machine meanwhile."""
@@ -122,12 +144,14 @@ class InProcessWorker(Dispatcher):
         """
         if not request.blobs:
             reference = self._runner.learn(self._unscheduled_program())
+            self.state.note()
         else:
-            with faults(Status.BUILD_ERROR):
-                schedule, part = (
-                    self._backend.compile(from_json(blob.decode())) for blob in request.blobs
-                )
-            reference = self._runner.learn_from(schedule, part)
+            with self.guarded():
+                with faults(Status.BUILD_ERROR):
+                    schedule, part = (
+                        self._backend.compile(from_json(blob.decode())) for blob in request.blobs
+                    )
+                reference = self._runner.learn_from(schedule, part)
         header, blobs = reference.pack()
         return {"reference": header, "blobs": blobs}
 
@@ -140,6 +164,7 @@ class InProcessWorker(Dispatcher):
         """Time the unscheduled program."""
         policy = TimingPolicy(**request.header["policy"])
         samples = self._runner.time_reference(self._unscheduled_program(), policy)
+        self.state.note()
         return {"samples": list(samples)}
 
     def on_settle(self, request: Message) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import tvm  # noqa: F401  (loads the library that has the pool)
 
+from schedlang.tvm.codegen.threads import in_each_thread
+
 _CPU, _UNSIGNED, _BITS = 1, 0, 8
 _POISON = 0xFF  # as floating-point numbers of any type, these bytes are NaN
 # The smallest size of a pool's memory; and how much of it a pool has at a time.
@@ -21,8 +23,6 @@ _PAGE_BYTES = 4096
 _PAGES = 64
 _STACK_BYTES = 1 << 16
 _SIZE_FUNCTIONS = ("malloc_usable_size", "malloc_size")
-
-_Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class _Stack(ctypes.Structure):
@@ -48,7 +48,7 @@ def _overwriter() -> Callable[[], None] | None:
     try:
         library: Any = ctypes.CDLL(None)
         allocate, free = library.TVMBackendAllocWorkspace, library.TVMBackendFreeWorkspace
-        launch, anything = library.TVMBackendParallelLaunch, library.getpid
+        anything = library.getpid
         size_of = next(getattr(library, name) for name in _SIZE_FUNCTIONS if hasattr(library, name))
     except (OSError, TypeError, AttributeError, StopIteration):
         return None
@@ -57,12 +57,11 @@ def _overwriter() -> Callable[[], None] | None:
     allocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
     free.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
     size_of.restype, size_of.argtypes = size, (ctypes.c_void_p,)
-    launch.argtypes = (_Task, ctypes.c_void_p, ctypes.c_int)
     anything.argtypes = (_Stack,)
     stack = _Stack()
     ctypes.memset(ctypes.byref(stack), _POISON, _STACK_BYTES)
 
-    def overwrite_pool() -> None:
+    def overwrite_pool(number: int) -> None:
         # A pool gives the smallest of its memory first, and new memory when it has none left.
         pages = []
         for _ in range(_PAGES):
@@ -75,14 +74,8 @@ def _overwriter() -> Callable[[], None] | None:
             free(_CPU, 0, page)
         anything(stack)
 
-    def task(number: int, group: int | None, data: int | None) -> int:
-        overwrite_pool()
-        return 0
-
-    in_thread = _Task(task)
-
     def overwrite() -> None:
-        launch(in_thread, None, 0)
+        in_each_thread(overwrite_pool)
         # Its own stack again: that of the task began deeper.
         anything(stack)
 

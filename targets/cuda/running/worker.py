@@ -23,6 +23,7 @@ from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import faults
 from schedlang.targets.worker.in_process import InProcessWorker, run_worker
+from schedlang.targets.worker.process_state import FILES, LOCKED_MEMORY, THREADS
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.program import from_json
@@ -41,6 +42,8 @@ class CUDAWorker(InProcessWorker):
     _backend: CUDABackend
     # What it is asked to build is built, and only loaded.
     activities = MappingProxyType({"build": "run", "run": "run"})
+    # The driver opens files, starts threads and locks memory when it needs them.
+    unwatched = (FILES, THREADS, LOCKED_MEMORY)
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +83,8 @@ class CUDAWorker(InProcessWorker):
         """Load a program that was built elsewhere."""
         if request.header["discard"]:
             self._built.clear()
-        self._built[request.header["id"]] = self._load(request)
+        with self.state.kept():
+            self._built[request.header["id"]] = self._load(request)
         return {}
 
     def on_learn(self, request: Message) -> dict[str, Any]:
@@ -90,9 +94,10 @@ class CUDAWorker(InProcessWorker):
         """
         if not request.blobs:
             return super().on_learn(request)
-        with faults(Status.BUILD_ERROR):
-            part = self._backend.compile(from_json(request.blobs[0].decode()))
-        header, blobs = self._runner.learn_from(self._load(request), part).pack()
+        with self.guarded():
+            with faults(Status.BUILD_ERROR):
+                part = self._backend.compile(from_json(request.blobs[0].decode()))
+            header, blobs = self._runner.learn_from(self._load(request), part).pack()
         return {"reference": header, "blobs": blobs}
 
     def measured(self, measure: Callable[[], _Found]) -> _Found:

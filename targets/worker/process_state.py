@@ -1,0 +1,278 @@
+"""What a candidate may change in its process for the ones behind it, and has to leave as it was."""
+
+from __future__ import annotations
+
+import ctypes
+import locale
+import os
+import signal
+import sys
+from collections.abc import Callable, Collection, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any
+
+from schedlang.targets.measure import floating_point
+from schedlang.targets.measure.fault import Fault, left_changed
+from schedlang.tvm.codegen import runtime
+from schedlang.tvm.codegen.threads import in_each_thread
+
+THREADS = "its threads"
+FILES = "its open files"
+LOCKED_MEMORY = "its locked memory"
+
+# A signal's handler, and the first signals that are blocked in it, begin a struct sigaction.
+_SIGACTION_BYTES, _COMPARED_BYTES = 512, 16
+# Linux's prctl, by the number of a question; the answer is returned.
+_ANSWERS = {
+    "whether it can be dumped": 3,
+    "what capabilities it keeps": 7,
+    "the security bits": 27,
+    "the slack of its timers": 30,
+    "what memory errors do": 34,
+    "whether it has huge pages": 42,
+}
+# Here the answer is written to memory.
+_WRITTEN_ANSWERS = {
+    "its death signal": 2,  # PR_GET_PDEATHSIG
+    "whether it may read the clock": 25,  # PR_GET_TSC
+    "whose orphans it adopts": 37,  # PR_GET_CHILD_SUBREAPER
+}
+# Lines of /proc/self/status. Those of one thread are of the main one, which calls programs.
+_STATUS = {
+    b"Name": "its name",
+    b"Umask": "its file mode mask",
+    b"Uid": "its user",
+    b"Gid": "its group",
+    b"Groups": "its group",
+    b"VmLck": LOCKED_MEMORY,
+    b"Threads": THREADS,
+    b"CapInh": "its capabilities",
+    b"CapPrm": "its capabilities",
+    b"CapEff": "its capabilities",
+    b"CapBnd": "its capabilities",
+    b"CapAmb": "its capabilities",
+    b"NoNewPrivs": "whether it may gain rights",
+    b"Seccomp": "the system calls that it may make",
+    b"Seccomp_filters": "the system calls that it may make",
+    b"Mems_allowed_list": "the memory that it may use",
+}
+
+State = dict[str, Hashable]
+
+
+class ProcessState:
+    """The state of this process and of its threads, to compare with later.
+
+    It is what Linux tells; other systems tell less. What libraries keep for themselves is no part
+    of it, as the numbers that ``rand`` gives next.
+
+    Parameters
+    ----------
+    unwatched: what may change, as it is called here.
+    """
+
+    def __init__(self, unwatched: Collection[str] = ()) -> None:
+        self._unwatched = frozenset(unwatched)
+        self.note()
+
+    def note(self) -> None:
+        """Take the present state as the one that programs have to leave."""
+        self._before = _look()
+
+    def changes(self) -> list[str]:
+        """Say what has changed; takes less than a millisecond."""
+        now = _look()
+        names = (*self._before, *(name for name in now if name not in self._before))
+        return [
+            name
+            for name in names
+            if now.get(name) != self._before.get(name) and name not in self._unwatched
+        ]
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Raise ``Fault`` at the end of the ``with`` block where it has changed this process.
+
+        Where the block fails itself, its fault tells that too.
+        """
+        try:
+            yield
+        except Fault as fault:
+            if not fault.corrupt and (found := self.changes()):
+                text = f"{fault}; besides, {left_changed(found)}"
+                raise Fault(fault.status, text, corrupt=True, samples=fault.samples) from fault
+            raise
+        except Exception as error:
+            if found := self.changes():
+                raise left_changed(found) from error
+            raise
+        if found := self.changes():
+            raise left_changed(found)
+
+
+def _look() -> State:
+    """Return the state, by what it is called."""
+    found = _threads()
+    for name, read in _PARTS.items():
+        try:
+            found[name] = read()
+        except OSError as error:  # as if its working directory is gone
+            found[name] = error.errno
+    if sys.platform == "linux":
+        for part in (_status, _control):
+            with suppress(OSError):
+                found.update(part())
+    return found
+
+
+def _threads() -> State:
+    """Return the state that each thread of a parallel loop has for itself."""
+    found: dict[int, State] = {}
+
+    def look(number: int) -> None:
+        found[number] = _thread()
+
+    if not in_each_thread(look):
+        look(0)
+    state: State = {"the number of threads of parallel loops": runtime.thread_count()}
+    for number in sorted(found):
+        for name, value in found[number].items():
+            state[name] = (*_as_tuple(state.get(name, ())), value)
+    return state
+
+
+def _as_tuple(value: Hashable) -> tuple[Hashable, ...]:
+    assert isinstance(value, tuple)
+    return value
+
+
+def _thread() -> State:
+    """Return the state of the calling thread."""
+    state: State = dict.fromkeys(floating_point.changes(), True)
+    if hasattr(os, "getpriority"):
+        state["its priority"] = os.getpriority(os.PRIO_PROCESS, 0)
+    if hasattr(os, "sched_getaffinity"):
+        state["its CPUs"] = frozenset(os.sched_getaffinity(0))
+        order = os.sched_getscheduler(0) & ~getattr(os, "SCHED_RESET_ON_FORK", 0)
+        state["how it is scheduled"] = order, os.sched_getparam(0).sched_priority
+    if hasattr(signal, "pthread_sigmask"):
+        state["the signals that it blocks"] = frozenset(
+            signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        )
+    if hasattr(_library(), "uselocale"):
+        state["its locale"] = _library().uselocale(None)
+    return state
+
+
+def _environment() -> Hashable:
+    """Return the C library's environment, which Python keeps a copy of."""
+    entries = ctypes.POINTER(ctypes.c_char_p).in_dll(_library(), "environ")
+    found: list[bytes] = []
+    while entries and (entry := entries[len(found)]) is not None:
+        found.append(entry)
+    return tuple(found)
+
+
+def _limits() -> Hashable:
+    import resource
+
+    names = (name for name in vars(resource) if name.startswith("RLIMIT_"))
+    return tuple(resource.getrlimit(getattr(resource, name)) for name in names)
+
+
+def _timers() -> Hashable:
+    """Return which timers run: those of the process, and those that it has made."""
+    clocks = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    running = [(left > 0, again) for left, again in map(signal.getitimer, clocks)]
+    made = b""
+    with suppress(OSError), open("/proc/self/timers", "rb") as file:
+        made = file.read()
+    return (*running, made)
+
+
+def _handlers() -> Hashable:
+    """Return what each signal does."""
+    library, memory = _library(), ctypes.create_string_buffer(_SIGACTION_BYTES)
+    found = []
+    for number in range(1, signal.NSIG):
+        if library.sigaction(number, None, memory) == 0:
+            found.append((number, memory.raw[:_COMPARED_BYTES]))
+    return tuple(found)
+
+
+def _files() -> Hashable:
+    """Return the open files, and what each descriptor is."""
+    import fcntl
+
+    found = []
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # the list was one of them
+            number = int(name)
+            about = os.fstat(number)
+            how = fcntl.fcntl(number, fcntl.F_GETFL), fcntl.fcntl(number, fcntl.F_GETFD)
+            found.append((number, about.st_dev, about.st_ino, *how))
+    return tuple(sorted(found))
+
+
+def _root() -> Hashable:
+    about = os.stat("/")
+    return about.st_dev, about.st_ino
+
+
+def _status() -> State:
+    with open("/proc/self/status", "rb") as file:
+        lines = (line.split(b":", 1) for line in file)
+        known = {field: value for field, value in lines if field in _STATUS}
+    found: State = {}
+    for field, value in known.items():
+        name = _STATUS[field]
+        found[name] = (*_as_tuple(found.get(name, ())), value)
+    return found
+
+
+def _control() -> State:
+    """Return what Linux's ``prctl`` and its like tell."""
+    library, answer = _library(), ctypes.c_int(0)
+    found: State = {name: library.prctl(number, 0, 0, 0, 0) for name, number in _ANSWERS.items()}
+    for name, number in _WRITTEN_ANSWERS.items():
+        library.prctl(number, ctypes.byref(answer), 0, 0, 0)
+        found[name] = answer.value
+    found["its personality"] = library.personality(ctypes.c_ulong(0xFFFF_FFFF))
+    with open("/proc/self/oom_score_adj", "rb") as file:
+        found["how soon it is killed for memory"] = file.read()
+    return found
+
+
+def _locale() -> str:
+    return locale.setlocale(locale.LC_ALL)
+
+
+def _group() -> Hashable:
+    return os.getpgrp(), os.getsid(0)
+
+
+_PARTS: dict[str, Callable[[], Hashable]] = {
+    "its working directory": os.getcwd,
+    "the language of its messages": _locale,
+}
+if os.name == "posix":
+    _PARTS |= {
+        "its environment": _environment,
+        "its root directory": _root,
+        "its resource limits": _limits,
+        "its timers": _timers,
+        "what signals do": _handlers,
+        FILES: _files,
+        "its process group": _group,
+    }
+
+
+@cache
+def _library() -> Any:
+    """Return the C library, which knows the types of the calls."""
+    library = ctypes.CDLL(None)
+    with suppress(AttributeError):
+        library.uselocale.argtypes = (ctypes.c_void_p,)
+        library.uselocale.restype = ctypes.c_void_p
+    return library

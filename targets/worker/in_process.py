@@ -23,7 +23,7 @@ from schedlang.targets.worker.dispatcher import Dispatcher, serve
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
 from schedlang.targets.worker.guard import keep_descendants
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
-from schedlang.targets.worker.process_state import ProcessState
+from schedlang.targets.worker.process_state import compute_by_default, unchanged_process
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.program import from_json
 
@@ -43,12 +43,10 @@ class InProcessWorker(Dispatcher):
 
     Attributes
     ----------
-    state: of this process, as programs have to leave it.
     unwatched: what its programs may change, as ``process_state`` calls it.
     """
 
     unwatched: Collection[str] = ()
-    state: ProcessState
     _backend: CompilingBackend
     _binding: Binding
     _runner: CandidateRunner
@@ -75,7 +73,7 @@ class InProcessWorker(Dispatcher):
             # If it crashes, this tells the parent what did.
             print(RUNS_UNSCHEDULED, file=sys.stderr, flush=True)
             seconds = self._runner.learn(program, wide).seconds
-        self.state = ProcessState(self.unwatched)
+            compute_by_default()
         return {
             "reference_seconds": seconds,
             "unreached": list(self._runner.unreached),
@@ -87,7 +85,7 @@ class InProcessWorker(Dispatcher):
         if request.header["discard"]:
             self._built.clear()
         # Code may run when it is loaded.
-        with self.state.kept(), faults(Status.BUILD_ERROR):
+        with unchanged_process(self.unwatched), faults(Status.BUILD_ERROR):
             program = self.compile_candidate(from_json(request.blobs[0].decode()))
         self._built[request.header["id"]] = program
         return {}
@@ -130,7 +128,7 @@ class InProcessWorker(Dispatcher):
     def guarded(self) -> Iterator[None]:
         """Refuse a candidate that starts processes or leaves this one changed."""
         # Copies of this process end in the inner one.
-        with self.state.kept(), no_new_processes():
+        with unchanged_process(self.unwatched), no_new_processes():
             yield
 
     def measured(self, measure: Callable[[], _Found]) -> _Found:
@@ -144,7 +142,7 @@ class InProcessWorker(Dispatcher):
         """
         if not request.blobs:
             reference = self._runner.learn(self._unscheduled_program())
-            self.state.note()
+            compute_by_default()
         else:
             with self.guarded():
                 with faults(Status.BUILD_ERROR):
@@ -164,7 +162,7 @@ class InProcessWorker(Dispatcher):
         """Time the unscheduled program."""
         policy = TimingPolicy(**request.header["policy"])
         samples = self._runner.time_reference(self._unscheduled_program(), policy)
-        self.state.note()
+        compute_by_default()
         return {"samples": list(samples)}
 
     def on_settle(self, request: Message) -> dict[str, Any]:

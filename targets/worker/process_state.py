@@ -66,54 +66,61 @@ class ProcessState:
 
     It is what Linux tells; other systems tell less. What libraries keep for themselves is no part
     of it, as the numbers that ``rand`` gives next.
-
-    Parameters
-    ----------
-    unwatched: what may change, as it is called here.
     """
 
-    def __init__(self, unwatched: Collection[str] = ()) -> None:
-        self._unwatched = frozenset(unwatched)
-        self.note()
-
-    def note(self) -> None:
-        """Take the present state as the one that programs have to leave."""
-        self._before = _look()
+    def __init__(self) -> None:
+        self._process, self._threads = _process(), _threads()
 
     def changes(self) -> list[str]:
-        """Say what has changed; takes less than a millisecond."""
-        now = _look()
-        names = (*self._before, *(name for name in now if name not in self._before))
-        return [
-            name
-            for name in names
-            if now.get(name) != self._before.get(name) and name not in self._unwatched
-        ]
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Raise ``Fault`` at the end of the ``with`` block where it has changed this process.
-
-        Where the block fails itself, its fault tells that too.
-        """
-        try:
-            yield
-        except Fault as fault:
-            if not fault.corrupt and (found := self.changes()):
-                text = f"{fault}; besides, {left_changed(found)}"
-                raise Fault(fault.status, text, corrupt=True, samples=fault.samples) from fault
-            raise
-        except Exception as error:
-            if found := self.changes():
-                raise left_changed(found) from error
-            raise
-        if found := self.changes():
-            raise left_changed(found)
+        """Say what has changed since; takes less than a millisecond."""
+        found = _differences(self._process, _process())
+        # Only parallel loops that run on more or fewer threads change which of them there are.
+        for before, now in zip(self._threads, _threads(), strict=False):
+            found += _differences(before, now)
+        return list(dict.fromkeys(found))
 
 
-def _look() -> State:
-    """Return the state, by what it is called."""
-    found = _threads()
+@contextmanager
+def unchanged_process(unwatched: Collection[str] = ()) -> Iterator[None]:
+    """Raise ``Fault`` at the end of the ``with`` block where it has changed this process.
+
+    Where the block fails itself, its fault tells that too. ``unwatched`` is what may change, as it
+    is called here.
+    """
+    state = ProcessState()
+
+    def changes() -> list[str]:
+        return [name for name in state.changes() if name not in unwatched]
+
+    try:
+        yield
+    except Fault as fault:
+        if not fault.corrupt and (found := changes()):
+            text = f"{fault}; besides, {left_changed(found)}"
+            raise Fault(fault.status, text, corrupt=True, samples=fault.samples) from fault
+        raise
+    except Exception as error:
+        if found := changes():
+            raise left_changed(found) from error
+        raise
+    if found := changes():
+        raise left_changed(found)
+
+
+def compute_by_default() -> None:
+    """Have all threads compute with floating-point numbers as at the start of a program."""
+    floating_point.use_default()
+    in_each_thread(lambda number: floating_point.use_default())
+
+
+def _differences(before: State, now: State) -> list[str]:
+    names = (*before, *(name for name in now if name not in before))
+    return [name for name in names if before.get(name) != now.get(name)]
+
+
+def _process() -> State:
+    """Return the state of the process, by what it is called."""
+    found: State = {"the number of threads of parallel loops": runtime.thread_count()}
     for name, read in _PARTS.items():
         try:
             found[name] = read()
@@ -126,8 +133,8 @@ def _look() -> State:
     return found
 
 
-def _threads() -> State:
-    """Return the state that each thread of a parallel loop has for itself."""
+def _threads() -> list[State]:
+    """Return the state that each thread of a parallel loop has for itself, in their order."""
     found: dict[int, State] = {}
 
     def look(number: int) -> None:
@@ -135,16 +142,7 @@ def _threads() -> State:
 
     if not in_each_thread(look):
         look(0)
-    state: State = {"the number of threads of parallel loops": runtime.thread_count()}
-    for number in sorted(found):
-        for name, value in found[number].items():
-            state[name] = (*_as_tuple(state.get(name, ())), value)
-    return state
-
-
-def _as_tuple(value: Hashable) -> tuple[Hashable, ...]:
-    assert isinstance(value, tuple)
-    return value
+    return [found[number] for number in sorted(found)]
 
 
 def _thread() -> State:
@@ -223,12 +221,11 @@ def _root() -> Hashable:
 def _status() -> State:
     with open("/proc/self/status", "rb") as file:
         lines = (line.split(b":", 1) for line in file)
-        known = {field: value for field, value in lines if field in _STATUS}
-    found: State = {}
-    for field, value in known.items():
-        name = _STATUS[field]
-        found[name] = (*_as_tuple(found.get(name, ())), value)
-    return found
+        known = [(_STATUS[field], value) for field, value in lines if field in _STATUS]
+    found: dict[str, tuple[bytes, ...]] = {}
+    for name, value in known:
+        found[name] = (*found.get(name, ()), value)
+    return dict(found)
 
 
 def _control() -> State:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 from tvm import te
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
@@ -34,6 +36,13 @@ def scheduled_matmul(workload: Workload, tile: int = 8) -> IRModule:
     sch.vectorize(lanes)
     sch.decompose_reduction(block, k)
     return sch.mod
+
+
+def _first_number(seed: int) -> int:
+    """Return what the C library's ``rand`` gives first with a seed."""
+    library = ctypes.CDLL(None)
+    library.srand(seed)
+    return int(library.rand())
 
 
 def from_body(body: str, signature: str = "") -> IRModule:
@@ -72,10 +81,11 @@ for i, j in T.grid(64, 64):
 """
 ABORT = "T.evaluate(T.call_extern('int32', 'abort'))"
 SLEEP = "T.evaluate(T.call_extern('int32', 'sleep', 1000))"
-# Leaves a mark in its process, and the other one dies where it finds it.
-MARK = "T.evaluate(T.call_extern('int32', 'umask', 511))"
-DIE_IF_MARKED = """
-if T.call_extern("int32", "umask", 0) == 511:
+# Leaves a mark where only the C library sees it, in what ``rand`` gives, and the other one dies
+# where it finds it.
+MARK = "T.evaluate(T.call_extern('int32', 'srand', 511))"
+DIE_IF_MARKED = f"""
+if T.call_extern("int32", "rand") == {_first_number(511)}:
     T.evaluate(T.call_extern("int32", "abort"))
 """
 # Another program, which leaves the worker's session.

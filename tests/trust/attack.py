@@ -59,12 +59,15 @@ class Subject:
     name: of the workload.
     signature, body: its program, in TVMScript.
     attacks: the programs.
+    followers: wrong programs that run behind each of them, in its process where that survives; none
+        where the attacks harm nothing but their own results.
     """
 
     name: str
     signature: str
     body: str
     attacks: tuple[Attack, ...]
+    followers: tuple[Attack, ...] = ()
 
     @cached_property
     def workload(self) -> Workload:

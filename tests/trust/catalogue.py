@@ -17,6 +17,7 @@ from tests.trust.subjects import (
     processes,
     selections,
     stages,
+    state,
     sums,
     updates,
     windows,
@@ -37,6 +38,7 @@ _TOPICS = (
     floats,
     integers,
     processes,
+    state,
 )
 SUBJECTS: dict[str, Subject] = {
     value.name: value

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from schedlang.measurement import Candidate, Measurement
 from schedlang.targets import LocalCPU, Target, TimingPolicy
-from tests.trust.attack import Attack, Subject, wrong
-from tests.trust.subjects.processes import PROCESSES, ZEROS
+from tests.trust.attack import Attack, Subject
+from tests.trust.subjects.processes import PROCESSES
 
 # How long programs take is of no interest here.
 QUICK = TimingPolicy(min_sample_seconds=2e-5, min_repeats=2, max_repeats=3, min_seconds=0.0)
 _FINALISTS = 5
-_FOLLOWERS = 8
+_RIGHT_FOLLOWERS = 2
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ def judge(bench: LocalCPU, subject: Subject, chosen: Sequence[Attack]) -> list[V
     bench.bind(subject.workload)
     cores = Target("cpu").cores
     chosen = [attack for attack in chosen if attack.threads <= cores]
-    if subject is PROCESSES:
-        return [verdict for attack in chosen for verdict in _with_followers(bench, attack)]
+    if subject.followers:
+        found = (_with_followers(bench, subject, attack) for attack in chosen)
+        return [verdict for verdicts in found for verdict in verdicts]
     candidates = [Candidate(n, subject.program(attack)) for n, attack in enumerate(chosen)]
     found = {measurement.id: measurement for measurement in bench.measure(candidates)}
     entered = [
@@ -106,22 +107,21 @@ def _refusal(subject: Subject, attack: Attack, last: Measurement, by: str) -> Ve
     )
 
 
-def _with_followers(bench: LocalCPU, attack: Attack) -> Iterator[Verdict]:
-    """Measure an attack, zeros behind it that it might pass off as right, and right programs."""
-    zeros = PROCESSES.program(wrong("zeros", "", ZEROS))
-    good = PROCESSES.workload.mod
-    programs = [PROCESSES.program(attack), *[zeros] * _FOLLOWERS, good, good]
+def _with_followers(bench: LocalCPU, subject: Subject, attack: Attack) -> Iterator[Verdict]:
+    """Measure an attack, wrong programs behind it that it might make right, and right ones."""
+    wrong_ones = [subject.program(follower) for follower in subject.followers]
+    programs = [subject.program(attack), *wrong_ones, *[subject.workload.mod] * _RIGHT_FOLLOWERS]
     candidates = [Candidate(n, program) for n, program in enumerate(programs)]
     found = {measurement.id: measurement for measurement in bench.measure(candidates)}
     first, *followers = (found[n] for n in range(len(programs)))
-    passed = [one for one in followers[:_FOLLOWERS] if _accepted(one)]
+    passed = [one for one in followers[: len(wrong_ones)] if _accepted(one)]
     if passed or (_accepted(first) and first.status not in attack.caught):
-        yield Verdict(PROCESSES.name, attack.name, right=False, accepted=True)
+        yield Verdict(subject.name, attack.name, right=False, accepted=True)
     else:
-        yield _refusal(PROCESSES, attack, first, str(first.status))
-    refused = [one for one in followers[_FOLLOWERS:] if not _accepted(one)]
+        yield _refusal(subject, attack, first, str(first.status))
+    refused = [one for one in followers[len(wrong_ones) :] if not _accepted(one)]
     yield Verdict(
-        PROCESSES.name,
+        subject.name,
         after(attack),
         right=True,
         accepted=not refused,

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.trust.attack import Attack, Subject
-from tests.trust.catalogue import attacks
+from tests.trust.catalogue import SUBJECTS, attacks
 from tests.trust.gauntlet import after
 from tests.trust.open_attacks import OPEN
-from tests.trust.subjects.processes import PROCESSES
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "trust.md"
@@ -61,7 +60,12 @@ def _wrong_table(known: Found) -> str:
 
 def _right_table(known: Found) -> str:
     pairs: list[tuple[Subject, str]] = [(s, attack.name) for s, attack in attacks(right=True)]
-    pairs += [(PROCESSES, after(attack)) for attack in PROCESSES.attacks]
+    pairs += [
+        (subject, after(attack))
+        for subject in SUBJECTS.values()
+        if subject.followers
+        for attack in subject.attacks
+    ]
     lines = [f"| {s.name} | {name} | {_count(known, s.name, name)} |" for s, name in pairs]
     return _table("| workload | program | refused |", lines)
 

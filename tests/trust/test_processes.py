@@ -10,8 +10,9 @@ import pytest
 
 from schedlang.targets import LocalCPU
 from tests.processes import marked
-from tests.trust.attack import Attack
+from tests.trust.attack import Attack, Subject
 from tests.trust.benchmark_only import BENCHMARK_ONLY
+from tests.trust.catalogue import attacks
 from tests.trust.gauntlet import Verdict, after, judge, measurer
 from tests.trust.subjects.processes import PROCESSES
 
@@ -26,9 +27,9 @@ class Bench:
     measurer: LocalCPU
     known: dict[str, Verdict]
 
-    def verdict(self, attack: Attack, name: str) -> Verdict:
+    def verdict(self, subject: Subject, attack: Attack, name: str) -> Verdict:
         if name not in self.known:
-            found = judge(self.measurer, PROCESSES, [attack])
+            found = judge(self.measurer, subject, [attack])
             self.known |= {verdict.attack: verdict for verdict in found}
         return self.known[name]
 
@@ -41,27 +42,37 @@ def bench() -> Iterator[Bench]:
             yield Bench(found, {})
 
 
-CASES = [attack for attack in PROCESSES.attacks if attack.name not in BENCHMARK_ONLY]
-each_attack = pytest.mark.parametrize("attack", CASES, ids=[attack.name for attack in CASES])
+CASES = [
+    (subject, attack)
+    for subject, attack in attacks(right=False)
+    if subject.followers and attack.name not in BENCHMARK_ONLY
+]
+each_attack = pytest.mark.parametrize(
+    ("subject", "attack"), CASES, ids=[attack.name for _, attack in CASES]
+)
 
 
 @each_attack
-def test_neither_it_nor_zeros_behind_it_are_accepted(attack: Attack, bench: Bench) -> None:
-    found = bench.verdict(attack, attack.name)
+def test_neither_it_nor_wrong_programs_behind_it_are_accepted(
+    subject: Subject, attack: Attack, bench: Bench
+) -> None:
+    found = bench.verdict(subject, attack, attack.name)
     assert not found.accepted
     assert found.expected, f"{found.by}: {found.message}"
 
 
 @each_attack
-def test_right_programs_behind_it_are_accepted(attack: Attack, bench: Bench) -> None:
-    found = bench.verdict(attack, after(attack))
+def test_right_programs_behind_it_are_accepted(
+    subject: Subject, attack: Attack, bench: Bench
+) -> None:
+    found = bench.verdict(subject, attack, after(attack))
     assert found.accepted, f"{found.by}: {found.message}"
 
 
 def test_no_process_is_left(bench: Bench, survivors: Callable[[set[int]], set[int]]) -> None:
     """Last in this file: it closes the measurer."""
-    (daemon,) = (attack for attack in CASES if attack.name == "a daemon")
-    bench.verdict(daemon, daemon.name)
+    (daemon,) = (attack for _, attack in CASES if attack.name == "a daemon")
+    bench.verdict(PROCESSES, daemon, daemon.name)
     alive = marked(*MARK)
     bench.measurer.close()
     assert len(alive) <= 2, "a process of a program has outlived its worker"  # which has a guard

@@ -8,12 +8,11 @@ from tests.trust.attack import Attack, Subject
 from tests.trust.benchmark_only import BENCHMARK_ONLY
 from tests.trust.catalogue import attacks
 from tests.trust.conftest import Judge
-from tests.trust.subjects.processes import PROCESSES
 
 CASES = [
     (subject, attack)
     for subject, attack in attacks(right=False)
-    if subject is not PROCESSES and attack.name not in BENCHMARK_ONLY
+    if not subject.followers and attack.name not in BENCHMARK_ONLY
 ]
 
 

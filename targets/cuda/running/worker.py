@@ -23,7 +23,12 @@ from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import faults
 from schedlang.targets.worker.in_process import InProcessWorker, run_worker
-from schedlang.targets.worker.process_state import FILES, LOCKED_MEMORY, THREADS
+from schedlang.targets.worker.process_state import (
+    FILES,
+    LOCKED_MEMORY,
+    THREADS,
+    unchanged_process,
+)
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.program import from_json
@@ -83,7 +88,7 @@ class CUDAWorker(InProcessWorker):
         """Load a program that was built elsewhere."""
         if request.header["discard"]:
             self._built.clear()
-        with self.state.kept():
+        with unchanged_process(self.unwatched):
             self._built[request.header["id"]] = self._load(request)
         return {}
 

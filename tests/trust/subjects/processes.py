@@ -18,7 +18,6 @@ for i, j in T.grid(32, 32):
         vi, vj = T.axis.remap("SS", [i, j])
         y[vi, vj] = x[vi, vj] + T.float32(1)
 """
-ZEROS = body(_ZEROS)
 _ANY = frozenset({Status.WRONG_RESULT, Status.CRASHED, Status.RUN_TIMEOUT, Status.RUN_ERROR})
 
 
@@ -114,4 +113,6 @@ PROCESSES = Subject(
             caught=OUTSIDE,
         ),
     ),
+    # They might pass off what its copies answer as their own.
+    followers=(wrong("zeros", "", body(_ZEROS)),) * 8,
 )

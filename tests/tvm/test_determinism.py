@@ -98,7 +98,6 @@ for i in T.parallel(7):
     for j in range(16):
         C[i * 8 + j] = A[i * 8 + j]
 """,
-    "scattered": "for i in T.parallel(64):\n    C[I[i]] = C[I[i]] + A[i]",
     "under a condition": "for i in T.parallel(64):\n    if i < 1:\n        C[0] = C[0] + A[i]",
     "never called": """
 if I[0] > 7:
@@ -182,6 +181,208 @@ for i in T.parallel(64):
     C[0] = C[0] + total[0]
 """,
 }
+
+
+DATA = ", ".join(
+    (
+        'A: T.Buffer((64,), "float32"), B: T.Buffer((64, 64), "float32")',
+        'I: T.Buffer((64,), "int32"), K: T.Buffer((64, 64), "int32")',
+        'C: T.Buffer((64,), "float32"), D: T.Buffer((64, 64), "float32")',
+    )
+)
+# Iterations have the same element where elements of the inputs are equal.
+RACES_THROUGH_DATA = {
+    "a sum by index": "for i in T.parallel(64):\n    C[I[i]] = C[I[i]] + A[i]",
+    "a count": "for i in T.parallel(64):\n    C[I[i]] = C[I[i]] + T.float32(1)",
+    "the largest by index": "for i in T.parallel(64):\n    C[I[i]] = T.max(C[I[i]], A[i])",
+    "blocks": """
+for i in T.parallel(64):
+    with T.sblock("C"):
+        vi = T.axis.spatial(64, i)
+        T.reads(C[0:64], I[vi], A[vi])
+        T.writes(C[0:64])
+        C[I[vi]] = C[I[vi]] + A[vi]
+""",
+    "an index through an index": "for i in T.parallel(64):\n    C[I[I[i]]] = C[I[I[i]]] + A[i]",
+    "an index bound to a variable": """
+for i in T.parallel(64):
+    k: T.let[T.int32] = I[i]
+    n: T.let[T.int32] = k % 32
+    C[n] = C[n] + A[i]
+""",
+    "a new value bound to a variable": """
+for i in T.parallel(64):
+    k: T.let[T.int32] = I[i]
+    c: T.let[T.float32] = C[k] + A[i]
+    C[k] = c
+""",
+    "a new value in memory of its own": """
+for i in T.parallel(64):
+    c = T.sblock_alloc_buffer((1,), "float32")
+    c[0] = C[I[i]] + A[i]
+    C[I[i]] = c[0]
+""",
+    "an index in memory of its own": """
+for i in T.parallel(64):
+    k = T.sblock_alloc_buffer((1,), "int32")
+    k[0] = I[i]
+    C[k[0]] = C[k[0]] + A[i]
+""",
+    "an index gathered before": """
+k = T.sblock_alloc_buffer((64,), "int32")
+for i in range(64):
+    k[i] = I[I[i]]
+for i in T.parallel(64):
+    C[k[i]] = C[k[i]] + A[i]
+""",
+    "an index by functions": """
+for i in T.parallel(64):
+    C[T.abs(I[i]) % 64] = C[T.abs(I[i]) % 64] + A[i]
+    D[T.bitwise_and(I[i], 63), 0] = A[i]
+""",
+    "an index by a function of the C library": """
+for i in T.parallel(64):
+    C[T.call_pure_extern("int32", "abs", I[i])] = A[i]
+""",
+    "an index from floating-point numbers": """
+for i in T.parallel(64):
+    C[T.Cast("int32", A[i] * T.float32(8))] = A[i]
+""",
+    "negative indices": """
+for i in T.parallel(64):
+    C[T.if_then_else(I[i] < 0, I[i] + 64, I[i])] = A[i]
+""",
+    "rows by index": """
+for i in T.parallel(64):
+    for j in range(64):
+        D[I[i], j] = D[I[i], j] + B[i, j]
+""",
+    "two loops of threads": """
+for t in range(1):
+    for i in T.parallel(8):
+        for j in T.vectorized(8):
+            C[I[i * 8 + j]] = C[I[i * 8 + j]] + A[i * 8 + j]
+""",
+    "the last of equals": "for i in T.parallel(64):\n    C[I[i]] = A[i]",
+    "the last number": "for i in T.parallel(64):\n    D[I[i], 0] = T.Cast('float32', i)",
+    "in bounds only": """
+for i in T.parallel(64):
+    if 0 <= I[i] and I[i] < 64:
+        C[I[i]] = C[I[i]] + A[i]
+""",
+    "where the data say": """
+for i in T.parallel(64):
+    if A[i] > T.float32(0):
+        C[I[i]] = A[i]
+""",
+    "the rest is cut off": """
+for t in T.parallel(8):
+    for i in range(9):
+        if t * 9 + i < 64:
+            C[I[t * 9 + i]] = C[I[t * 9 + i]] + A[t * 9 + i]
+""",
+    "a predicate": """
+for i in T.parallel(72):
+    with T.sblock("C"):
+        vi = T.axis.spatial(64, i)
+        T.where(i < 64)
+        C[I[vi]] = C[I[vi]] + A[vi]
+""",
+    "lanes": "for i in T.vectorized(64):\n    C[I[i]] = C[I[i]] + A[i]",
+    "lanes of threads": """
+for i in T.parallel(64):
+    for j in T.vectorized(64):
+        D[i, K[i, j]] = D[i, K[i, j]] + B[i, j]
+""",
+}
+MANY = (
+    'A: T.Buffer((100000,), "float32"), I: T.Buffer((100000,), "int32"), '
+    'C: T.Buffer((100000,), "float32")'
+)
+# Too many iterations to look at each.
+RACES_IN_LONG_LOOPS = {
+    "by index": "for i in T.parallel(100000):\n    C[I[i]] = C[I[i]] + A[i]",
+    "one element": "for i in T.parallel(100000):\n    C[0] = C[0] + A[i]",
+    "in a loop": """
+for t in range(100000):
+    for i in T.parallel(4):
+        C[I[i]] = C[I[i]] + A[i]
+""",
+}
+NO_RACE_THROUGH_DATA = {
+    "read only": "for i in T.parallel(64):\n    C[i] = A[I[i]]",
+    "a row of its own": """
+for i in T.parallel(64):
+    for j in range(64):
+        D[i, K[i, j]] = D[i, K[i, j]] + B[i, j]
+""",
+    "a column of its own": """
+for j in T.parallel(64):
+    for i in range(64):
+        D[I[i], j] = D[I[i], j] + B[i, j]
+""",
+    "a part of its own": """
+for t in T.parallel(8):
+    for i in range(8):
+        C[t * 8 + I[i] % 8] = C[t * 8 + I[i] % 8] + A[i]
+""",
+    "the same value for the same index": "for i in T.parallel(64):\n    C[I[i]] = A[I[i]]",
+    "one value": "for i in T.parallel(64):\n    C[I[i]] = T.float32(1)",
+    "the larger of one value": "for i in T.parallel(64):\n    C[I[0]] = T.max(C[I[0]], A[0])",
+    "a permutation that it counts out": """
+k = T.sblock_alloc_buffer((64,), "int32")
+for i in range(64):
+    k[i] = 63 - i
+for i in T.parallel(64):
+    C[k[i]] = C[k[i]] + A[i]
+""",
+    "indices moved apart": """
+k = T.sblock_alloc_buffer((64,), "int32")
+for i in range(64):
+    k[i] = I[0] + i
+for i in T.parallel(64):
+    C[k[i]] = C[k[i]] + A[i]
+""",
+    "the iteration that an input names": """
+for i in T.parallel(64):
+    if i == I[0]:
+        C[I[0]] = C[I[0]] + A[i]
+""",
+    "one iteration only": """
+for i in T.parallel(64):
+    if i < 1:
+        C[I[i]] = C[I[i]] + A[i]
+""",
+    "ranges from data": """
+for i in T.parallel(63):
+    for j in range(I[i], I[i + 1]):
+        C[j] = C[j] + A[i]
+""",
+    "lanes that write one after the other": "for i in T.vectorized(64):\n    C[I[i]] = A[i]",
+    "a sum that threads wait for": """
+for i in T.parallel(64):
+    T.evaluate(T.call_extern("int32", "lock"))
+    C[I[i]] = C[I[i]] + A[i]
+    T.evaluate(T.call_extern("int32", "unlock"))
+""",
+}
+
+
+@pytest.mark.parametrize("name", RACES_THROUGH_DATA)
+def test_indices_from_data_may_be_equal(name: str) -> None:
+    found = determinism(from_body(RACES_THROUGH_DATA[name], DATA))
+    assert found.race is not None
+    assert found.race.endswith("where indices that the program reads from its inputs are equal")
+
+
+@pytest.mark.parametrize("name", RACES_IN_LONG_LOOPS)
+def test_races_in_long_loops(name: str) -> None:
+    assert determinism(from_body(RACES_IN_LONG_LOOPS[name], MANY)).race is not None
+
+
+@pytest.mark.parametrize("name", NO_RACE_THROUGH_DATA)
+def test_indices_from_data_that_no_two_iterations_share(name: str) -> None:
+    assert determinism(from_body(NO_RACE_THROUGH_DATA[name], DATA)).race is None
 
 
 @pytest.mark.parametrize("name", APART)

@@ -2,11 +2,13 @@
 
 Two iterations of a parallel loop race where both access an element and one of them writes it. If
 what the iterations access is apart, no race is possible; if all of them update an element, as in
-``C[0] = C[0] + A[i]`` for all ``i``, one is certain. Between the two, nothing is known.
+``C[0] = C[0] + A[i]`` for all ``i``, one is certain. So it is for ``C[X[i]] = C[X[i]] + A[i]``,
+since nothing keeps elements of ``X`` from being equal. Between the two, nothing is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +18,13 @@ from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tvm_ffi import structural_walk
 
+from schedlang.tvm.analysis.races.data import InputData
 from schedlang.tvm.analysis.races.execution import impure_calls, is_true, runs
-from schedlang.tvm.analysis.races.iterations import Definition, Iterations
+from schedlang.tvm.analysis.races.iterations import Definition, Iterations, Race
 from schedlang.tvm.program import MAIN
 
 _PARALLEL = int(tirx.ForKind.PARALLEL)
+_VECTORIZED = int(tirx.ForKind.VECTORIZED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Determinism:
     ----------
     proven: calls on the same inputs give the same results, as far as the program says: no parallel
         iterations can race, and it calls no function that may do more than compute.
-    race: a race that is certain, in words; None if none was found.
+    race: a race, in words; None if none was found. It is certain for some inputs at least.
     """
 
     proven: bool
@@ -44,37 +48,45 @@ UNKNOWN = Determinism(proven=False)
 def determinism(mod: IRModule) -> Determinism:
     """Find out whether threads, or what it calls, can change the results of a CPU program."""
     # The memory that each iteration has for itself is allocated inside the loop after this.
-    body = PlanAndUpdateBufferAllocationLocation()(LowerInitBlock()(mod))[MAIN].body
-    parallel: list[Any] = []
+    func = PlanAndUpdateBufferAllocationLocation()(LowerInitBlock()(mod))[MAIN]
+    body = func.body
+    data = InputData(func)
+    loops: list[Any] = []
     doubtful = impure_calls(body)
 
     def note_loop(loop: Any) -> None:
-        if int(loop.kind) == _PARALLEL:
-            parallel.append(loop)
-        elif int(loop.kind) == tirx.ForKind.THREAD_BINDING:
+        loops.append(loop)
+        if int(loop.kind) == tirx.ForKind.THREAD_BINDING:
             doubtful.append(loop)
 
     views = (tirx.DeclBuffer, doubtful.append)  # other names for memory
-    structural_walk(body, [(tirx.For, note_loop), views])
-    found = _ParallelLoops(len(parallel))
+    structural_walk(body, [(tirx.For, note_loop), views, *data.callbacks()])
+    # Lanes are looked at only where it takes data to see what they do.
+    kinds = {_PARALLEL, _VECTORIZED} if data.places else {_PARALLEL}
+    found = _ConcurrentLoops(sum(int(loop.kind) in kinds for loop in loops), kinds, data)
     found.read(body, (), always=True)
     return Determinism(found.all_apart and not doubtful, found.race)
 
 
-class _ParallelLoops:
-    """Finds the parallel loops of a program, with what is defined around each.
+class _ConcurrentLoops:
+    """Finds the parallel and the vectorised loops of a program, with what is defined around each.
 
     Parameters
     ----------
     number: how many there are.
+    kinds: which kinds of loops these are.
+    data: what the program reads from its inputs.
 
     Attributes
     ----------
-    all_apart: whether all of them were found, and the iterations of none can race.
+    all_apart: whether all of them were found, and no parallel iterations can race. Those of a
+        vectorised loop do the same in each call.
     race: see ``Determinism``.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, kinds: Collection[int], data: InputData) -> None:
+        self._kinds = kinds
+        self._data = data
         self.race: str | None = None
         self._left = number
         self._racing = 0
@@ -91,7 +103,7 @@ class _ParallelLoops:
             for part in stmt.seq:
                 self.read(part, around, always=always)
         elif isinstance(stmt, tirx.For):
-            if int(stmt.kind) == _PARALLEL:
+            if int(stmt.kind) in self._kinds:
                 self._judge(stmt, around, always)
             inside = (*around, Definition.of_loop(stmt))
             self.read(stmt.body, inside, always=always and runs(stmt))
@@ -107,11 +119,26 @@ class _ParallelLoops:
             self.read(stmt.body, around, always=always and isinstance(stmt, tirx.AttrStmt))
 
     def _judge(self, loop: Any, around: tuple[Definition, ...], always: bool) -> None:
-        iterations = Iterations(loop, around)
+        iterations = Iterations(loop, around, self._data)
         self._left -= 1
-        self._racing += not iterations.apart
-        if always and self.race is None and iterations.updated is not None:
-            self.race = (
-                f"iterations of loop {loop.loop_var.name!r} run in parallel and update the same "
-                f"elements of {iterations.updated!r}"
-            )
+        parallel = int(loop.kind) == _PARALLEL
+        self._racing += parallel and not iterations.apart
+        race = iterations.race
+        # Lanes store their elements one after the other: only what they compute from is lost. They
+        # do so in each call, so that results show it, unless it takes two equal indices.
+        if always and self.race is None and race is not None:
+            if parallel or (race.adds and race.assumed):
+                self.race = _describe(loop, race)
+
+
+def _describe(loop: Any, race: Race) -> str:
+    how = "run in parallel" if int(loop.kind) == _PARALLEL else "run in the lanes of a vector"
+    verb = "update" if race.adds else "write"
+    if not race.assumed:
+        what = f"{verb} the same elements of {race.buffer.name!r}"
+    else:
+        what = (
+            f"{verb} the same elements of {race.buffer.name!r} where indices that the program "
+            "reads from its inputs are equal"
+        )
+    return f"iterations of loop {loop.loop_var.name!r} {how} and {what}"

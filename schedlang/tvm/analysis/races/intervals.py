@@ -9,6 +9,7 @@ import numpy as np
 from tvm import tirx
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Unbounded(Exception):
@@ -35,26 +36,51 @@ def point(value: int | Integers) -> Interval:
     return Interval(known, known)
 
 
-def interval(expr: Any, known: Known) -> Interval:
+def interval(
+    expr: Any, known: Known, is_equal: Callable[[Any], bool] = lambda expr: False
+) -> Interval:
     """Return bounds of an integer expression from those of its variables.
 
-    They are the tightest where each variable occurs once. Raises Unbounded for an expression that
+    They are the tightest where each variable occurs once. ``is_equal`` tells of a part of it to
+    take as one value, whatever the variables are. Raises Unbounded for another expression that
     reads data, or that has a variable or an operation that nothing is known of.
     """
     if isinstance(expr, tirx.IntImm):
         return point(int(expr.value))
     if isinstance(expr, tirx.Var) and expr in known:
         return known[expr]
+    if is_equal(expr):
+        return point(0)
     if isinstance(expr, tirx.Cast | tirx.Broadcast):
-        return interval(expr.value, known)
+        return interval(expr.value, known, is_equal)
     if isinstance(expr, tirx.Ramp):
         steps = Interval(point(0).low, point(int(expr.lanes) - 1).low)
-        moved = _product(interval(expr.stride, known), steps)
-        return _sum(interval(expr.base, known), moved)
+        moved = _product(interval(expr.stride, known, is_equal), steps)
+        return _sum(interval(expr.base, known, is_equal), moved)
     operation = _OPERATIONS.get(type(expr))
     if operation is None:
         raise Unbounded(str(expr))
-    return operation(interval(expr.a, known), interval(expr.b, known))
+    return operation(interval(expr.a, known, is_equal), interval(expr.b, known, is_equal))
+
+
+def holds(condition: Any, known: Known) -> Flags:
+    """Return for which values of the variables a condition holds for certain."""
+    if isinstance(condition, tirx.IntImm):
+        return np.asarray(int(condition.value) != 0)
+    if isinstance(condition, tirx.And):
+        return holds(condition.a, known) & holds(condition.b, known)
+    if isinstance(condition, tirx.Or):
+        return holds(condition.a, known) | holds(condition.b, known)
+    if isinstance(condition, tirx.Not) and type(condition.a) in _OPPOSITES:
+        opposite = _OPPOSITES[type(condition.a)]
+        return holds(opposite(condition.a.a, condition.a.b), known)
+    comparison = _COMPARISONS.get(type(condition))
+    try:
+        if comparison is None:
+            raise Unbounded(str(condition))
+        return comparison(interval(condition.a, known), interval(condition.b, known))
+    except Unbounded:
+        return np.asarray(False)
 
 
 def _sum(a: Interval, b: Interval) -> Interval:
@@ -108,4 +134,20 @@ _OPERATIONS: dict[type, Callable[[Interval, Interval], Interval]] = {
     tirx.FloorMod: _remainder,
     tirx.Min: _smaller,
     tirx.Max: _larger,
+}
+_COMPARISONS: dict[type, Callable[[Interval, Interval], Flags]] = {
+    tirx.LT: lambda a, b: a.high < b.low,
+    tirx.LE: lambda a, b: a.high <= b.low,
+    tirx.GT: lambda a, b: a.low > b.high,
+    tirx.GE: lambda a, b: a.low >= b.high,
+    tirx.EQ: lambda a, b: (a.low == b.high) & (a.high == b.low),
+    tirx.NE: lambda a, b: (a.high < b.low) | (a.low > b.high),
+}
+_OPPOSITES: dict[type, Callable[[Any, Any], Any]] = {
+    tirx.LT: tirx.GE,
+    tirx.LE: tirx.GT,
+    tirx.GT: tirx.LE,
+    tirx.GE: tirx.LT,
+    tirx.EQ: tirx.NE,
+    tirx.NE: tirx.EQ,
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,15 @@ from tvm_ffi import structural_equal, structural_walk
 
 from schedlang.tvm.analysis.inverse_bounds import loads_of
 from schedlang.tvm.analysis.program import mentions
-from schedlang.tvm.analysis.races.execution import impure_calls, is_true, runs
-from schedlang.tvm.analysis.races.intervals import Interval, Unbounded, interval, point
+from schedlang.tvm.analysis.races.data import InputData
+from schedlang.tvm.analysis.races.execution import impure_calls, runs
+from schedlang.tvm.analysis.races.intervals import (
+    Interval,
+    Unbounded,
+    holds,
+    interval,
+    point,
+)
 from schedlang.tvm.analysis.races.places import are_apart, meet
 
 # Of the loop and of those around it, together: each is looked at.
@@ -41,17 +49,37 @@ class Definition(NamedTuple):
 
 
 class _Update(NamedTuple):
-    """A store of a new value that is computed from the old one, in every iteration.
+    """A store that races where iterations have the same element.
 
     Attributes
     ----------
-    name, indices: of the buffer, and of the element.
+    buffer, indices: of the element.
     defined: how many variables were defined before it, inside the loop.
+    guards: the conditions under which iterations execute it.
+    adds: the new value is computed from the old one; else it differs from one iteration to the
+        next where the element is the same.
     """
 
-    name: str
+    buffer: Any
     indices: Sequence[Any]
     defined: int
+    guards: tuple[Any, ...]
+    adds: bool
+
+
+class Race(NamedTuple):
+    """Iterations that write the same elements in any order.
+
+    Attributes
+    ----------
+    buffer: what they write.
+    assumed: they do so where indices that the program reads from its inputs are equal; else always.
+    adds: new values are computed from old ones, so that some are lost.
+    """
+
+    buffer: Any
+    assumed: bool
+    adds: bool
 
 
 class _Region(NamedTuple):
@@ -70,12 +98,13 @@ class Iterations:
     Attributes
     ----------
     apart: whether the boxes of the iterations are apart, so that none races with another. False
-        where an access cannot be bounded.
-    updated: name of a buffer of which iterations update the same elements, from what they hold, in
-        any case; None if none was found.
+        where an access cannot be bounded, or where the iterations are too many to look at each.
+    race: a race that was found; None if there was none.
     """
 
-    def __init__(self, loop: Any, around: Sequence[Definition]) -> None:
+    def __init__(self, loop: Any, around: Sequence[Definition], data: InputData) -> None:
+        self._data = data
+        self._guards: list[Any] = []
         self._varying = [loop.loop_var]
         self._inside: list[Definition] = []
         self._updates: list[_Update] = []
@@ -94,16 +123,21 @@ class Iterations:
             are_apart(box, self._outer, self._extent) for box in self._boxes.values()
         )
         updates = self._updates if self._certain and not self.apart else []
-        met = (update.name for update in updates if self._meet(update, outside))
-        self.updated = next(met, None)
+        found = (self._race_of(update, outside) for update in updates)
+        self.race = next((race for race in found if race is not None), None)
 
     def _enumerate(self, definitions: Sequence[Definition]) -> None:
-        """List all values of the variables that are defined outside the body."""
+        """List the values of the variables that are defined outside the body; the first of many."""
         extents = [int(getattr(d.extent, "value", 0)) for d in definitions if d.extent is not None]
         total = int(np.prod(extents, dtype=np.float64))
-        if not 0 < total <= _MOST_ITERATIONS:
+        if total == 0:
             self._bounded = False
             return
+        if total > _MOST_ITERATIONS:
+            self._bounded = False
+            self._extent = min(self._extent, _MOST_ITERATIONS)
+            extents = [1] * (len(extents) - 1) + [self._extent]
+            total = self._extent
         self._outer = total // self._extent
         grids = iter(np.indices(extents).reshape(len(extents), -1))
         for variable, value, extent in definitions:
@@ -127,9 +161,9 @@ class Iterations:
             self._read_store(stmt, always)
         elif isinstance(stmt, tirx.IfThenElse):
             self._note_loads(stmt.condition)
-            self._read(stmt.then_case, always=False)
+            self._read_guarded(stmt.then_case, stmt.condition, always)
             if stmt.else_case is not None:
-                self._read(stmt.else_case, always=False)
+                self._read_guarded(stmt.else_case, tirx.Not(stmt.condition), always)
         elif isinstance(stmt, tirx.While):
             self._note_loads(stmt.condition)
             self._read(stmt.body, always=False)
@@ -146,6 +180,12 @@ class Iterations:
             self._own.add(stmt.buffer)
         else:
             self._bounded = self._certain = False
+
+    def _read_guarded(self, stmt: Any, condition: Any, always: bool) -> None:
+        """Read a statement that iterations execute in which a condition holds."""
+        self._guards.append(condition)
+        self._read(stmt, always=always)
+        self._guards.pop()
 
     def _define(self, variable: Any, value: Any) -> None:
         self._inside.append(Definition(variable, value))
@@ -177,7 +217,7 @@ class Iterations:
             self._define(axis.var, value)
         for match in block.match_buffers:
             self._match(match)
-        self._read(block.body, always=always and is_true(realize.predicate))
+        self._read_guarded(block.body, realize.predicate, always)
 
     def _match(self, match: Any) -> None:
         """Note that a buffer stands for a region of another one."""
@@ -196,7 +236,7 @@ class Iterations:
             self._note(load.source, load.indices[:])
         for index in indices:
             self._note_loads(index)
-        self._note(buffer, indices)
+        bounded = self._note(buffer, indices)
         if not always or buffer in self._own or buffer in self._regions:
             return
         same = any(
@@ -204,8 +244,14 @@ class Iterations:
             for load in loads
         )
         own = any(load.source in self._own for load in loads)
-        if same and (own or mentions(store.value, self._varying)):
-            self._updates.append(_Update(str(buffer.name), indices, len(self._inside)))
+        if same:
+            races = own or _accumulates(store.value) or mentions(store.value, self._varying)
+        else:
+            races = not bounded and any(map(self._data.reads, indices))
+            races = races and (own or self._data.varies(store.value, indices, self._varying))
+        if races:
+            defined, guards = len(self._inside), tuple(self._guards)
+            self._updates.append(_Update(buffer, indices, defined, guards, same))
 
     def _varies(self, expr: Any) -> bool:
         """Whether iterations may find other values of an expression; notes what it reads."""
@@ -220,20 +266,21 @@ class Iterations:
             self._note(load.source, load.indices[:])
         return bool(loads)
 
-    def _note(self, buffer: Any, indices: Sequence[Any]) -> None:
-        """Note an access to an element, or to several."""
+    def _note(self, buffer: Any, indices: Sequence[Any]) -> bool:
+        """Note an access to an element, or to several; return whether it has bounds."""
         region = self._regions.get(buffer)
         buffer = buffer if region is None else region.source
         if buffer in self._own or buffer not in self._written:
-            return
+            return True
         box = self._box_of(indices) if region is None else region.box
         if box is None:
             self._bounded = False
-            return
+            return False
         before = self._boxes.get(buffer)
         if before is not None:
             box = [a.joined(b) for a, b in zip(before, box, strict=True)]
         self._boxes[buffer] = box
+        return True
 
     def _box_of(self, indices: Sequence[Any]) -> list[Interval] | None:
         try:
@@ -241,16 +288,42 @@ class Iterations:
         except Unbounded:
             return None
 
-    def _meet(self, update: _Update, outside: Mapping[Any, Interval]) -> bool:
-        """Whether two iterations update one element when all loops inside are at their start."""
+    def _race_of(self, update: _Update, outside: Mapping[Any, Interval]) -> Race | None:
+        """Return the race of an update: of two iterations with all loops inside at their start."""
+        if update.adds and self._meet(update, outside, _nothing):
+            return Race(update.buffer, assumed=False, adds=True)
+        if self._meet(update, outside, self._data.determines):
+            return Race(update.buffer, assumed=True, adds=update.adds)
+        return None
+
+    def _meet(
+        self, update: _Update, outside: Mapping[Any, Interval], is_equal: Callable[[Any], bool]
+    ) -> bool:
+        """Whether two iterations have one element where all parts that ``is_equal`` are."""
         known = dict(outside)
+        for variable, value, _ in self._inside[: update.defined]:
+            known.pop(variable, None)
+            with suppress(Unbounded):
+                known[variable] = interval(value, known, is_equal)
         try:
-            for variable, value, _ in self._inside[: update.defined]:
-                known[variable] = interval(value, known)
-            indices = [interval(index, known) for index in update.indices]
+            indices = [interval(index, known, is_equal) for index in update.indices]
         except Unbounded:
             return False
-        return meet(indices, self._outer, self._extent)
+        reached = np.asarray(True)
+        for guard in update.guards:
+            if not self._data.leaves_open(guard, self._varying):
+                reached = reached & holds(guard, known)
+        return meet(indices, self._outer, self._extent, reached)
+
+
+def _nothing(expr: Any) -> bool:
+    """No two values that a program reads are taken as equal."""
+    return False
+
+
+def _accumulates(value: Any) -> bool:
+    """Whether a new value differs from the old one that it is computed from, however often."""
+    return isinstance(value, tirx.Add | tirx.Sub | tirx.Mul)
 
 
 def _written_in(body: Any) -> set[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schedlang.tvm.analysis.races.intervals import Interval
+from schedlang.tvm.analysis.races.intervals import Flags, Interval
 
 
 def are_apart(box: Sequence[Interval], outer: int, extent: int) -> bool:
@@ -25,10 +25,15 @@ def are_apart(box: Sequence[Interval], outer: int, extent: int) -> bool:
     return all(len(np.unique(rows, axis=0)) == extent for rows in places)
 
 
-def meet(indices: Sequence[Interval], outer: int, extent: int) -> bool:
-    """Return whether two iterations of an execution have the same indices, which are exact."""
+def meet(indices: Sequence[Interval], outer: int, extent: int, reached: Flags) -> bool:
+    """Return whether two iterations of an execution have the same indices, which are exact.
+
+    ``reached`` are the iterations that count.
+    """
     if any((index.low != index.high).any() for index in indices):
         return False
     places = np.array([np.broadcast_to(index.low, outer * extent) for index in indices])
     rows = places.reshape(len(indices), outer, extent).transpose(1, 2, 0)
-    return any(len(np.unique(row, axis=0)) < extent for row in rows)
+    counted = np.broadcast_to(reached, outer * extent).reshape(outer, extent)
+    chosen = (row[count] for row, count in zip(rows, counted, strict=True))
+    return any(len(np.unique(row, axis=0)) < len(row) for row in chosen)

@@ -13,7 +13,7 @@ from schedlang.targets.cuda.running.memory import DeviceMemory
 from schedlang.targets.cuda.running.runtime import CUDARuntime, device_fault
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm import codegen
-from schedlang.tvm.analysis.races.determinism import UNKNOWN
+from schedlang.tvm.analysis.races.determinism import Determinism, determinism
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.program import MAIN
@@ -74,9 +74,15 @@ class CUDABackend:
         """Compile a program for the CPU, for one that has no threads of a GPU."""
         return HostProgram(mod)
 
-    def load(self, library: Path, workspaces: Sequence[int] = ()) -> CUDAProgram:
-        """Load a library; ``workspaces`` are the sizes in bytes of its intermediate results."""
-        program = CUDAProgram(self, library, workspaces)
+    def load(
+        self, library: Path, workspaces: Sequence[int] = (), race: str | None = None
+    ) -> CUDAProgram:
+        """Load a library.
+
+        ``workspaces`` are the sizes in bytes of its intermediate results; ``race`` is of its
+        threads, if one was found.
+        """
+        program = CUDAProgram(self, library, workspaces, race)
         self._programs.add(program)
         return program
 
@@ -141,9 +147,14 @@ class CUDAProgram:
     workspaces: sizes in bytes of the intermediate results in the GPU's memory.
     """
 
-    determinism = UNKNOWN
-
-    def __init__(self, backend: CUDABackend, library: Path, workspaces: Sequence[int]) -> None:
+    def __init__(
+        self,
+        backend: CUDABackend,
+        library: Path,
+        workspaces: Sequence[int],
+        race: str | None = None,
+    ) -> None:
+        self.determinism = Determinism(proven=False, race=race)
         self.workspaces = tuple(sorted(workspaces, reverse=True))
         self._backend = backend
         self._module = codegen.load_library(library)
@@ -192,9 +203,8 @@ class CUDAProgram:
 class HostProgram:
     """A program on the CPU of this process, called with tensors of a GPU."""
 
-    determinism = UNKNOWN
-
     def __init__(self, mod: IRModule) -> None:
+        self.determinism = determinism(mod)
         self._call = codegen.compile_for_host(mod)
 
     def entry(self, *tensors: Tensor) -> None:

@@ -92,6 +92,8 @@ class CandidateRunner:
 
         There is one draw of inputs. Raises ``Fault`` as ``learn`` does, and when they do not.
         """
+        if schedule.determinism.race is not None:
+            raise Fault(Status.WRONG_RESULT, schedule.determinism.race)
         with self._backend.running():
             self._backend.poison_workspaces()
             found = learn_reference(lambda: self._caller.call(schedule), self._data)

@@ -16,6 +16,7 @@ BENCHMARK_ONLY = frozenset(
         "floods its output",
         "rounds upwards from now on",
         "damages its heap",
+        "rounds upwards in a thread of parallel loops",
         "rounds upwards by a function that it calls pure",
         "runs less urgently from now on",
         "a thread of parallel loops runs less urgently",

@@ -9,6 +9,8 @@ import schedlang as sl
 from schedlang.tvm.analysis.races.determinism import Determinism, determinism
 from schedlang.workloads import standard
 from tests.modules.dot_products import product
+from tests.modules.odd_programs import odd
+from tests.modules.odd_updates import UPDATES
 from tests.targets.programs import from_body
 
 TENSORS = (
@@ -418,6 +420,44 @@ def test_samples_of_the_default_space_cannot_race(name: str) -> None:
     space = sl.default_space(sl.Target("cpu", cores=2))
     workload = standard(name)[0]
     assert all(determinism(space.sample(workload, seed=seed).mod).proven for seed in range(3))
+
+
+@pytest.mark.parametrize(
+    "target", [sl.Target("cpu", cores=2), sl.Target("cuda", arch="sm_80")], ids=["cpu", "cuda"]
+)
+def test_samples_of_programs_that_scatter_do_not_race(target: sl.Target) -> None:
+    space = sl.default_space(target)
+    names = [name for name in UPDATES if "scatter" in name or "histogram" in name]
+    assert len(names) >= 4
+    for workload in (odd(name).workload for name in names):
+        found = [determinism(space.sample(workload, seed=seed).mod) for seed in range(3)]
+        assert [one.race for one in found] == [None] * 3, workload.name
+
+
+THREADS = """
+for b in T.thread_binding({}, thread="blockIdx.x"):
+    for t in T.thread_binding({}, thread="threadIdx.x"):
+        {}
+"""
+OF_A_GPU = {
+    "sums by index": (8, 8, "C[I[b * 8 + t]] = C[I[b * 8 + t]] + A[b * 8 + t]", "'b'"),
+    "sums by index in a block": (1, 64, "C[I[t]] = C[I[t]] + A[t]", "'t'"),
+    "copies by index": (8, 8, "C[I[b * 8 + t]] = A[b * 8 + t]", "'b'"),
+    "rows of their own": (64, 64, "D[b, K[b, t]] = D[b, K[b, t]] + B[b, t]", "'t'"),
+    "elements of their own": (8, 8, "C[b * 8 + t] = A[I[b * 8 + t]]", None),
+    "columns of their own": (1, 64, "D[I[0], t] = D[I[0], t] + B[0, t]", None),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_GPU)
+def test_threads_of_a_gpu_race_through_indices(name: str) -> None:
+    blocks, threads, body, loop = OF_A_GPU[name]
+    found = determinism(from_body(THREADS.format(blocks, threads, body), DATA))
+    assert not found.proven
+    assert found.race is None or loop is not None
+    if loop is not None:
+        assert found.race is not None
+        assert found.race.startswith(f"iterations of loop {loop} run in threads of the GPU and ")
 
 
 def test_intrinsics_are_pure() -> None:

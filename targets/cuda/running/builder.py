@@ -18,6 +18,7 @@ from schedlang.targets.worker.dispatcher import Dispatcher
 from schedlang.targets.worker.in_process import limit_memory, run_worker
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen
+from schedlang.tvm.analysis.races.determinism import determinism
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.codegen.cuda import CUDAGenerator
 from schedlang.tvm.program import from_json
@@ -59,7 +60,9 @@ class CUDABuilder(Dispatcher):
                 cubin, digest = name.with_suffix(".cubin"), digest_of(source)
                 cubin.write_bytes(compiled.code)
             codegen.write_library(executable, library)
-        return Built(library, cubin, digest, tuple(devices.workspace_sizes(mod))).header()
+            race = determinism(mod).race
+        sizes = tuple(devices.workspace_sizes(mod))
+        return Built(library, cubin, digest, sizes, race).header()
 
 
 if __name__ == "__main__":

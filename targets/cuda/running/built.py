@@ -23,12 +23,14 @@ class Built:
     cubin: their machine code; empty where there are none.
     digest: of the source, by which the library finds its machine code.
     workspaces: sizes in bytes of intermediate results in the GPU's memory.
+    race: a race between its threads, in words; None if none was found.
     """
 
     library: Path
     cubin: Path | None
     digest: str
     workspaces: tuple[int, ...]
+    race: str | None = None
 
     def header(self) -> dict[str, Any]:
         """Write it as JSON values."""
@@ -37,6 +39,7 @@ class Built:
             "cubin": "" if self.cubin is None else str(self.cubin),
             "digest": self.digest,
             "workspaces": list(self.workspaces),
+            "race": self.race,
         }
 
     @classmethod
@@ -44,7 +47,7 @@ class Built:
         """Read the result of ``header()``; the mapping may hold more."""
         cubin = Path(header["cubin"]) if header["cubin"] else None
         sizes = tuple(header["workspaces"])
-        return cls(Path(header["library"]), cubin, header["digest"], sizes)
+        return cls(Path(header["library"]), cubin, header["digest"], sizes, header["race"])
 
     def remove(self) -> None:
         """Delete the files; a library that is loaded stays so."""

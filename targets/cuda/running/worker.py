@@ -115,7 +115,7 @@ class CUDAWorker(InProcessWorker):
             self.cubins[built.digest] = built.cubin.read_bytes()
         try:
             with faults(Status.BUILD_ERROR):
-                return self._backend.load(built.library, built.workspaces)
+                return self._backend.load(built.library, built.workspaces, built.race)
         finally:
             self.cubins.pop(built.digest, None)
 

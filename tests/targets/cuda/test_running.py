@@ -223,7 +223,9 @@ def test_intermediate_results_in_global_memory_have_sizes() -> None:
 
 
 def test_what_was_built_survives_the_way(tmp_path: Path) -> None:
-    built = Built(tmp_path / "a.so", tmp_path / "a.cubin", digest_of("kernel"), (4096, 64))
+    built = Built(
+        tmp_path / "a.so", tmp_path / "a.cubin", digest_of("kernel"), (4096, 64), "a race"
+    )
     for path in (built.library, built.cubin):
         assert path is not None
         path.write_bytes(b"x")

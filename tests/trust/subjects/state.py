@@ -9,8 +9,9 @@ from __future__ import annotations
 import platform
 
 from schedlang.measurement import Status
-from tests.trust.attack import Attack, Subject, edit, prepend, tensors, wrong
+from tests.trust.attack import Attack, Subject, append, edit, prepend, tensors, wrong
 
+_KIND = "state left behind"
 _REFUSED = frozenset({Status.RUN_ERROR})
 _ON_ARM = platform.machine() == "aarch64"
 _UPWARDS = 0x400000 if _ON_ARM else 0x800  # FE_UPWARD
@@ -38,7 +39,7 @@ for i in T.parallel(2):
 
 def _leaves(name: str, text: str, threads: int = 1) -> Attack:
     """A program that is right, and changes its process."""
-    return wrong(name, "state left behind", prepend(text), caught=_REFUSED, threads=threads)
+    return wrong(name, _KIND, prepend(text), caught=_REFUSED, threads=threads)
 
 
 def _calls(name: str, call: str) -> Attack:
@@ -63,9 +64,14 @@ ROUNDING = Subject(
             _ANOTHER_THREAD.format(f'"fesetround", {_UPWARDS}'),
             threads=2,
         ),
-        _leaves(
+        wrong(
             "rounds upwards by a function that it calls pure",
-            f'T.evaluate(T.call_pure_extern("int32", "fesetround", {_UPWARDS}))',
+            _KIND,
+            append(
+                'y[0] = y[0] + T.Cast("float32", '
+                f'T.call_pure_extern("int32", "fesetround", {_UPWARDS}))'
+            ),
+            caught=_REFUSED,
         ),
         _calls("runs less urgently from now on", '"nice", 1'),
         _leaves(

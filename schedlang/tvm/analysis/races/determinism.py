@@ -25,6 +25,12 @@ from schedlang.tvm.program import MAIN
 
 _PARALLEL = int(tirx.ForKind.PARALLEL)
 _VECTORIZED = int(tirx.ForKind.VECTORIZED)
+_THREADS = int(tirx.ForKind.THREAD_BINDING)
+_HOW = {
+    _PARALLEL: "run in parallel",
+    _VECTORIZED: "run in the lanes of a vector",
+    _THREADS: "run in threads of the GPU",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,11 @@ UNKNOWN = Determinism(proven=False)
 
 
 def determinism(mod: IRModule) -> Determinism:
-    """Find out whether threads, or what it calls, can change the results of a CPU program."""
+    """Find out whether threads, or what it calls, can change the results of a program.
+
+    Nothing is proven of a program for a GPU, and races between its threads are looked for only
+    where it stores elements at indices from its inputs.
+    """
     # The memory that each iteration has for itself is allocated inside the loop after this.
     func = PlanAndUpdateBufferAllocationLocation()(LowerInitBlock()(mod))[MAIN]
     body = func.body
@@ -56,20 +66,19 @@ def determinism(mod: IRModule) -> Determinism:
 
     def note_loop(loop: Any) -> None:
         loops.append(loop)
-        if int(loop.kind) == tirx.ForKind.THREAD_BINDING:
+        if int(loop.kind) == _THREADS:
             doubtful.append(loop)
 
     views = (tirx.DeclBuffer, doubtful.append)  # other names for memory
     structural_walk(body, [(tirx.For, note_loop), views, *data.callbacks()])
-    # Lanes are looked at only where it takes data to see what they do.
-    kinds = {_PARALLEL, _VECTORIZED} if data.places else {_PARALLEL}
+    kinds = set(_HOW) if data.places else {_PARALLEL}
     found = _ConcurrentLoops(sum(int(loop.kind) in kinds for loop in loops), kinds, data)
     found.read(body, (), always=True)
     return Determinism(found.all_apart and not doubtful, found.race)
 
 
 class _ConcurrentLoops:
-    """Finds the parallel and the vectorised loops of a program, with what is defined around each.
+    """Finds the concurrent loops of a program, with what is defined around each.
 
     Parameters
     ----------
@@ -121,18 +130,26 @@ class _ConcurrentLoops:
     def _judge(self, loop: Any, around: tuple[Definition, ...], always: bool) -> None:
         iterations = Iterations(loop, around, self._data)
         self._left -= 1
-        parallel = int(loop.kind) == _PARALLEL
-        self._racing += parallel and not iterations.apart
+        self._racing += int(loop.kind) == _PARALLEL and not iterations.apart
         race = iterations.race
-        # Lanes store their elements one after the other: only what they compute from is lost. They
-        # do so in each call, so that results show it, unless it takes two equal indices.
-        if always and self.race is None and race is not None:
-            if parallel or (race.adds and race.assumed):
-                self.race = _describe(loop, race)
+        if always and self.race is None and race is not None and _counts(loop, race):
+            self.race = _describe(loop, race)
+
+
+def _counts(loop: Any, race: Race) -> bool:
+    """Whether a race in a loop is one that results may not show."""
+    if int(loop.kind) == _VECTORIZED:
+        # Lanes store one after the other, and do the same in each call: only what equal indices
+        # make of sums is wrong, and that is rare where there are few of many.
+        return race.adds and race.assumed
+    if int(loop.kind) == _THREADS:
+        # Threads add up what they share by functions that are written for that.
+        return race.assumed and race.buffer.scope() == "global"
+    return True
 
 
 def _describe(loop: Any, race: Race) -> str:
-    how = "run in parallel" if int(loop.kind) == _PARALLEL else "run in the lanes of a vector"
+    how = _HOW[int(loop.kind)]
     verb = "update" if race.adds else "write"
     if not race.assumed:
         what = f"{verb} the same elements of {race.buffer.name!r}"

@@ -13,7 +13,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.targets.measure import spread
-from schedlang.targets.measure.characters.edges import MOST, levels
+from schedlang.targets.measure.characters.edges import levels
 from schedlang.targets.measure.characters.sides import alternating, one_sided
 from schedlang.targets.measure.characters.truth import truth_values
 from schedlang.targets.measure.draws import (
@@ -77,14 +77,13 @@ class InputSource:
     or **above zero**. That is the largest argument; the others change their sign with the first of
     several indices. A **whole** one has small integers other than 0.
 
-    A plain integer of 8 or 16 bits fills the range of its type, except for the lowest value of
-    signed ones, which has no negation. One of 32 bits and more may be an index: it stays below
-    every extent above one, and below 128. ``uses.ranges`` replaces that range; ascending ones are
-    sorted. Wide and special draws of such an argument hold both ends of its range. They go beyond
-    where it is free: as far as ``room.bits`` says, with any sign and all magnitudes; special
-    ones are mostly 0, 1, -1, powers of two, their neighbours and the extremes. Where the others
-    have to be small for that, one argument of special draws is as large as ``room.alone`` says, and
-    another one of edges draws.
+    A plain integer of 8 or 16 bits fills the range of its type. One of 32 bits and more may be an
+    index: it stays below every extent above one, and below 128. ``uses.ranges`` replaces that
+    range; ascending ones are sorted. Wide and special draws of such an argument hold both ends of
+    its range. They go beyond where it is free: as far as ``room.bits`` says, with any sign and all
+    magnitudes; special ones are mostly the ends, 0, 1, -1, powers of two and their neighbours, see
+    ``spread.integers``. Where the others have to be small for that, one argument of special draws
+    is as large as ``room.alone`` says, and another one of edges draws.
 
     Truth values are random in plain draws, see ``truth_values`` for the others.
     """
@@ -188,24 +187,25 @@ class InputSource:
     ) -> Array:
         """Return integers of an argument that may have any value that the program has room for."""
         arg, room = self.args[place], self.room
-        most = int(limits.max)
+        low, high = int(limits.min), int(limits.max)
         if limits.bits > _NARROW_BITS:
             leading = self._leading(kind)
             kind = WIDE if place == leading else kind
-            most = min(most, (1 << room.bits_of(place, leading)) - 1)
-        low, high = _narrowed(0 if limits.min == 0 else -most, most, wanted, limits)
+            most = (1 << room.bits_of(place, leading)) - 1
+            low, high = max(low, -most), min(high, most)
         if kind == EDGES:
-            middle = MOST if limits.min == 0 else 0
-            reach = most if limits.bits <= _NARROW_BITS else min(most, _MOST_AT_EDGES)
-            values = (levels(arg.shape).astype(np.int64) + middle) * (reach // (MOST + middle))
-            return np.clip(values, low, high).astype(limits.dtype)
-        if kind in (FAR_BELOW, FAR_ABOVE):
-            below = kind == FAR_BELOW and limits.min < 0
-            nearest = min(most // 3, _FAR_INTEGER)
-            values = np.rint(one_sided(arg.shape, nearest, rng, below=below))
-            values = values if place == self._largest or limits.min == 0 else alternating(values)
-            return np.clip(values, low, high).astype(limits.dtype)
-        return spread.integers(arg, low, high, rng, special=kind == SPECIAL and room.ties)
+            reach = _MOST_AT_EDGES if limits.bits > _NARROW_BITS else high
+            values = spread.integer_edges(arg, max(low, -reach), min(high, reach))
+        elif kind in (FAR_BELOW, FAR_ABOVE):
+            below = kind == FAR_BELOW and low < 0
+            end = min(abs(low) if below else high, 3 * _FAR_INTEGER)
+            values = np.rint(one_sided(arg.shape, end / 3, rng, below=below))
+            values = values if place == self._largest or low == 0 else alternating(values)
+        else:
+            low, high = _narrowed(low, high, wanted, limits)
+            special = kind == SPECIAL and room.ties
+            return spread.integers(arg, low, high, rng, special=special, dense=room.bits > 0)
+        return np.clip(values, *_narrowed(low, high, wanted, limits)).astype(limits.dtype)
 
 
 def random_inputs(
@@ -232,7 +232,7 @@ def _narrowed(
 def _default_range(limits: np.iinfo[Any], index_bound: int) -> tuple[int, int]:
     if limits.bits > _NARROW_BITS:
         return 0, index_bound - 1
-    return (0 if limits.min == 0 else -int(limits.max)), int(limits.max)
+    return int(limits.min), int(limits.max)
 
 
 def perturbed(value: Array, relative: float, rng: np.random.Generator) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.targets.measure.characters.edges import levels
+from schedlang.targets.measure.characters.edges import MOST, levels
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
 
@@ -32,6 +32,9 @@ _SMALL = {
 }
 _MOST_WHOLE = {"float32": 3, "float64": 3}
 _SMALL_FLOAT8 = (-2,)
+# Where integers are mostly ends, the part of the end that is the farther from zero; and the part of
+# each elsewhere.
+_FAR_ENDS, _FEW_ENDS = 0.7, 0.0625
 # Larger tensors repeat as many numbers, a prime, so that no row repeats another.
 _PERIOD = 1_048_583
 
@@ -97,27 +100,68 @@ def whole(arg: TensorSpec, rng: np.random.Generator) -> Array:
     return _filled(arg.shape, draw)
 
 
+def integer_edges(arg: TensorSpec, low: int, high: int) -> Array:
+    """Return integers at the edges of a tensor, and the number in the middle elsewhere.
+
+    The levels of ``levels`` are spread over the range: where both of an axis' ends have the larger
+    level, these are the ends of the range.
+    """
+    level = levels(arg.shape).astype(np.int64)
+    if low == 0:
+        return (level + MOST) * high // (2 * MOST)
+    return np.where(level < 0, level * -low, level * high) // MOST
+
+
 def integers(
-    arg: TensorSpec, low: int, high: int, rng: np.random.Generator, *, special: bool
+    arg: TensorSpec,
+    low: int,
+    high: int,
+    rng: np.random.Generator,
+    *,
+    special: bool,
+    dense: bool = True,
 ) -> Array:
     """Return integers from ``low`` to ``high``, both included, of all magnitudes.
 
-    Special ones are mostly 0, 1, -1, powers of two, numbers next to them, and the ends.
+    Special ones are 0, 1, -1, powers of two, numbers next to them, and the ends. With ``dense``,
+    ends are more than half of these: an eighth of the tensor, from its start, is the end that is
+    the farther from zero, the next eighth is the other one, three more have one or the other, and
+    an eighth of the rest does. So products of ends meet, alone and next to each other.
     """
     if high == np.iinfo(np.uint64).max:
-        below = integers(arg, low, int(np.iinfo(np.int64).max), rng, special=special)
-        return np.where(rng.random(arg.shape) < 0.5, below, np.iinfo(np.uint64).max - below)
-    bits = min(max(abs(low), abs(high)).bit_length(), 62)
+        least = int(np.iinfo(np.int64).max)
+        below = integers(arg, low, least, rng, special=special, dense=False)
+        values = np.where(rng.random(arg.shape) < 0.5, below, np.iinfo(np.uint64).max - below)
+    else:
+        bits = min(max(abs(low), abs(high)).bit_length(), 62)
 
-    def draw(size: int) -> Array:
-        powers = np.int64(1) << rng.integers(0, bits + 1, size)
-        below = rng.integers(-1, 2, size) if special else rng.integers(0, powers)
-        values = (powers + below) * rng.choice(np.array([-1, 1]), size)
-        # Not clipped: the ends would be most of a narrow range.
-        outside = (values < low) | (values > high)
-        return np.where(outside, rng.integers(low, high, size, endpoint=True), values)
+        def draw(size: int) -> Array:
+            powers = np.int64(1) << rng.integers(0, bits + 1, size)
+            below = rng.integers(-1, 2, size) if special else rng.integers(0, powers)
+            values = (powers + below) * rng.choice(np.array([-1, 1]), size)
+            # Not clipped: the ends would be most of a narrow range.
+            outside = (values < low) | (values > high)
+            return np.where(outside, rng.integers(low, high, size, endpoint=True), values)
 
-    return with_ends(_filled(arg.shape, draw), low, high, rng).astype(np.dtype(arg.dtype))
+        values = _filled(arg.shape, draw)
+    if special and dense:
+        values = _with_many_ends(values, low, high, rng)
+    return with_ends(values, low, high, rng).astype(np.dtype(arg.dtype))
+
+
+def _with_many_ends(values: Array, low: int, high: int, rng: np.random.Generator) -> Array:
+    """Put the ends of their range in the place of many values, as ``integers`` says."""
+    far, other = (low, high) if abs(low) > abs(high) else (high, low)
+    found = values.reshape(-1).copy()
+    chosen = _filled((found.size,), rng.random)
+    eighth = -(-found.size // 8)
+    is_far, is_other = chosen < _FEW_ENDS, chosen > 1 - _FEW_ENDS
+    many = slice(2 * eighth, 5 * eighth)
+    is_far[many] = chosen[many] < _FAR_ENDS
+    is_other[many] = ~is_far[many]
+    found[is_far], found[is_other] = far, other
+    found[:eighth], found[eighth : 2 * eighth] = far, other
+    return found.reshape(values.shape)
 
 
 def with_ends(values: Array, low: int, high: int, rng: np.random.Generator) -> Array:

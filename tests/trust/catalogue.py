@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tests.trust.attack import Attack, Subject
 from tests.trust.subjects import (
     calls,
+    ends,
     floats,
     indices,
     integers,
@@ -39,6 +40,7 @@ _TOPICS = (
     scatter,
     floats,
     integers,
+    ends,
     processes,
     state,
 )

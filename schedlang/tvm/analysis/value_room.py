@@ -17,14 +17,17 @@ from tvm_ffi import structural_walk
 from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, has_loads, is_integer, loads_of
 from schedlang.tvm.program import MAIN, block_realizes
 
+_Bounds = tuple[int, int]
+
 _REDUCTION_AXIS = 2
 _CHECKED_BITS = 32
 # Magnitudes to try for integers, as powers of two; the largest without an overflow is taken.
-_TRIED = (64, 62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
+_TRIED = (64, 63, 62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
 # Magnitudes of the others while one argument is as large as it may be.
 SMALL_BITS = 4
 # What is not known of a number: a loop variable, or a number that was rounded to an integer.
 _UNKNOWN = 1 << 16
+_ANY = (-_UNKNOWN, _UNKNOWN)
 _DIVISIONS = (tirx.Div, tirx.FloorDiv)
 _REMAINDERS = (tirx.Mod, tirx.FloorMod)
 _EXTREMA = (tirx.Min, tirx.Max)
@@ -37,9 +40,9 @@ class ValueRoom:
 
     Attributes
     ----------
-    bits: integers of 32 bits and more may have magnitudes below ``2 ** bits`` without an overflow,
-        which LLVM takes to be impossible: two right programs may then differ. 0 where even small
-        ones may overflow, or decide how long a loop runs.
+    bits: integers may have magnitudes below ``2 ** bits``, as far as their type has these, without
+        an overflow in 32 bits and more, which LLVM takes to be impossible: two right programs may
+        then differ. 0 where even small ones may overflow, or decide how long a loop runs.
     each: the same for these arguments, by position, which have more room than that.
     alone: the same for one argument, by position, while the others are below ``2 ** SMALL_BITS``;
         only where that is more than the others leave.
@@ -153,14 +156,14 @@ def _single_bits(func: Any, bits: int) -> tuple[dict[int, int], dict[int, int]]:
 class _Magnitudes:
     """Bounds the numbers that a program computes from integers below ``2 ** bits``.
 
-    ``bits`` are of each integer argument, by position.
+    ``bits`` are of each integer argument, by position. Bounds are the lowest and the highest value.
     """
 
     def __init__(self, func: Any, bits: Mapping[int, int]) -> None:
-        self._stored: dict[Any, int] = {
-            func.params[place]: min((1 << most) - 1, _largest(func.params[place]))
-            for place, most in bits.items()
-        }
+        self._stored: dict[Any, _Bounds] = {}
+        for place, most in bits.items():
+            limit = (1 << most) - 1
+            self._stored[func.params[place]] = _clipped((-limit, limit), func.params[place])
         self._regions: dict[Any, Any] = {}
 
     def check(self, stmt: Any, times: int) -> None:
@@ -192,86 +195,114 @@ class _Magnitudes:
             self.check(stmt.body, times)
 
     def _store(self, buffer: Any, value: Any, times: int) -> None:
-        before = self._stored.get(buffer, 0)
+        before = self._stored.get(buffer, (0, 0))
+        stored = self._of(value)
         if not is_integer(buffer):
-            self._of(value)
             return
         again = any(self._tensor(load.source).same_as(buffer) for load in loads_of(value))
-        size = max(before, self._of(value))
+        low, high = _hull(before, stored)
         if again and isinstance(value, tirx.Add | tirx.Sub):
-            size = before + (size - before) * times
+            low = before[0] + (low - before[0]) * times
+            high = before[1] + (high - before[1]) * times
         elif again and isinstance(value, tirx.Mul):
             raise OverflowError(str(value))
-        if size > _largest(buffer):
-            if _bits(buffer) >= _CHECKED_BITS:
-                raise OverflowError(str(value))
-            size = _largest(buffer)
-        self._stored[buffer] = size
+        self._stored[buffer] = _held((low, high), buffer, value)
 
-    def _of(self, node: Any) -> int:
-        """Return the largest magnitude of an expression."""
-        size = self._unchecked(node)
-        if is_integer(node) and size > _largest(node):
-            # Without an element in it, it is the same in all calls.
-            if _bits(node) >= _CHECKED_BITS and has_loads(node):
-                raise OverflowError(str(node))
-            return _largest(node)
-        return size
+    def _of(self, node: Any) -> _Bounds:
+        """Return the bounds of an expression."""
+        bounds = self._unchecked(node)
+        return _held(bounds, node, node) if is_integer(node) else bounds
 
-    def _unchecked(self, node: Any) -> int:
+    def _unchecked(self, node: Any) -> _Bounds:
         if isinstance(node, tirx.IntImm):
-            return abs(int(node.value))
+            return int(node.value), int(node.value)
         if isinstance(node, TensorLoad):
             # Not the indices: they are within the tensors.
             kept = self._tensor(node.source)
-            return self._stored.get(kept, _largest(kept) if is_integer(kept) else _UNKNOWN)
+            return self._stored.get(kept, _ends(kept) if is_integer(kept) else _ANY)
         if isinstance(node, tirx.Cast):
-            size = self._of(node.value)
-            return size if is_integer(node.value) else min(_UNKNOWN, _largest(node))
+            # What a shorter type does not hold is cut off, which is no overflow.
+            bounds = self._of(node.value)
+            return _wrapped(bounds if is_integer(node.value) else _ANY, node)
         if isinstance(node, tirx.Select):
             self._of(node.condition)
-            return max(self._of(node.true_value), self._of(node.false_value))
+            return _hull(self._of(node.true_value), self._of(node.false_value))
         if isinstance(node, Call):
             return self._call(node)
         parts = [self._of(getattr(node, name)) for name in "ab" if hasattr(node, name)]
         if _dtype(node) == "bool":
-            return 1
+            return 0, 1
         if isinstance(node, _BITWISE):
-            return (1 << max(parts).bit_length()) - 1
+            bits = max(abs(end) for part in parts for end in part).bit_length()
+            return _clipped((-(1 << bits), (1 << bits) - 1), node)
         if len(parts) != 2:
-            return _UNKNOWN
-        one, other = parts
+            return _ANY
+        (low, high), (least, most) = one, other = parts
         if isinstance(node, tirx.Mul):
-            return one * other
+            products = [low * least, low * most, high * least, high * most]
+            return min(products), max(products)
         if isinstance(node, tirx.Add):
-            return one + other
+            return low + least, high + most
         if isinstance(node, tirx.Sub):
             if _dtype(node).startswith("uint") and _bits(node) >= _CHECKED_BITS:
                 raise OverflowError(str(node))
-            return one + other
+            return low - most, high - least
         if isinstance(node, tirx.LShift | tirx.RShift):
-            if has_loads(node.b) or other >= _bits(node):
+            if has_loads(node.b) or max(map(abs, other)) >= _bits(node):
                 raise OverflowError(str(node))
             # What is shifted out is lost, which is no overflow.
-            return min(one << other, _largest(node)) if isinstance(node, tirx.LShift) else one
+            shifted = (low << most, high << most) if isinstance(node, tirx.LShift) else one
+            return _wrapped(shifted, node)
         if isinstance(node, _DIVISIONS):
-            return one
+            if least > 0:
+                return min(low // least, 0), max(high // least, 0)
+            size = max(map(abs, one))
+            return -size, size
         if isinstance(node, _REMAINDERS):
-            return other
-        return max(one, other)
+            size = max(map(abs, other))
+            return _clipped((-size, size), node)
+        if isinstance(node, tirx.Min):
+            return min(low, least), min(high, most)
+        return (max(low, least), max(high, most)) if isinstance(node, tirx.Max) else _ANY
 
-    def _call(self, call: Any) -> int:
+    def _call(self, call: Any) -> _Bounds:
         name = str(getattr(call.op, "name", "")).rpartition(".")[2]
         if name == IF_THEN_ELSE.rpartition(".")[2]:
             self._of(call.args[0])
-            return max(map(self._of, call.args[1:]))
-        sizes = [self._of(arg) for arg in call.args if hasattr(arg, "ty")]
-        if name in ("abs", "likely"):
-            return sizes[0]
-        return _largest(call) if is_integer(call) else _UNKNOWN
+            return _hull(*map(self._of, call.args[1:]))
+        found = [self._of(arg) for arg in call.args if hasattr(arg, "ty")]
+        if name == "abs":
+            return 0, max(map(abs, found[0]))
+        if name == "likely":
+            return found[0]
+        return _ends(call) if is_integer(call) else _ANY
 
     def _tensor(self, buffer: Any) -> Any:
         return self._tensor(self._regions[buffer]) if buffer in self._regions else buffer
+
+
+def _hull(one: _Bounds, other: _Bounds) -> _Bounds:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _clipped(bounds: _Bounds, expression: Any) -> _Bounds:
+    """Return the part of the bounds that is within the type of an expression."""
+    low, high = _ends(expression)
+    return max(bounds[0], low), min(bounds[1], high)
+
+
+def _wrapped(bounds: _Bounds, expression: Any) -> _Bounds:
+    """Return the bounds of what a type keeps of numbers: all of it where some are outside."""
+    return bounds if bounds == _clipped(bounds, expression) else _ends(expression)
+
+
+def _held(bounds: _Bounds, expression: Any, cause: Any) -> _Bounds:
+    """Return the same of a result; OverflowError where LLVM takes that to be impossible."""
+    kept = _wrapped(bounds, expression)
+    # Without an element in it, it is the same in all calls.
+    if kept != bounds and _bits(expression) >= _CHECKED_BITS and has_loads(cause):
+        raise OverflowError(str(cause))
+    return kept
 
 
 def _constant(extent: Any) -> int:
@@ -286,6 +317,9 @@ def _bits(expression: Any) -> int:
     return int("".join(filter(str.isdigit, _dtype(expression))) or 1)
 
 
-def _largest(expression: Any) -> int:
-    kind = _dtype(expression)
-    return int(2 ** (_bits(expression) - (not kind.startswith("uint"))) - 1)
+def _ends(expression: Any) -> _Bounds:
+    """Return the lowest and the highest number of an integer type."""
+    bits, kind = _bits(expression), _dtype(expression)
+    if kind.startswith("uint") or kind == "bool":
+        return 0, (1 << bits) - 1
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1

@@ -11,6 +11,7 @@ from tvm import te, tirx
 from tvm.ir import IRModule
 
 from schedlang.targets.measure.draws import (
+    EDGES,
     PLAIN,
     SPECIAL,
     WIDE,
@@ -196,6 +197,47 @@ def test_integers_fill_what_the_program_leaves_them() -> None:
         assert (b.min(), b.max()) == (3, 999)
 
 
+ENDS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+@pytest.mark.parametrize("dtype", ENDS)
+def test_special_integers_have_their_ends_alone_and_side_by_side(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    low, high = int(limits.min), int(limits.max)
+    far = low or high
+    args = [Argument(name, (12, 16), dtype, "input") for name in "ab"]
+    uses = IntegerUses({}, frozenset(), frozenset(), frozenset({0, 1}))
+    a, b = InputSource(args, 0, uses, ValueRoom(bits=64)).values(Draw(2, (SPECIAL,) * 2))
+    assert a is not None and b is not None and not (a == b).all()
+    first, second = a.reshape(-1), b.reshape(-1)
+    assert (first[:24] == far).all() and (second[:24] == far).all()
+    pairs = set(zip(first.tolist(), second.tolist(), strict=True))
+    assert {(x, y) for x in (low, high) for y in (low, high)} <= pairs
+    assert any(x == low and y not in (low, high) for x, y in pairs)
+    assert 0.2 < np.mean((a != low) & (a != high)) < 0.5
+    little = InputSource(args, 0, uses, ValueRoom(bits=0)).values(Draw(2, (SPECIAL,) * 2))[0]
+    assert little is not None and len(set(little[0].tolist())) > 4
+
+
+def test_sums_of_ends_stay_below_the_end_of_their_type() -> None:
+    signature = 'X: T.Buffer((64,), "int32"), Y: T.Buffer((16,), "int32")'
+    mod = from_body(SUM.format("X[vk]"), signature)
+    source = InputSource(
+        [Argument("X", (64,), "int32", "input")], 0, integer_uses(mod), value_room(mod)
+    )
+    for number, kind in enumerate((WIDE, SPECIAL, EDGES), start=1):
+        [x] = source.values(Draw(number, (kind,)))
+        assert x is not None and np.abs(x.astype(np.int64)).sum() < 2**31
+
+
+def test_plain_and_wide_small_integers_have_their_least() -> None:
+    args = [Argument("x", (4000,), "int8", "input")]
+    uses = IntegerUses({}, frozenset(), frozenset(), frozenset({0}))
+    for number, kind in enumerate((PLAIN, WIDE, SPECIAL)):
+        [x] = InputSource(args, 0, uses).values(Draw(number, (kind,)))
+        assert x is not None and (x == -128).any()
+
+
 def test_a_draw_on_which_rounding_decides_is_left_out() -> None:
     """The sum of x and -x, each rounded: no two orders of summation agree on it."""
     x = te.placeholder((256,), "float32", name="X")
@@ -263,7 +305,12 @@ for i, k in T.grid(16, 64):
         (ROW.format("T.shift_left(X[vi], T.int32(4)) + T.int32(1)"), 24),
         (ROW.format("T.shift_right(T.int32(4), X[vi])"), 0),
         (ROW.format("T.bitwise_xor(X[vi], T.shift_right(X[vi], T.int32(3)))"), 64),
-        (ROW.format("T.abs(X[vi]) // T.int32(3) - X[vi] % T.int32(5)"), 30),
+        (ROW.format("T.abs(X[vi]) // T.int32(3) - X[vi] % T.int32(5)"), 31),
+        (ROW.format("T.abs(X[vi])"), 31),
+        (ROW.format("T.int32(0) - X[vi]"), 31),
+        (ROW.format("T.max(X[vi], T.int32(7)) - T.int32(9)"), 64),
+        (ROW.format("T.Cast('int32', (T.Cast('int64', X[vi]) + T.Cast('int64', X[0])) // 2)"), 64),
+        (ROW.format("T.Cast('int32', T.Cast('int64', X[vi]) * T.int64(70000))"), 64),
         (ROW.format("X[vi] * T.int32(1000000007)"), 0),
         (SUM.format("X[vk]"), 24),
         (SUM.format("X[vk] * X[vi]"), 12),

@@ -24,6 +24,7 @@ from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
 from schedlang.tvm.analysis.widening import is_polynomial, sums_narrowly, widened
 from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.data_flow.outputs import never_rounded
 from schedlang.tvm.program import from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
 
@@ -148,6 +149,7 @@ class Binding:
             self.values,
             lambda values, number: self._changes.apply(values, number),
             spreads_of(self.unscheduled),
+            never_rounded(self.unscheduled),
         )
 
     @cached_property

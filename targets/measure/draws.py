@@ -13,6 +13,7 @@ from schedlang.targets.measure.verify import is_floating
 from schedlang.tvm.analysis.extremes import extremes_of
 from schedlang.tvm.analysis.widening import is_whole
 from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.data_flow.outputs import never_rounded
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 PLAIN, WIDE, SPECIAL, EDGES = "plain", "wide", "special", "edges"
 WHOLE = "whole"
+ENDS = "ends"
 FAR_BELOW, FAR_ABOVE = "far below zero", "far above zero"
 BELOW, ABOVE = "below zero", "above zero"
 SPREADS = (PLAIN, WIDE, SPECIAL, EDGES)
@@ -32,6 +34,7 @@ _TAMER = {
     SPECIAL: (SPECIAL, WIDE),
     EDGES: (EDGES,),
     WHOLE: (WHOLE,),
+    ENDS: (ENDS,),
     FAR_BELOW: (FAR_BELOW, BELOW),
     FAR_ABOVE: (FAR_ABOVE, ABOVE),
 }
@@ -83,13 +86,15 @@ def spreads_of(mod: IRModule) -> tuple[str, ...]:
 
     Of sums and products of whole numbers, all elements count, not only those at the edges: their
     results are exact. Where it selects the greatest of many elements, all of them are negative on
-    one draw; where it selects the least, positive. Where it asks whether conditions hold, there are
-    as many draws as there are kinds of truth values.
+    one draw; where it selects the least, positive. Where no operation rounds an argument, it has
+    the ends of its type on one draw. Where it asks whether conditions hold, there are as many draws
+    as there are kinds of truth values.
     """
     extremes = extremes_of(mod)
+    ends = [ENDS] if never_rounded(mod) else []
     if not (extremes.greatest or extremes.least) and is_whole(mod):
-        return WHOLE_SPREADS
-    spreads = list(SPREADS)
+        return (*WHOLE_SPREADS, *ends)
+    spreads = [*SPREADS, *ends]
     if extremes.greatest:
         spreads.append(FAR_BELOW)
     if extremes.least:

@@ -20,6 +20,7 @@ from schedlang.targets.measure.draws import (
     ABOVE,
     BELOW,
     EDGES,
+    ENDS,
     FAR_ABOVE,
     FAR_BELOW,
     PLAIN,
@@ -64,6 +65,7 @@ class InputSource:
     given: for each draw, the user's values of the arguments that are read; then nothing is drawn.
     change: changes inputs in the way of this number.
     spreads: characters of the draws that suit the program.
+    unrounded: positions of the floating-point arguments whose values no operation rounds.
 
     A **plain** floating-point argument is uniform in [-1, 1). A **wide** one is signed, up to 10,
     and has all magnitudes down to 0.001. A **special** one mixes plain numbers with 0, -0, 1, -1
@@ -75,7 +77,9 @@ class InputSource:
     one that is **far below zero** or **far above zero**, and large: without the program's own
     maximum, their exponentials are 0 or infinite. They are at most 1 in one that is **below zero**
     or **above zero**. That is the largest argument; the others change their sign with the first of
-    several indices. A **whole** one has small integers other than 0.
+    several indices. A **whole** one has small integers other than 0. One of **ends** has the
+    largest numbers of its type, the smallest, denormal ones, and all magnitudes; where its values
+    are rounded, it is special.
 
     A plain integer of 8 or 16 bits fills the range of its type. One of 32 bits and more may be an
     index: it stays below every extent above one, and below 128. ``uses.ranges`` replaces that
@@ -95,6 +99,7 @@ class InputSource:
     given: Sequence[Sequence[Array]] | None = None
     change: Callable[[list[Array | None], int], list[Array | None]] | None = None
     spreads: Sequence[str] = SPREADS
+    unrounded: frozenset[int] = frozenset()
 
     def values(self, draw: Draw) -> list[Array | None]:
         """Return a value for each argument; None for an argument that is only written."""
@@ -118,7 +123,7 @@ class InputSource:
             return truth_values(arg.shape, draw.number, rng)
         if is_floating(arg.dtype):
             numbers = self._numbers(
-                place, self._permitted(kind), rng, positive=place in draw.positive
+                place, self._permitted(place, kind), rng, positive=place in draw.positive
             )
             return numbers.astype(np.dtype(arg.dtype))
         limits = np.iinfo(np.dtype(arg.dtype))
@@ -134,7 +139,9 @@ class InputSource:
             values = np.sort(values, axis=None).reshape(arg.shape)
         return values.astype(limits.dtype)
 
-    def _permitted(self, kind: str) -> str:
+    def _permitted(self, place: int, kind: str) -> str:
+        if kind == ENDS and not (place in self.unrounded and self.room.special and self.room.ties):
+            kind = SPECIAL
         if kind == SPECIAL and not (self.room.special and self.room.ties):
             kind = WIDE
         if kind in (FAR_BELOW, FAR_ABOVE) and not (self.room.wide and self.room.special):
@@ -155,6 +162,8 @@ class InputSource:
             values = spread.wide(arg.shape, rng)
         elif kind == SPECIAL:
             values = spread.special(arg, rng)
+        elif kind == ENDS:
+            values = spread.ends(arg, rng)
         else:
             far = kind in (FAR_BELOW, FAR_ABOVE) and place == self._largest
             nearest = _FAR * spread.large_number(arg.dtype) if far else _NEAREST
@@ -203,7 +212,7 @@ class InputSource:
             values = values if place == self._largest or low == 0 else alternating(values)
         else:
             low, high = _narrowed(low, high, wanted, limits)
-            special = kind == SPECIAL and room.ties
+            special = kind in (SPECIAL, ENDS) and room.ties
             return spread.integers(arg, low, high, rng, special=special, dense=room.bits > 0)
         return np.clip(values, *_narrowed(low, high, wanted, limits)).astype(limits.dtype)
 
@@ -238,12 +247,12 @@ def _default_range(limits: np.iinfo[Any], index_bound: int) -> tuple[int, int]:
 def perturbed(value: Array, relative: float, rng: np.random.Generator) -> Array:
     """Return floating-point numbers that are off by up to ``relative`` of each.
 
-    0, 1, -1 and halves stay: programs may ask for them.
+    0, 1, -1 and halves stay, with the sign of 0: programs may ask for them.
     """
     exact = value.astype(np.float64)
-    errors = relative * exact * rng.uniform(-1.0, 1.0, value.shape)
-    errors = np.where(np.isin(exact, spread.EXACT), 0.0, errors)
-    return np.asarray((exact + errors).astype(value.dtype))
+    with np.errstate(over="ignore", invalid="ignore"):
+        changed = exact + relative * exact * rng.uniform(-1.0, 1.0, value.shape)
+        return np.where(np.isin(exact, spread.EXACT), value, changed.astype(value.dtype))
 
 
 def poison(shape: tuple[int, ...], dtype: str) -> Array:

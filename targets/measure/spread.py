@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from schedlang.targets.measure.characters.edges import MOST, levels
@@ -32,6 +34,8 @@ _SMALL = {
 }
 _MOST_WHOLE = {"float32": 3, "float64": 3}
 _SMALL_FLOAT8 = (-2,)
+# The part of floating-point numbers at the ends of their type, where these are drawn.
+_END_PART = 0.4
 # Where integers are mostly ends, the part of the end that is the farther from zero; and the part of
 # each elsewhere.
 _FAR_ENDS, _FEW_ENDS = 0.7, 0.0625
@@ -62,6 +66,29 @@ def special(arg: TensorSpec, rng: np.random.Generator) -> Array:
         return np.where(chosen < len(values), values[np.minimum(chosen, len(values) - 1)], plain)
 
     return _filled(arg.shape, draw)
+
+
+def ends(arg: TensorSpec, rng: np.random.Generator) -> Array:
+    """Return numbers of all magnitudes that a type has, with its largest and its smallest ones.
+
+    An eighth of the tensor, from its start, is a quarter of the lowest number, and the next eighth
+    one of the highest, so that the extremes of rows are that far from zero.
+    """
+    info = ml_dtypes.finfo(np.dtype(arg.dtype))  # type: ignore[no-untyped-call]
+    most, least = float(info.max), float(info.tiny)
+    denormal = float(info.smallest_subnormal)
+    values = np.array([most, least, denormal, 3 * denormal, least - denormal, 0.0])
+
+    def draw(size: int) -> Array:
+        chosen = rng.choice(values, size)
+        magnitudes = 2.0 ** rng.uniform(math.log2(least), math.log2(most) - 1, size)
+        numbers = np.where(rng.random(size) < _END_PART, chosen, magnitudes)
+        return np.asarray(np.copysign(numbers, rng.choice([-1.0, 1.0], size)))
+
+    found = _filled((math.prod(arg.shape),), draw)
+    eighth = found.size // 8
+    found[:eighth], found[eighth : 2 * eighth] = -most / 4, most / 4
+    return np.asarray(found.reshape(arg.shape))
 
 
 def large_number(dtype: str) -> float:

@@ -18,6 +18,7 @@ from tests.trust.subjects import (
     processes,
     scatter,
     selections,
+    signs,
     stages,
     state,
     sums,
@@ -41,6 +42,7 @@ _TOPICS = (
     floats,
     integers,
     ends,
+    signs,
     processes,
     state,
 )

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tvm.ir import Call
 from tvm.tirx import IterVar
 from tvm.tirx.function import PrimFunc
+from tvm_ffi import structural_walk
 
-from schedlang.tvm.data_flow.rounding import Rounding, RoundingErrors, dtype_of, is_floating
+from schedlang.tvm.data_flow.rounding import (
+    REINTERPRET,
+    Rounding,
+    RoundingErrors,
+    dtype_of,
+    is_floating,
+)
 from schedlang.tvm.data_flow.stores import Stores
 
 
@@ -20,7 +29,8 @@ class Flow:
     Attributes
     ----------
     reduction_length: upper bound on the number of terms summed into one element, at least 1.
-    stored: floating-point types of the tensors that are stored on the way, itself included.
+    stored: floating-point types of the tensors that are stored on the way, itself included, and of
+        the numbers whose bits are read there.
     rounding: how two right programs may differ.
     """
 
@@ -61,9 +71,20 @@ class Flows:
         }
         return Flow(
             max(sum(blocks.values()), 1),
-            frozenset(dtype_of(tensor) for tensor in way if is_floating(tensor)),
+            frozenset(dtype_of(tensor) for tensor in way if is_floating(tensor))
+            | frozenset(self._reinterpreted(way)),
             self.errors.of_tensor(buffer),
         )
+
+    def _reinterpreted(self, tensors: set[Any]) -> Iterator[str]:
+        """Yield the floating-point types of numbers whose bits become elements of tensors."""
+        calls: list[Any] = []
+        for tensor in tensors:
+            for store in self.stores.of(tensor):
+                structural_walk(self.stores.resolved(store.value), (Call, calls.append))
+        for call in calls:
+            if str(getattr(call.op, "name", "")) == REINTERPRET:
+                yield from (dtype_of(argument) for argument in call.args if is_floating(argument))
 
 
 def _terms(block: Any) -> int:

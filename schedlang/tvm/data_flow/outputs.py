@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tvm.ir import IRModule
+from tvm.tirx.buffer import BufferType
 
 from schedlang.tvm.data_flow.flow import Flow, Flows
+from schedlang.tvm.data_flow.rounding import is_floating
 from schedlang.tvm.data_flow.selection import Selection, selection_of
 from schedlang.tvm.program import MAIN
 
@@ -34,3 +37,23 @@ def output_flows(mod: IRModule) -> dict[int, OutputFlow]:
         for position, parameter in enumerate(func.params)
         if parameter in flows.written
     }
+
+
+def never_rounded(mod: IRModule) -> frozenset[int]:
+    """Return the positions of floating-point arguments whose values no operation rounds.
+
+    No right program differs in an output that they flow into.
+    """
+    func = mod[MAIN]
+    flows = Flows(func)
+    rounded: set[Any] = set()
+    for parameter in func.params:
+        if parameter in flows.written and flows.errors.of_tensor(parameter):
+            rounded |= flows.stores.behind(parameter)
+    return frozenset(
+        position
+        for position, parameter in enumerate(func.params)
+        if isinstance(parameter.ty, BufferType)
+        and is_floating(parameter)
+        and parameter not in rounded
+    )

@@ -18,10 +18,15 @@ BINARY = (
     tirx.Max, tirx.And, tirx.Or, *COMPARISONS,
 )  # fmt: skip
 _EXACT_BINARY = (tirx.Min, tirx.Max, tirx.And, tirx.Or, *COMPARISONS)
+REINTERPRET = "tirx.reinterpret"
 # Functions of floating-point numbers whose result every machine gives alike.
 _EXACT_CALLS = frozenset(
-    ("tirx.fabs", "tirx.floor", "tirx.ceil", "tirx.trunc", "tirx.round", "tirx.nearbyint")
-)
+    ("tirx.fabs", "tirx.floor", "tirx.ceil", "tirx.trunc", "tirx.round", "tirx.nearbyint",
+     REINTERPRET)
+)  # fmt: skip
+# Bits of the numbers that each type holds all of; float64 holds those of 32 bits.
+_WHOLE_BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+_NEITHER_HOLDS = ("bfloat16", "float16")
 
 
 class Rounding(IntFlag):
@@ -90,7 +95,7 @@ class RoundingErrors:
             own = is_floating(value) and not isinstance(value, _EXACT_BINARY)
             return self._all(value.a, value.b) | (Rounding.NEAR if own else Rounding.EXACT)
         if isinstance(value, tirx.Cast):
-            return self.of(value.value) | (Rounding.NEAR if _narrows(value) else Rounding.EXACT)
+            return self.of(value.value) | (Rounding.NEAR if _rounds(value) else Rounding.EXACT)
         if isinstance(value, tirx.Not):
             return self.of(value.a)
         if isinstance(value, tirx.Select):
@@ -100,7 +105,8 @@ class RoundingErrors:
             return self.of(value.body)
         if isinstance(value, Call):
             return self._call(value)
-        return Rounding.EXACT
+        known = not is_floating(value) or isinstance(value, tirx.FloatImm)
+        return Rounding.EXACT if known else Rounding.NEAR
 
     def _all(self, *values: Any) -> Rounding:
         found = Rounding.EXACT
@@ -133,9 +139,21 @@ def dtype_of(value: Any) -> str:
     return str(getattr(value.ty, "dtype", value.ty))
 
 
-def _narrows(cast: Any) -> bool:
-    """Whether a cast rounds: code generators may leave out one that another cast undoes."""
-    return is_floating(cast) and is_floating(cast.value)
+def _rounds(cast: Any) -> bool:
+    """Whether a cast may round.
+
+    Code generators may leave out one to a shorter type that another cast undoes, and may round
+    twice on the way from an integer.
+    """
+    if not is_floating(cast):
+        return False
+    dtype, before = dtype_of(cast), dtype_of(cast.value)
+    held = _WHOLE_BITS.get(dtype, 0)
+    if is_floating(cast.value):
+        # bfloat16 has larger numbers than float16, and smaller ones.
+        return not 0 < _WHOLE_BITS.get(before, 0) <= held or (before, dtype) == _NEITHER_HOLDS
+    bits = 1 if before == "bool" else int("".join(filter(str.isdigit, before)) or 64)
+    return bits > held
 
 
 def _one_step(yes: Any, no: Any) -> bool:

@@ -48,7 +48,8 @@ def numerics_of(unscheduled: IRModule, written: Sequence[int]) -> tuple[Numerics
 
 def _numerics(flow: Flow, judge: SelectedValues | None = None) -> Numerics:
     near = bool(flow.rounding & Rounding.NEAR)
-    return Numerics(flow.reduction_length, flow.stored, near, judge)
+    exact = flow.rounding == Rounding.EXACT and judge is None
+    return Numerics(flow.reduction_length, flow.stored, near, exact, judge)
 
 
 class SelectedValues:

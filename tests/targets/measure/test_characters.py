@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from schedlang.targets.measure.characters.truth import KINDS, truth_values
 from schedlang.targets.measure.draws import (
     BELOW,
     EDGES,
+    ENDS,
     FAR_ABOVE,
     FAR_BELOW,
     PLAIN,
@@ -31,6 +33,7 @@ from schedlang.targets.worker.exit import WRITE_FAULT
 from schedlang.tvm.analysis.extremes import Extremes, extremes_of
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
+from schedlang.tvm.data_flow.outputs import never_rounded
 from schedlang.workloads import from_prim_func, matmul, softmax
 from schedlang.workloads.workload import Argument, Workload
 from tests.targets.measure.test_runner import bench_of, outcome, reason
@@ -67,7 +70,8 @@ def test_draws_suit_the_program() -> None:
     assert spreads_of(matmul(8, 8, 8).mod) == (PLAIN, WHOLE, WIDE)
     assert spreads_of(softmax(8, 8).mod) == (*SPREADS, FAR_BELOW)
     text = REDUCTION.format("T.float32(0)", "T.max(Y[vi], X[vi, vk])")
-    assert spreads_of(from_body(text, SIGNATURE.format("float32"))) == (*SPREADS, FAR_BELOW)
+    expected = (*SPREADS, ENDS, FAR_BELOW)
+    assert spreads_of(from_body(text, SIGNATURE.format("float32"))) == expected
     text = REDUCTION.format("T.bool(True)", "Y[vi] and B[vi, vk]")
     found = spreads_of(from_body(text, SIGNATURE.format("bool")))
     assert {FAR_BELOW, FAR_ABOVE} <= set(found) and len(found) == 1 + KINDS
@@ -144,6 +148,48 @@ def test_integers_far_below_zero_are_all_large(dtype: str) -> None:
     least = max(int(np.iinfo(dtype).min), 1 - 2**40)
     assert (x <= least // 3).all() and x.min() == least
     assert values_of(FAR_BELOW, "uint8").min() >= 85
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_numbers_that_nothing_rounds_have_the_ends_of_their_type(dtype: str) -> None:
+    args = [Argument(name, (40, 40), dtype, "input") for name in "xy"]
+    source = InputSource(args, 0, unrounded=frozenset({0}))
+    x, y = source.values(Draw(3, (ENDS, ENDS)))
+    assert x is not None and y is not None and np.isfinite(x).all()
+    info = ml_dtypes.finfo(np.dtype(dtype))
+    for end in (info.max, info.tiny, info.smallest_subnormal):
+        assert (x == end).any() and (x == -end).any() and not (y == end).any()
+    assert (np.signbit(x) & (x == 0)).any()
+    assert (x[0] < -float(info.max) / 5).all() and len(set(x.reshape(-1).tolist())) > 400
+    undecided = InputSource(args, 0, room=ValueRoom(special=False), unrounded=frozenset({0}))
+    [kept, _] = undecided.values(Draw(3, (ENDS, ENDS)))
+    assert kept is not None and np.abs(kept).max() <= 10
+
+
+UNROUNDED = {
+    "Y[vi] = T.max(X[vi], Z[vi])": {0, 1, 2},
+    "Y[vi] = T.if_then_else(X[vi] > T.float32(2), T.abs(X[vi]), T.floor(Z[vi]))": {0, 1, 2},
+    "Y[vi] = X[vi] * T.float32(2)": {1},
+    "Y[vi] = X[vi] + Z[vi]": set(),
+    "Y[vi] = T.Cast('float32', T.Cast('float16', X[vi]))": {1},
+    "Y[vi] = T.Select(T.Cast('float64', X[vi]) > T.float64(0), Z[vi], X[vi])": {0, 1, 2},
+    "Y[vi] = T.Cast('float32', T.Cast('float64', X[vi]))": {1},
+    "Y[vi] = T.Cast('float32', T.reinterpret('int32', X[vi]))": {1},
+    "Y[vi] = T.reinterpret('float32', T.reinterpret('int32', X[vi]))": {0, 1, 2},
+    "Y[vi] = T.exp(X[vi])": {1},
+}
+
+
+@pytest.mark.parametrize("store", UNROUNDED)
+def test_what_no_operation_rounds(store: str) -> None:
+    body = f"""
+for i in range(9):
+    with T.sblock("Y"):
+        vi = T.axis.spatial(9, i)
+        {store}
+"""
+    signature = ", ".join(f'{name}: T.Buffer((9,), "float32")' for name in "XZY")
+    assert never_rounded(from_body(body, signature)) == UNROUNDED[store]
 
 
 PRODUCT = """

@@ -20,7 +20,7 @@ from schedlang.targets.measure.draws import (
     draw_count,
     plain_draw,
 )
-from schedlang.targets.measure.inputs import InputSource
+from schedlang.targets.measure.inputs import InputSource, perturbed
 from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
 from schedlang.workloads import from_prim_func, matmul
@@ -236,6 +236,35 @@ def test_plain_and_wide_small_integers_have_their_least() -> None:
     for number, kind in enumerate((PLAIN, WIDE, SPECIAL)):
         [x] = InputSource(args, 0, uses).values(Draw(number, (kind,)))
         assert x is not None and (x == -128).any()
+
+
+def test_numbers_that_programs_may_ask_for_are_not_perturbed() -> None:
+    x = np.array([0.0, -0.0, 1.0, -1.0, 2.5, 3.0, 65504.0], np.float16)
+    changed = perturbed(x, 4e-3, np.random.default_rng(0))
+    assert (changed[:5] == x[:5]).all() and (np.signbit(changed) == np.signbit(x)).all()
+    assert changed[5] != x[5]
+
+
+BITS = """
+for i in T.serial(64):
+    with T.sblock("Y"):
+        vi = T.axis.spatial(64, i)
+        Y[vi] = T.reinterpret("int32", {})
+        Z[vi] = A[vi] * T.float32(0.3)
+"""
+
+
+@pytest.mark.parametrize("value", ["A[vi]", "A[vi] * B[vi]", "A[vi] + B[vi]"])
+def test_bits_of_numbers_keep_no_draw_away(value: str) -> None:
+    signature = (
+        'A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), '
+        'Y: T.Buffer((64,), "int32"), Z: T.Buffer((64,), "float32")'
+    )
+    workload = from_prim_func(from_body(BITS.format(value), signature)["main"])
+    reference = bench_of(workload)._runner.reference
+    assert reference is not None
+    spreads = [one.draw.spreads[0] for one in reference.results]
+    assert spreads == ["plain", "wide", "special", "edges"]
 
 
 def test_a_draw_on_which_rounding_decides_is_left_out() -> None:

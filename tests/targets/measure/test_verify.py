@@ -97,6 +97,17 @@ def test_bfloat16_is_compared_by_value() -> None:
     assert one(np.array([1.0, 2.5], ml_dtypes.bfloat16), want) is not None
 
 
+def test_what_nothing_rounds_is_equal_but_for_the_sign_of_zero() -> None:
+    right = np.array([0.0, 1.0, 1e30], np.float32)
+    near = right * np.float32(1 + 2e-7)
+    exact = Numerics(stored=frozenset({"float32"}), exact=True)
+    assert compare([near], [right], ["float32"], Numerics()) is None
+    reason = compare([near], [right], ["float32"], exact)
+    assert reason is not None and "2 of 3 elements differ" in reason
+    assert compare([-right * -1], [right], ["float32"], exact) is None
+    assert compare([np.array([-0.0], np.float32)], [right[:1]], ["float32"], exact) is None
+
+
 def test_the_coarsest_type_on_the_way_counts() -> None:
     want = RNG.uniform(-1, 1, 64).astype(np.float32)
     got = (want * 1.01).astype(np.float32)

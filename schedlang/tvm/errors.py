@@ -1,14 +1,53 @@
-"""TVM's error messages, reduced to a reason of one line and the affected statements."""
+"""Errors on their way through TVM: the types of ours, and the messages of TVM's in short."""
 
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 from tvm_ffi import register_error
 
-# TVM re-raises an exception of a Python callback by name if the name is registered. Otherwise
-# Ctrl-C would come back as a RuntimeError and be mistaken for an error of TVM.
-register_error("KeyboardInterrupt", KeyboardInterrupt)
+from schedlang import errors
+
+E = TypeVar("E", bound=type[BaseException])
+
+# Exceptions of Python's that callbacks may raise and handlers tell apart. TVM knows some others.
+_PYTHONS = (
+    KeyboardInterrupt,
+    SystemExit,
+    NotImplementedError,
+    OverflowError,
+    RecursionError,
+    TimeoutError,
+    ZeroDivisionError,
+)
+_OURS = (
+    errors.SchedlangError,
+    errors.NotApplicable,
+    errors.SpaceError,
+    errors.DistributionError,
+    errors.WorkloadError,
+    errors.NoLatencyError,
+    errors.TargetError,
+    errors.DatabaseError,
+    errors.NetworkError,
+    errors.MissingExtraError,
+)
+
+
+def comes_back(kind: E) -> E:
+    """Have TVM raise a class of exceptions as what it is when a Python callback of TVM's raises it.
+
+    Unless a class is registered, a ``RuntimeError`` with its message comes back, which no handler
+    of the class catches: Ctrl-C would be taken for an error of TVM. The class must take a message
+    alone; what else an exception holds is lost.
+    """
+    register_error(f"schedlang.{kind.__name__}", kind)
+    return kind
+
+
+for _kind in (*_PYTHONS, *_OURS):
+    comes_back(_kind)
 
 _PROGRAM_LINES = 12
 _LABEL = re.compile(r" (?:s_tir|tirx|ir)\.\w+#\d+")

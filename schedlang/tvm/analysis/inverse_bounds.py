@@ -12,6 +12,8 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer, ConstIntBound
 from tvm_ffi import structural_walk
 
+from schedlang.tvm.errors import comes_back
+
 IF_THEN_ELSE = "prim.if_then_else"
 _LEAVES = (tirx.IntImm, tirx.FloatImm, tirx.Var)
 _LIKELY = "prim.likely"
@@ -26,6 +28,7 @@ Demand = Callable[[Any, Bounds], None]
 """Receives a load, and the bounds that its value must keep."""
 
 
+@comes_back
 class Unreadable(Exception):
     """An expression that no bounds of its elements can be read off."""
 

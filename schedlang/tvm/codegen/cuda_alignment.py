@@ -12,6 +12,8 @@ from tvm.ir.expr import Var
 from tvm.ir.prim import expr as prim
 from tvm.sym import Analyzer
 
+from schedlang.tvm.errors import comes_back
+
 # Number of points that an index is tried at where the analyzer cannot prove it aligned.
 _POINTS = 256
 
@@ -66,6 +68,7 @@ class MisalignedAccess:
     offset: int
 
 
+@comes_back
 class _Unknown(Exception):
     """An index depends on data, or on an operation that is not evaluated here."""
 

@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.error import InternalError
 from tvm.sym import Analyzer
 
+from schedlang.tvm.errors import comes_back
 from schedlang.tvm.graph.canonical import Graph
 
 COMMUTATIVE: dict[type, str] = {
@@ -29,6 +30,7 @@ DEEPEST = 100
 _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 
 
+@comes_back
 class Unencodable(Exception):
     """A construct that the graph has no terms for."""
 

@@ -62,7 +62,7 @@ class _Walker:
         if isinstance(index, TensorLoad):
             return self._load(index)
         parts = [self._index(part) for part in operands_of(index)]
-        if not parts and not isinstance(index, tirx.IntImm):
+        if not parts and not isinstance(index, tirx.IntImm | tirx.FloatImm):
             raise Unencodable(f"an index of type {type(index).__name__}")
         return " ".join(sorted({word for part in parts for word in part.split(" ") if word}))
 
@@ -124,19 +124,13 @@ class _Walker:
 
     def _loaded(self, value: Any) -> str:
         """Return what an expression loads, and the functions that it calls."""
-        loads: list[str] = []
-        calls: set[str] = set()
+        loads: list[Any] = []
+        calls: list[Any] = []
         value = _without_padding(value)
         if isinstance(value, Call):  # what is called by the padded value
-            calls.add(_called(value))
-        structural_walk(
-            value,
-            [
-                (TensorLoad, lambda load: loads.append(self._load(load))),
-                (Call, lambda call: calls.add(_called(call))),
-            ],
-        )
-        return f"{loads} {sorted(calls)}"
+            calls.append(value)
+        structural_walk(value, [(TensorLoad, loads.append), (Call, calls.append)])
+        return f"{[self._load(load) for load in loads]} {sorted(set(map(_called, calls)))}"
 
 
 def _called(call: Any) -> str:

@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from tvm import tirx
 
+from schedlang.tvm.errors import comes_back
+
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
+@comes_back
 class Unbounded(Exception):
     """Nothing is known about the values of an expression."""
 

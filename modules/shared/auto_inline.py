@@ -15,6 +15,7 @@ from schedlang.analysis import (
     is_in_software_pipeline,
     is_output,
     is_spatial_program,
+    leaves_cache,
     read_pattern,
     require,
 )
@@ -69,7 +70,8 @@ def auto_inline(
     probability. ``into_producer`` with ``inline_branches`` and ``inline_expensive`` is
     MetaSchedule's AutoInline for GPUs. A block that reads nothing is a constant and always inlined.
     With ``weights_ahead`` one that computes from weights only (a cast, a scale) stays, to run ahead
-    of all calls.
+    of all calls. A block that writes a cache back (``"local"`` to ``"global"``) never goes into its
+    consumers, which may run on other threads; with ``into_producer`` they go into it.
     """
     facts = block_facts(sch, block)
     if isinstance(expensive, str):
@@ -112,6 +114,8 @@ def auto_inline(
 
 def _into_consumers(sch: Schedule, block: BlockRV, facts: BlockFacts, bound: int | None) -> bool:
     if is_output(sch, block) or count_consumers(sch, block) == 0:
+        return False
+    if leaves_cache(sch, block):  # consumers would read a cache that other threads hold
         return False
     if bound is not None:
         consumers = sch.get_consumers(block)

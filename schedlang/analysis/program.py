@@ -191,6 +191,14 @@ def common_depth(sch: Schedule, blocks: list[BlockRV]) -> int:
     return _patterns.common_depth(sch.raw, [sch.raw_value(sch.own(block)) for block in blocks])
 
 
+def leaves_cache(sch: Schedule, block: BlockRV) -> bool:
+    """Return whether a block reads memory that fewer threads share than the memory it writes.
+
+    Such a block writes a cache back: ``"local"`` to ``"global"``.
+    """
+    return _patterns.leaves_cache(sch.raw, sch.raw_value(sch.own(block)))
+
+
 def has_plain_binding(sch: Schedule, block: BlockRV) -> bool:
     """Return whether each block variable is a loop of its own, in any order, or a constant."""
     return _patterns.has_plain_binding(sch.raw, sch.raw_value(sch.own(block)))

@@ -25,6 +25,8 @@ _is_spatial_program = _ffi_api.IsSpatialPrimFunc
 _get_sref = _ffi_api.ScheduleGetSRef
 _block_realize = _ffi_api.GetSBlockRealize
 _PIPELINE = "software_pipeline_stage"
+# Memory by how many threads share it, most first; registers are in none of these.
+_SHARED_BY = ("global", "shared", "warp")
 _BINARY = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min,
     tirx.Max, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or,
@@ -130,6 +132,24 @@ def common_depth(sch: TVMSchedule, blocks: list[Any]) -> int:
     """Count the outer loops that all of the blocks share."""
     first, *others = blocks
     return shared_depth(sch, list(get_loops(sch, first)), others)
+
+
+def leaves_cache(sch: TVMSchedule, block: Any) -> bool:
+    """Return whether a block reads memory that fewer threads share than the memory it writes.
+
+    It moves values out of a cache, such as registers. Who reads them may run on other threads.
+    """
+    stmt = get_statement(sch, block)
+    reads, writes = (
+        [_nearness(region.source) for region in regions] for regions in (stmt.reads, stmt.writes)
+    )
+    return bool(reads and writes) and max(reads) > min(writes)
+
+
+def _nearness(buffer: Any) -> int:
+    """Return how near to one thread a buffer's memory is; registers of all sorts are nearest."""
+    kind = str(buffer.scope()).partition(".")[0]
+    return _SHARED_BY.index(kind) if kind in _SHARED_BY else len(_SHARED_BY)
 
 
 def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:

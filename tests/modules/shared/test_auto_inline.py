@@ -8,10 +8,13 @@ import pytest
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
+import schedlang as sl
+from schedlang.analysis import block_facts, require
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.spaces.module import Module
+from schedlang.tvm.analysis import block_names
 from schedlang.tvm.program import structurally_equal
 from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads import CBR, SFM, TBG, from_script
@@ -71,6 +74,28 @@ def test_into_the_producer(golden: Golden) -> None:
     auto_inline(sch, sch.get_block("D"), into_producer=True)
     assert_golden(golden, "auto_inline_into_producer", sch)
     assert_same_numbers(sch.mod, biased_matmul(), sch.trace)
+
+
+@pytest.mark.parametrize("scope", ["local", "shared", "warp", "wmma.accumulator"])
+def test_what_writes_a_cache_back_stays_with_the_threads_that_hold_it(scope: str) -> None:
+    """The epilogue goes backward into it, as by TVM's rule; forward, D would read the cache."""
+    workload = biased_matmul()
+
+    @sl.module
+    def cache_and_bind(sch: Schedule, block: sl.BlockRV) -> None:
+        """for i, j: C  ->  for i, j on threads: C_cache; C"""
+        require(block_facts(sch, block).has_init, "it does not reduce")
+        copy = sch.cache_write(block, 0, scope)
+        *threads, _ = sch.get_loops(block)
+        sch.bind(threads[0], "blockIdx.x")
+        sch.bind(threads[1], "threadIdx.x")
+        sch.reverse_compute_at(copy, threads[1])
+
+    sch = sl.Space([cache_and_bind, GPU]).sample(workload, seed=0)
+    assert block_names(sch.mod) == ["C", f"C_{scope}", "root"]
+    copy = sch.get(sch.get_block(f"C_{scope}"))
+    assert [str(region.source.name) for region in copy.writes] == ["D"]
+    assert len(sch.get_loops(f"C_{scope}")) == 2
 
 
 def test_nothing_goes_into_a_reduction() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlang.errors import SchedlangError
 from schedlang.expressions import IntExpr, IntRV, random_variables
 from schedlang.instructions.handles import BlockRV, Handle, LoopRV, handle_prefix, make_handle
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.tvm.schedule import primitives as tvm_primitives
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
 
 H = TypeVar("H", bound=BlockRV | LoopRV | IntRV)
 
@@ -26,12 +29,14 @@ class ProgramState:
     raw: the TVM schedule.
     values: TVM's random variable, or the integer, of each handle, by the handle's index.
     handles: the handles themselves, by index.
+    held: the program that was last given away; later instructions leave it as it is.
     """
 
     def __init__(
         self, raw: Any, values: Iterable[Any] = (), handles: Iterable[Handle] = ()
     ) -> None:
         self.raw = raw
+        self.held = tvm_schedule.HeldProgram()
         self.values = list(values)
         self.handles = list(handles)
 
@@ -72,8 +77,19 @@ class ProgramState:
         block: BlockRV = self.define("b", [tvm_primitives.get_block(self.raw, name, None)])[0]
         return block
 
+    @property
+    def mod(self) -> IRModule:
+        """The program as it is now; later instructions leave this module as it is."""
+        mod = tvm_schedule.get_module(self.raw)
+        self.held.hold(mod)
+        return mod
+
     def get(self, handle: BlockRV | LoopRV) -> Any:
-        """Return the TVM statement (``SBlock`` or ``For``) of a block or loop, for analysis."""
+        """Return the TVM statement (``SBlock`` or ``For``) of a block or loop, for analysis.
+
+        Later instructions leave it as it is.
+        """
+        self.held.hold(tvm_schedule.get_module(self.raw))
         return tvm_schedule.get_statement(self.raw, self.raw_value(self.own(handle)))
 
     def extent(self, loop: LoopRV) -> int:

@@ -11,9 +11,8 @@ from schedlang.instructions.handles import Handle, numbered
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Macro, Sampling
 from schedlang.instructions.state import ProgramState
-from schedlang.interpreters.apply import Interpreter, apply
-from schedlang.interpreters.replay import replay
-from schedlang.tvm.schedule import new_schedule
+from schedlang.interpreters.apply import Interpreter
+from schedlang.interpreters.replay import apply_to, replay
 from schedlang.workloads.workload import Workload
 
 
@@ -23,9 +22,7 @@ def flatten(line: Line, workload: Workload) -> Line:
     ``InvalidTrace`` when the line does not replay on the workload.
     """
     flattener = _Flattener()
-    state = ProgramState(new_schedule(workload.mod, detail=False))
-    for _ in apply(state, replay(line, workload).line, flattener):
-        pass
+    apply_to(workload, replay(line, workload).line, flattener)
     return tuple(flattener.flat)
 
 

@@ -94,10 +94,21 @@ def rerun(line: Line, workload: Workload, decide: Decide) -> Replayed:
 
     ``InvalidTrace`` when an instruction does not apply.
     """
-    state = ProgramState(new_schedule(workload.mod, detail=False))
+    return apply_to(workload, line, _Deciding(decide))
+
+
+def apply_to(
+    workload: Workload, line: Line, interpreter: Interpreter, *, detail: bool = False
+) -> Replayed:
+    """Apply instructions to the unscheduled program, in the way of an interpreter.
+
+    With ``detail``, errors of the schedule that this makes render the program. ``InvalidTrace``
+    when an instruction does not apply.
+    """
+    state = ProgramState(new_schedule(workload.mod, detail=detail))
     applied: list[Instruction] = []
     try:
-        for instruction in apply(state, line, _Deciding(decide)):
+        for instruction in apply(state, line, interpreter):
             applied.append(instruction)  # noqa: PERF402 - on an error, says which one failed
     except InvalidTrace as error:
         _name_place(error, line, line[len(applied)])

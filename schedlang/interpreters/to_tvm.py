@@ -69,9 +69,10 @@ def to_tvm(line: Line, workload: Workload, *, numbers: bool = False) -> TVMForm:
     all draws inside index maps, which TVM's traces store as they are. With ``numbers``, so do the
     draws in all arguments: TVM's files cannot hold expressions of draws.
 
-    Left out are instructions that TVM does not have, annotations that hold a dict, what does not
-    apply without these, and what uses the result of something left out. ``InvalidTrace`` when the
-    line does not replay on the workload.
+    Left out are instructions that TVM does not have, annotations that hold a dict (TVM 0.27 reads
+    one in a trace's JSON text, and fails on one in a trace in memory, which its passes apply), what
+    does not apply without these, and what uses the result of something left out. ``InvalidTrace``
+    when the line does not replay on the workload.
     """
     flat = flatten_for_tvm(line, workload, numbers=numbers)
     left_out: list[LeftOut] = []
@@ -100,7 +101,7 @@ def why_not_in_tvm(instruction: Instruction) -> str:
     if not isinstance(kind, Primitive) or kind.tvm is None:
         return "TVM has no such primitive"
     if any(map(_holds_dict, instruction.args)):
-        return "a TVM trace cannot hold a dict"
+        return "TVM applies a dict from a trace's JSON text only"
     return ""
 
 

@@ -63,7 +63,7 @@ def _enter(
     state: ProgramState, args: Sequence[Any], *, recording: bool
 ) -> tuple[Schedule, list[Any]]:
     """Make the schedule that a user's function works on, and its arguments with handles of it."""
-    inner = Schedule.inside(state.raw, recording=recording)
+    inner = Schedule.inside(state, recording=recording)
     values = state.values
     return inner, [map_handles(arg, lambda h: inner.adopt(h, values[h.index])) for arg in args]
 

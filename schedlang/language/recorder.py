@@ -14,7 +14,8 @@ from schedlang.instructions.instruction import Instruction, InstructionKind, Res
 from schedlang.instructions.kinds import Choice, Macro, Primitive, Sampling
 from schedlang.instructions.sites import claim_site, free_site
 from schedlang.instructions.state import BadArgument, ProgramState
-from schedlang.interpreters.apply import apply
+from schedlang.interpreters.apply import Interpreter
+from schedlang.interpreters.replay import apply_to
 from schedlang.language.refusals import bad_argument, refused, unreadable
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.workloads.workload import Workload
@@ -215,7 +216,6 @@ class Recorder(ProgramState):
 
     def _restore(self) -> None:
         """Rebuild the program from the recorded instructions."""
-        again = ProgramState(tvm_schedule.new_schedule(self.workload.mod, detail=True))
-        for _ in apply(again, self._instructions):
-            pass
+        line = tuple(self._instructions)
+        again = apply_to(self.workload, line, Interpreter(), detail=True).state
         self.raw, self.values, self.handles = again.raw, again.values, again.handles

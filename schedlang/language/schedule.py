@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import PartialTraceWarning, SpaceError
@@ -21,6 +21,7 @@ from schedlang.instructions import line as lines
 from schedlang.instructions.choices import Decider, Draw, Refuse
 from schedlang.instructions.instruction import Line
 from schedlang.instructions.sites import claim_site, name_of_site
+from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.assess import log_prob
 from schedlang.interpreters.flatten import flatten
 from schedlang.interpreters.replay import Change, Decide, Misfit, Replayed, replay, rerun
@@ -39,9 +40,6 @@ from schedlang.printed import show_text
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from tvm.ir import IRModule
 
 _REFUSE = Refuse()
 
@@ -84,10 +82,11 @@ class Schedule(
         super().__init__(raw, decider=decider or Draw(random.Random(seed)), workload=workload)
 
     @classmethod
-    def inside(cls, raw: Any, *, recording: bool) -> Schedule:
+    def inside(cls, state: ProgramState, *, recording: bool) -> Schedule:
         """Make the schedule that a macro works on: same program, own handles."""
         inner = cls.__new__(cls)
-        Recorder.__init__(inner, raw, decider=_REFUSE, workload=None, recording=recording)
+        Recorder.__init__(inner, state.raw, decider=_REFUSE, workload=None, recording=recording)
+        inner.held = state.held
         return inner
 
     @classmethod
@@ -105,11 +104,6 @@ class Schedule(
         return sch
 
     @property
-    def mod(self) -> IRModule:
-        """The program as it is now."""
-        return tvm_schedule.get_module(self.raw)
-
-    @property
     def trace(self) -> Trace:
         """The trace recorded so far."""
         return Trace(tuple(self._instructions), self._workload)
@@ -124,6 +118,7 @@ class Schedule(
         other.__dict__.update(self.__dict__)
         other.values = list(self.values)
         other.handles = list(self.handles)
+        other.held = tvm_schedule.HeldProgram()
         other._instructions = list(self._instructions)
         other._sites = dict(self._sites)
         other._modules = list(self._modules)
@@ -132,6 +127,7 @@ class Schedule(
             other._restore()
         else:
             other.raw = copied
+            other.held.hold(tvm_schedule.get_module(copied))
         return other
 
 

@@ -18,6 +18,7 @@ from schedlang.metaschedule.lookup import Lookup
 from schedlang.metaschedule.machine import Machine, as_machine
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.tvm.metaschedule import PyDatabase, TuningRecord, TVMWorkload, derived_object
+from schedlang.tvm.schedule import HeldProgram
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -57,6 +58,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         self.missed: dict[str, str] = {}
         self.partial: dict[str, tuple[LeftOut, ...]] = {}
         self._lookup = Lookup(database)
+        self._asked_for: list[HeldProgram] = []
 
     def close(self) -> None:
         """Close the database; ``used`` and ``missed`` stay."""
@@ -77,6 +79,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
             return None
         one, machine = found
         self.used[name] = one.record
+        self._asked_for.append(HeldProgram(mod))  # the pass schedules this very module
         if one.form.left_out:
             self.partial[name] = one.form.left_out
             warnings.warn(

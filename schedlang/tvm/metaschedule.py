@@ -22,7 +22,13 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm.program import block_realizes, named_functions
-from schedlang.tvm.schedule import get_block, get_module, get_trace, new_traced_schedule
+from schedlang.tvm.schedule import (
+    HeldProgram,
+    get_block,
+    get_module,
+    get_trace,
+    new_traced_schedule,
+)
 from schedlang.tvm.stored_program import read_stored_program
 
 __all__ = ["PyDatabase", "TVMWorkload", "TuningRecord", "derived_object"]
@@ -87,14 +93,16 @@ def apply_stored(trace: Sequence[Any], mod: IRModule) -> IRModule:
 
     TVM's reader does not validate its input: pass only traces that schedlang has read and replayed.
     """
-    sch = new_traced_schedule(mod)
+    held = HeldProgram(mod)
+    sch = new_traced_schedule(held.mod)
     Trace.apply_json_to_schedule([list(part) for part in trace], sch)
     return get_module(sch)
 
 
 def apply_trace(trace: Trace, mod: IRModule) -> IRModule:
     """Replay a trace with TVM, as its passes do, and return the program."""
-    sch = new_traced_schedule(mod)
+    held = HeldProgram(mod)
+    sch = new_traced_schedule(held.mod)
     trace.apply_to_schedule(sch, False)
     return get_module(sch)
 

@@ -9,6 +9,7 @@ from schedlang.errors import WorkloadError
 from schedlang.tvm import program
 from schedlang.tvm.flops import estimate_flops
 from schedlang.tvm.graph.positions import without_positions
+from schedlang.tvm.schedule import HeldProgram
 from schedlang.workloads.keys.structure import Structure, structure_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Workload:
     args: tuple[Argument, ...] = field(init=False, repr=False)
     flops: float = field(init=False, repr=False)
     _structure: Structure | None = field(init=False, repr=False, default=None)
+    _held: HeldProgram = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         functions = program.named_functions(self.mod)
@@ -78,6 +80,7 @@ class Workload:
         mod = without_positions(program.as_main(func))
         args = _check(self.name, func)
         object.__setattr__(self, "mod", mod)
+        object.__setattr__(self, "_held", HeldProgram(mod))  # no schedule changes it
         object.__setattr__(self, "key", program.structural_key(mod))
         object.__setattr__(self, "args", args)
         object.__setattr__(self, "flops", estimate_flops(mod))

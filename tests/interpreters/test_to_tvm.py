@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tvm import te
 from tvm.s_tir import Schedule as TVMSchedule
+from tvm.s_tir.schedule import Trace as TVMTrace
 
 import schedlang as sl
 from schedlang.modules import UseVNNI, random_compute_location
@@ -89,6 +90,20 @@ def test_a_list_that_holds_a_dict_is_left_out() -> None:
     sch = sl.Schedule(elementwise())
     sch.annotate("B", "notes", [1, {"a": 1}])
     sch.unroll(sch.get_loops("B")[0])
-    with pytest.warns(sl.PartialTraceWarning, match="a TVM trace cannot hold a dict"):
+    with pytest.warns(
+        sl.PartialTraceWarning, match="TVM applies a dict from a trace's JSON text only"
+    ):
         trace = sch.trace.to_tvm_trace()
     assert "T.unroll" in made_by(trace, elementwise()).script()
+
+
+def test_tvm_applies_a_dict_from_text_only() -> None:
+    """Why a dict is left out: TVM's passes apply traces in memory."""
+    workload = elementwise()
+    theirs = TVMSchedule(workload.mod)
+    theirs.annotate(theirs.get_sblock("B"), "note", {"a": 1})
+    again = TVMSchedule(workload.mod)
+    TVMTrace.apply_json_to_schedule(theirs.trace.as_json(), again)
+    assert structurally_equal(again.mod, theirs.mod)
+    with pytest.raises(TypeError, match="Cannot recognize the type of an input random variable"):
+        made_by(theirs.trace, workload)

@@ -102,7 +102,9 @@ def test_what_tvm_cannot_apply_is_left_out_and_counted(tmp_path: Path) -> None:
     }
     (partial,) = report.partial
     assert partial.id == 2
-    assert "annotate" in str(partial) and "a TVM trace cannot hold a dict" in str(partial)
+    assert "annotate" in str(partial) and "TVM applies a dict from a trace's JSON text only" in str(
+        partial
+    )
     assert str(report).startswith("2 records (1 of them in part) of 1 workloads in ")
     assert len(JSONDatabase(work_dir=str(tmp_path))) == 2
 

@@ -189,7 +189,7 @@ def test_what_uses_something_left_out_is_left_out_and_the_rest_is_not() -> None:
     form = to_tvm(sch.trace.instructions, sch.workload)
     reasons = {one.instruction.split(" = ")[-1].split("(")[0]: one.reason for one in form.left_out}
     assert reasons["marked"] == reasons["_cached"] == "TVM has no such primitive"
-    assert reasons["annotate"] == "a TVM trace cannot hold a dict"
+    assert reasons["annotate"] == "TVM applies a dict from a trace's JSON text only"
     assert "_cached, which is left out" in reasons["get_loops"]
     assert "get_loops, which is left out" in reasons["compute_at"]
     assert "parallel" not in reasons and "T.parallel" in form.mod.script()

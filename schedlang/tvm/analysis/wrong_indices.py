@@ -23,6 +23,7 @@ from tvm.tirx.function import IndexMap as TVMIndexMap
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm.schedule import (
+    HeldProgram,
     TVMSchedule,
     copy_schedule,
     get_block,
@@ -77,9 +78,10 @@ def wrong_when_inlined(sch: TVMSchedule, block: Any, inline: Inline) -> str | No
     """
     if not divides_in_indices(sch, block):
         return None
+    before = HeldProgram(get_module(sch))
     trial, same_block = _copied(sch, block)
     inline(trial, same_block)
-    return _first_new(sch, trial)
+    return _first_new(before, trial)
 
 
 def wrong_when_moved(
@@ -92,11 +94,12 @@ def wrong_when_moved(
     """
     if not divides_in_indices(sch, block):
         return None
+    before = HeldProgram(get_module(sch))
     trial = copy_schedule(sch)
     if trial is None:
         return None
     move(trial)
-    return _first_new(sch, trial)
+    return _first_new(before, trial)
 
 
 def divides_in_indices(sch: TVMSchedule, block: Any) -> bool:
@@ -105,9 +108,9 @@ def divides_in_indices(sch: TVMSchedule, block: Any) -> bool:
     return any(_divisions(index) for access in accesses for index in access.indices)
 
 
-def _first_new(sch: TVMSchedule, trial: TVMSchedule) -> str | None:
-    before = wrong_indices(get_module(sch))
-    return next((text for text in wrong_indices(get_module(trial)) if text not in before), None)
+def _first_new(before: HeldProgram, trial: TVMSchedule) -> str | None:
+    known = wrong_indices(before.mod)
+    return next((text for text in wrong_indices(get_module(trial)) if text not in known), None)
 
 
 def _copied(sch: TVMSchedule, block: Any) -> tuple[TVMSchedule, Any]:

@@ -17,8 +17,10 @@ from schedlang.tvm.schedule.ffi import (
     new_traced_schedule,
     primitive,
 )
+from schedlang.tvm.schedule.held import HeldProgram
 
 __all__ = [
+    "HeldProgram",
     "ScheduleError",
     "TVMSchedule",
     "block_exists",

@@ -48,7 +48,10 @@ get_consumers: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetConsumers
 
 
 def copy_schedule(sch: TVMSchedule) -> TVMSchedule | None:
-    """Return a copy on which the same handles work; None where TVM 0.27 cannot: after tensorize."""
+    """Return a copy on which the same handles work; None where TVM 0.27 cannot: after tensorize.
+
+    The two share statements, and each may change them in place: see ``HeldProgram``.
+    """
     try:
         return _ffi_api.ScheduleCopy(sch)
     except (RuntimeError, IndexError):  # statements that tensorize removed are still in its tables

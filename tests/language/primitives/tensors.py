@@ -106,7 +106,7 @@ CASES = [
         "annotate_with_a_dict",
         elementwise,
         _annotate_with_a_dict,
-        no_tvm_trace="annotate.* a TVM trace cannot hold a dict",
+        no_tvm_trace="annotate.* TVM applies a dict from a trace's JSON text only",
     ),
     Case("annotate_with_a_draw", elementwise, _annotate_with_a_draw),
     Case("unannotate", elementwise, _unannotate),

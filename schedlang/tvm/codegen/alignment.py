@@ -17,8 +17,9 @@ from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map
 
 from schedlang.tvm.codegen import broadcasts
+from schedlang.tvm.codegen.flattening import default_pipeline
 
-_DEFAULT = "default"
+_OTHERS = "schedlang_others"
 _NAME = "schedlang"
 _LOWERED = "schedlang_lowered"
 _ASSUMPTION = "storage_alignment"
@@ -26,7 +27,7 @@ _ASSUMPTION = "storage_alignment"
 
 def pipeline_name(target: TVMTarget) -> str:
     """Return the name of the lowering pipeline of ``target``, for ``tvm.compile``."""
-    return _NAME if target.kind.name == "llvm" else _DEFAULT
+    return _NAME if target.kind.name == "llvm" else _OTHERS
 
 
 def lower(mod: IRModule, target: TVMTarget) -> tuple[IRModule, str]:
@@ -48,7 +49,7 @@ def _assume_no_alignment(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimF
 
 def _pipeline() -> tuple[Any, Any, Any]:
     """Return TVM's own pipeline between two passes of ours, and TVM's last passes."""
-    lower, finish_host, finish_device = compilation_pipeline.get_tir_pipeline(_DEFAULT)
+    lower, finish_host, finish_device = default_pipeline()
     weaken = tvm.tirx.transform.prim_func_pass(_assume_no_alignment, opt_level=0)
     passes = [broadcasts.LEGALIZE, lower, weaken]
     return tvm.transform.Sequential(passes), finish_host, finish_device
@@ -61,4 +62,5 @@ def _rest_of_pipeline() -> tuple[Any, Any, Any]:
 
 
 compilation_pipeline.register_tir_pipeline(_NAME, _pipeline)
+compilation_pipeline.register_tir_pipeline(_OTHERS, default_pipeline)
 compilation_pipeline.register_tir_pipeline(_LOWERED, _rest_of_pipeline)

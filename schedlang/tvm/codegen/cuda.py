@@ -15,13 +15,14 @@ from tvm.runtime import Executable
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import DefaultGPUSchedule
 from tvm.target import Target as TVMTarget
-from tvm.tirx import AttrStmt, For, ForKind, SeqStmt, compilation_pipeline
+from tvm.tirx import AttrStmt, For, ForKind, SeqStmt
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_walk
 
 from schedlang.errors import TargetError
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
+from schedlang.tvm.codegen.flattening import default_pipeline
 from schedlang.tvm.codegen.generator import CodeGenerator
 from schedlang.tvm.codegen.strided_copies import StridedCopies
 from schedlang.tvm.codegen.vector_scopes import OWN_SCOPES
@@ -154,7 +155,7 @@ class CUDAGenerator(CodeGenerator):
     def _pass(
         self, mod: IRModule, config: dict[str, Any], watching: StridedCopies
     ) -> LoweredProgram:
-        passes, finish_host, finish_device = compilation_pipeline.get_tir_pipeline("default")
+        passes, finish_host, finish_device = default_pipeline()
         context = tvm.transform.PassContext(opt_level=3, config=config, instruments=[watching])
         with context:
             target = self.target.with_host(TVMTarget("llvm"))

@@ -1,0 +1,126 @@
+"""Divisions that TVM 0.27 computes wrongly when it simplifies indices as maps of iterators.
+
+That analysis pads an iterator so that divisors divide its extent, and pads it once for all
+divisions. Where these need different padding, or where the padded iterator is divided again, it
+loses constants: ``(i + 2) % 6 * 8 + i % 6`` becomes ``(i + 2) % 6 * 9``, and ``((i + 1) % 4 + 2) %
+4`` becomes ``(i + 2) % 4``. It divides by negative numbers where an iterator is subtracted.
+Divisions of sums of iterators alone come out right, and so does a single one of a shifted sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import Any
+
+from tvm.tirx import Add, AttrStmt, FloorDiv, FloorMod, For, IntImm, Mul, Sub, Var
+from tvm_ffi import structural_walk
+
+_DIVISIONS = (FloorDiv, FloorMod)
+_EXTENTS = ("thread_extent", "virtual_thread")
+
+
+class Kind(IntEnum):
+    """What an expression is to the analysis; a sum is the greatest of its terms."""
+
+    PLAIN = 0
+    """A sum of iterators that begin with 0, and of divisions of such sums."""
+    FIXED = 1
+    """Nothing that the analysis knows as an iterator."""
+    SHIFTED = 2
+    """A sum of both."""
+    OTHER = 3
+
+
+class Iterators:
+    """The variables of loops and threads, as the analysis knows them."""
+
+    def __init__(self, kinds: Mapping[Any, Kind]) -> None:
+        self._kinds = kinds
+
+    @classmethod
+    def of(cls, statement: Any) -> Iterators:
+        """Find the variables of the loops and threads in a statement."""
+        kinds: dict[Any, Kind] = {}
+
+        def note_loop(loop: For) -> None:
+            kinds[loop.loop_var] = Kind.PLAIN if _is_zero(loop.min) else Kind.SHIFTED
+
+        def note_threads(attribute: AttrStmt) -> None:
+            if attribute.attr_key in _EXTENTS:
+                kinds[attribute.node.var] = Kind.PLAIN
+
+        structural_walk(statement, [(For, note_loop), (AttrStmt, note_threads)])
+        return cls(kinds)
+
+    def unsafe_divisions(self, indices: Iterable[Any]) -> list[Any]:
+        """Return the outermost divisions in an access's indices that may come out wrong."""
+        outermost = [part for index in indices for part in _outermost_divisions(index)]
+        if not outermost:
+            return []
+        unsafe = [part for part in outermost if self._kind(part) not in (Kind.PLAIN, Kind.FIXED)]
+        if len(unsafe) == 1 == len(outermost) and self._is_shifted(unsafe[0]):
+            return []
+        return unsafe
+
+    def _is_shifted(self, division: Any) -> bool:
+        """Tell whether no other division is inside, and the dividend is a shifted sum."""
+        return (
+            self._kind(division.a) == Kind.SHIFTED
+            and _is_positive(division.b)
+            and next(_outermost_divisions(division.a), None) is None
+        )
+
+    def _kind(self, expr: Any) -> Kind:
+        if isinstance(expr, Var):
+            return self._kinds.get(expr, Kind.FIXED)
+        if isinstance(expr, IntImm):
+            return Kind.FIXED
+        if isinstance(expr, Add):
+            return _sum_of(self._kind(expr.a), self._kind(expr.b))
+        if isinstance(expr, Sub):
+            right = self._kind(expr.b)
+            return _sum_of(self._kind(expr.a), right if right == Kind.FIXED else Kind.OTHER)
+        if isinstance(expr, Mul):
+            left = self._kind(expr.a)
+            if left != Kind.FIXED and _is_positive(expr.b):
+                return left
+            return Kind.FIXED if left == self._kind(expr.b) == Kind.FIXED else Kind.OTHER
+        if isinstance(expr, _DIVISIONS):
+            left = self._kind(expr.a)
+            if left == Kind.FIXED == self._kind(expr.b):
+                return Kind.FIXED
+            return left if left == Kind.PLAIN and _divides(expr) else Kind.OTHER
+        used: list[Any] = []
+        structural_walk(expr, (Var, used.append))
+        return Kind.OTHER if any(var in self._kinds for var in used) else Kind.FIXED
+
+
+def _sum_of(left: Kind, right: Kind) -> Kind:
+    return left if left == right else max(left, right, Kind.SHIFTED)
+
+
+def _divides(division: Any) -> bool:
+    """Tell whether a division is a step of splitting an iterator into parts that do not overlap."""
+    if not _is_positive(division.b):
+        return False
+    inner = division.a
+    if isinstance(inner, FloorMod):
+        return int(inner.b) % int(division.b) == 0
+    return not isinstance(inner, FloorDiv) or isinstance(division, FloorMod)
+
+
+def _outermost_divisions(expr: Any) -> Iterator[Any]:
+    if isinstance(expr, _DIVISIONS):
+        yield expr
+    elif isinstance(expr, Add | Sub | Mul):
+        yield from _outermost_divisions(expr.a)
+        yield from _outermost_divisions(expr.b)
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, IntImm) and int(value) == 0
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, IntImm) and int(value) > 0

@@ -76,6 +76,17 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         raise TargetError(f"{cls.__name__} reads no target of TVM; give a name")
 
     @classmethod
+    def from_key(cls, key: str) -> Target:
+        """Return the target that records are stored under as ``key``, as far as the key tells.
+
+        ``Target.from_key`` asks the class of its kind, which by default makes its target without
+        arguments. TargetError for a kind that is not known.
+        """
+        kind = key.partition("/")[0]
+        made: Target = kinds.class_of(kind).from_key(key) if cls is Target else cls(kind)
+        return made
+
+    @classmethod
     def names(cls) -> tuple[str, ...]:
         """Return the names of targets of this kind besides the kind's own.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from schedlang.database import Record, Run
     from schedlang.networks import NetworkResult
-    from schedlang.tuning import TuneResult
+    from schedlang.tuning import FailureExplanation, TuneResult
 
 
 def of_result(result: TuneResult) -> dict[str, Any]:
@@ -39,6 +39,7 @@ def of_result(result: TuneResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "time_split": dict(result.time_split),
         "unreached": list(result.unreached),
+        "at_fault": result.at_fault,
         "finished": result.finished,
         "interrupted": result.interrupted,
     }
@@ -62,6 +63,21 @@ def of_record(record: Record) -> dict[str, Any]:
         "run": record.run_id,
         "created": record.created,
         "message": record.message,
+    }
+
+
+def of_failure(said: FailureExplanation) -> dict[str, Any]:
+    """Return what is known of why a record failed, besides the record."""
+    return {
+        "now": said.status,
+        "now_message": said.message,
+        "summary": said.summary,
+        "instruction": said.instruction,
+        "instructions": said.instructions,
+        "suspects": said.suspects,
+        "prefixes": said.prefixes,
+        "first": said.first,
+        "notes": said.notes,
     }
 
 

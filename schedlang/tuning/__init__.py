@@ -6,6 +6,7 @@ from schedlang.tuning import stop
 from schedlang.tuning.callbacks import Callback, CallbackWarning
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.explaining import Explanation, explain
+from schedlang.tuning.failures import FailureExplanation, explain_failure
 from schedlang.tuning.lookup import PackingWarning, UntunedWarning, apply, best
 from schedlang.tuning.match import Match
 from schedlang.tuning.reading import read_result
@@ -20,6 +21,7 @@ __all__ = [
     "Callback",
     "CallbackWarning",
     "Explanation",
+    "FailureExplanation",
     "InterruptedWarning",
     "Match",
     "Target",
@@ -32,6 +34,7 @@ __all__ = [
     "default_schedule",
     "default_space",
     "explain",
+    "explain_failure",
     "load",
     "read_result",
     "stop",

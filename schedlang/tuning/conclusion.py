@@ -69,6 +69,7 @@ def result_of(
         run.unscheduled.record,
         interrupted=interrupted,
         unreached=tuple(run.unreached),
+        at_fault=run.at_fault,
         _history=history,
     )
     ended = replace(history.run, outcome=ending_of(run, result).to_json())
@@ -111,6 +112,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         stopped=run.watch.stopped,
         space=_modules_of(run.state.strategy),
         interrupted=result.interrupted,
+        at_fault=result.at_fault,
     )
 
 
@@ -183,6 +185,7 @@ def ended_result(
         history.unscheduled,
         ending.interrupted,
         unreached=tuple(ending.unreached),
+        at_fault=ending.at_fault,
         _history=history,
     )
 

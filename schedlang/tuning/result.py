@@ -118,6 +118,8 @@ class TuneResult:
         loop over workloads should end there.
     unreached: sides of the unscheduled program's branches that no inputs take, one line for each:
         results were not compared there.
+    at_fault: which instruction the first wrong result is the fault of, in one line; empty where
+        there was none, or no time to find out: ``explain_failure`` says it of any record.
     """
 
     workload: Workload
@@ -134,6 +136,7 @@ class TuneResult:
     unscheduled: Record | None = field(default=None, repr=False)
     interrupted: bool = False
     unreached: Sequence[str] = ()
+    at_fault: str = ""
     _history: RunHistory | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -212,6 +215,16 @@ class TuneResult:
         messages = [r.message for r in self.records if r.status is not Status.OK and r.message]
         return f"{text}; the last message: {messages[-1]}" if messages else text
 
+    def _describe_fault(self) -> str:
+        """Say what the first wrong result is the fault of, or how to find out; empty without."""
+        if self.at_fault:
+            return self.at_fault
+        statuses = [record.status for record in self.records]
+        if Status.WRONG_RESULT not in statuses:
+            return ""
+        wrong = statuses.index(Status.WRONG_RESULT)
+        return f"sl.explain_failure(result.records[{wrong}]) says which instruction is at fault"
+
     def _describe_best(self, best: Best) -> str:
         if best.unscheduled:
             why = "is faster" if any(record.ok for record in self.records) else "succeeded"
@@ -263,6 +276,8 @@ class TuneResult:
             lines.append(f"  time        {', '.join(shares)}")
         if self._best is not None and self._best.finals is not None:
             lines.append(f"  finals      {self._describe_finals(self._best.finals)}")
+        if fault := self._describe_fault():
+            lines.append(f"  wrong       {fault}")
         if self.unreached:
             more = f" (and {len(self.unreached) - 1} more)" if len(self.unreached) > 1 else ""
             lines.append(f"  unverified  {self.unreached[0]}{more}")

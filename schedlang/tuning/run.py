@@ -17,8 +17,10 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.finals import Finals
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.search import Outcome, Proposal
+from schedlang.targets.measure.expected.problem import Problem
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import Watch
+from schedlang.tuning.failures.at_end import first_fault
 from schedlang.tuning.live import Progress
 from schedlang.tuning.recorder import Recorder
 from schedlang.tuning.records import as_record, finals_entries
@@ -57,6 +59,7 @@ class TuningRun:
     out_of_time: the wall-clock budget ended the search.
     unscheduled: the unscheduled program.
     recorder: notes when and where the trials were measured.
+    at_fault: what the first wrong result is the fault of; empty where that is not known.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class TuningRun:
         self.finals: Finals | None = None
         self.failed_finals: Counter[str] = Counter()
         self.out_of_time = False
+        self.at_fault = ""
         self._blank = replace(blank, run_id=state.run_id)
         self._database = database
         self._measurer = measurer
@@ -267,6 +271,16 @@ class TuningRun:
             )
         self._database.add_finals(finals_entries(leaderboard, self.finals))
         self.recorder.log.enter("")
+
+    def blame(self, problem: Problem) -> None:
+        """Find out which instruction the first wrong result is the fault of, if there is one.
+
+        ``problem`` is what the measurer verifies with. Takes a few seconds at most.
+        """
+        left = self.budget.seconds - self.budget.used
+        self.at_fault = first_fault(
+            self.state.records, self.state.workload, self._measurer, problem, left
+        )
 
     @property
     def unreached(self) -> Sequence[str]:

@@ -228,6 +228,8 @@ def tune(
             finished = run.search(trials, batch, view)
             view.enter("finals" if finals else "")
             run.conclude()
+            if given is None:
+                run.blame(problem)
         if state.strategy.finished is not None and len(state.records) == 1:
             finished += _why_nothing(space, workload)
         result = result_of(run, target, finished)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+from weakref import WeakValueDictionary
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
@@ -38,7 +39,7 @@ class Argument:
     role: Role
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Workload:
     """A tensor program before scheduling: one function with static shapes, and what identifies it.
 
@@ -84,6 +85,7 @@ class Workload:
         object.__setattr__(self, "key", program.structural_key(mod))
         object.__setattr__(self, "args", args)
         object.__setattr__(self, "flops", estimate_flops(mod))
+        _LIVING[self.key] = self
 
     @property
     def structure(self) -> Structure:
@@ -143,6 +145,15 @@ class Workload:
 
     def __str__(self) -> str:
         return self.source or self.script()
+
+
+# Records name their program by its key only.
+_LIVING: WeakValueDictionary[str, Workload] = WeakValueDictionary()
+
+
+def living_workload(key: str) -> Workload | None:
+    """Return a workload with this key that something in this process still holds, or None."""
+    return _LIVING.get(key)
 
 
 def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:

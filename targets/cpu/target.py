@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlang.errors import TargetError
 from schedlang.spaces.space import Space
 from schedlang.targets import host
 from schedlang.targets.cpu import availability, description, features
@@ -43,6 +44,18 @@ class CPUTarget(CPUMachine):
     def names(cls) -> tuple[str, ...]:
         """Return ``"cpu"`` and the names of the instruction sets."""
         return NAMES
+
+    @classmethod
+    def from_key(cls, key: str) -> CPUTarget:
+        """Return this machine with the cores and the vectors that the key has, where it can."""
+        here = cls("cpu")
+        numbers = dict(part.partition("=")[::2] for part in key.split("/") if "=" in part)
+        stated = {"cores": numbers.get("cores", ""), "vector_bits": numbers.get("vector", "")}
+        given: dict[str, Any] = {name: int(n) for name, n in stated.items() if n.isdecimal()}
+        try:
+            return here if here.key == key else cls("cpu", **given)
+        except TargetError:  # such vectors are not here
+            return here
 
     @classmethod
     def from_tvm_target(cls, target: TVMTarget) -> CPUTarget:

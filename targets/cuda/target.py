@@ -47,6 +47,12 @@ class CUDATarget(CUDAMachine):
         return NAMES
 
     @classmethod
+    def from_key(cls, key: str) -> CUDATarget:
+        """Return a GPU of the architecture that the key has."""
+        _, *parts = key.split("/")
+        return cls("cuda", arch=parts[0]) if parts else cls("cuda")
+
+    @classmethod
     def from_tvm_target(cls, target: TVMTarget) -> CUDATarget:
         """Convert one of TVM's targets of kind cuda to a model or an architecture."""
         found = cuda.target_attributes(target)

@@ -203,10 +203,20 @@ def _compare_integers(got: Array, want: Array, allowed: float | None) -> str | N
 
 
 def _describe(wrong: Array, got: Array, want: Array) -> str:
-    index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    """Say how many elements are wrong, and where the error is largest."""
+    flat = np.flatnonzero(wrong)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(got.reshape(-1)[flat].astype(np.float64) - want.reshape(-1)[flat])
+    # What is no number is worse than any number.
+    worst = int(flat[int(np.argmax(np.where(np.isnan(error), np.inf, error)))])
+    index = np.unravel_index(worst, wrong.shape)
     place = ", ".join(str(int(i)) for i in index)
-    count = int(np.count_nonzero(wrong))
+    largest = (
+        f" (the largest error, {error.max():.3g})"
+        if flat.size > 1 and np.isfinite(error).all()
+        else ""
+    )
     return (
-        f"{count} of {wrong.size} elements differ; at [{place}] got {got[index]}, "
-        f"expected {want[index]}"
+        f"{flat.size} of {wrong.size} elements differ; at [{place}] got {got[index]}, "
+        f"expected {want[index]}{largest}"
     )

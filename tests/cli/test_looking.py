@@ -55,13 +55,13 @@ def test_a_record_is_named_once(tuned: Tuned, tmp_path: Path, monkeypatch: Monke
         ("best", "matmul", "--database", f"{file}#1"): "names a run; give the database",
         ("tune", *SIZES, "--database", f"{file}#1"): "names a run; give the database",
         ("merge", file, "--into", f"{file}#1"): "names a run; give the database",
-        ("explain", f"{file}@1"): "only runs can be explained",
         ("export", "--database", f"{file}@1", "--metaschedule", "ms"): "database as a whole",
     }
     monkeypatch.chdir(tmp_path)
     for words, said in wrong.items():
         assert said in " ".join(call(*words, code=2).stderr.split()), words
     assert "no record 99" in call("show", f"{file}@99", code=1).stderr
+    assert "is ok: nothing failed" in call("explain", f"{file}@{tuned.candidate}", code=1).stderr
     assert "holds no run 99" in call("show", f"{file}#99", code=1).stderr
     assert list(tmp_path.iterdir()) == []
 

@@ -36,15 +36,7 @@ def target_of(text: str) -> Any:
 
 def target_of_key(key: str) -> Any:
     """Return the target that records are stored under, as far as its key tells."""
-    kind, *parts = key.split("/")
-    here = sl.Target("cpu")
-    if kind == "cuda" and parts:
-        return sl.Target(kind, arch=parts[0])
-    if kind != "cpu" or here.key == key:
-        return here
-    numbers = dict(part.partition("=")[::2] for part in parts if "=" in part)
-    given = {"cores": numbers.get("cores", ""), "vector_bits": numbers.get("vector", "")}
     try:
-        return sl.Target(kind, **{name: int(one) for name, one in given.items() if one.isdigit()})
-    except sl.TargetError:  # such vectors are not here
-        return here
+        return sl.Target.from_key(key)
+    except sl.TargetError:  # of a kind that is not known here
+        return sl.Target("cpu")

@@ -1,33 +1,74 @@
-"""``schedlang explain``."""
+"""``schedlang explain``: what made a winner fast, and what a record failed of."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
-from schedlang.cli.chosen import no_best
+from schedlang.cli.chosen import named_record, no_best
+from schedlang.cli.naming.files import module_of
 from schedlang.cli.naming.machines import target_of, target_of_key
 from schedlang.cli.naming.runs import history_of
-from schedlang.cli.naming.stored import named
-from schedlang.cli.verb import Answer, NothingFound, UsageError, verb
+from schedlang.cli.naming.stored import Named, named
+from schedlang.cli.verb import Answer, NothingFound, verb
 
 
 @verb
 def explain(
     run: Annotated[
-        str, typer.Argument(help="A database, for its newest run, or a run of it: tune.db#2.")
+        str,
+        typer.Argument(
+            help="A database, for its newest run, or a run of it: tune.db#2; or a record that "
+            "failed: tune.db@12.",
+            metavar="DATABASE[#RUN|@RECORD]",
+        ),
     ],
     target: options.OwnTarget = None,
+    define: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A Python file that defines instructions of yours, which the record has; it is "
+            "run. May be repeated."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(help="Of a record: wall time after which no more programs are tried."),
+    ] = 60.0,
 ) -> Answer:
-    """Say what made the winner of a run fast, from its records only."""
+    """Say what made the winner of a run fast, or which instruction of a record is at fault.
+
+    Of a run only the records are looked at. Of a record, programs that the first instructions of
+    its trace make are built, run and compared with the unscheduled program.
+    """
+    found = named(run)
+    for file in define or ():
+        module_of(file)
+    if found.record is not None:
+        return _of_record(found, target, seconds)
+    return _of_run(run, found, target)
+
+
+def _of_record(given: Named, target: str | None, seconds: float) -> Answer:
+    with sl.open_database(given.path, read_only=True) as database:
+        record = named_record(database, given)
+        machine = None if target is None else target_of(target)
+        try:
+            said = sl.explain_failure(record, database, target=machine, seconds=seconds)
+        except sl.TraceFormatError as error:
+            if "unknown instruction" in error.problem:
+                error.add_note(f"give it as in: explain {given.text} --define FILE.py")
+            raise
+    return Answer(said, documents.of_record(record) | documents.of_failure(said))
+
+
+def _of_run(run: str, found: Named, target: str | None) -> Answer:
     from schedlang.tuning import read_result
 
-    found = named(run)
-    if found.record is not None:
-        raise UsageError(f"{run}: only runs can be explained; give {found.path}#1")
     history = history_of(run)
     key = history.run.target_key
     machine = target_of_key(key) if target is None else target_of(target)

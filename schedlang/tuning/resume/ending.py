@@ -36,6 +36,7 @@ class Ending:
     stopped: identity of the stop rule that ended it; empty if none did.
     space: names of the modules of the space, in order; empty where they are not known.
     interrupted: whether Ctrl-C ended it, so that it is no ending but the result so far.
+    at_fault: as ``TuneResult.at_fault``.
     """
 
     finished: str
@@ -59,6 +60,7 @@ class Ending:
     stopped: str = ""
     space: Sequence[str] = ()
     interrupted: bool = False
+    at_fault: str = ""
 
     def to_json(self) -> str:
         """Return it as one line of text."""
@@ -114,6 +116,7 @@ def _check_types(ending: Ending) -> None:
         "stopped": (str,),
         "space": (list, tuple),
         "interrupted": (bool,),
+        "at_fault": (str,),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

@@ -1,4 +1,4 @@
-"""Which instruction is at fault: real programs with wrong numbers, and written down measurements."""
+"""Which instruction is at fault, of real programs and of measurements that the test writes down."""
 
 from __future__ import annotations
 

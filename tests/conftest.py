@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     if device_count() == 0:
         pytest.skip(f"needs an NVIDIA GPU: {why_none()}")
+
+
+@pytest.fixture
+def hear_ctrl_c() -> Iterator[None]:
+    """Ctrl-C interrupts the test, and the processes that it starts.
+
+    A shell has its background processes ignore it, and they pass that on to their children.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

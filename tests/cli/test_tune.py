@@ -129,6 +129,7 @@ def test_ctrl_c_keeps_what_was_measured(programs: str, tmp_path: Path) -> None:
     assert any("interrupted" in doubt for doubt in explained["doubts"])
 
 
+@pytest.mark.usefixtures("hear_ctrl_c")
 def test_ctrl_c_that_others_make_an_error_of_is_ctrl_c(programs: str) -> None:
     found = call("tune", f"{programs}:swallowed", code=130)
     assert found.stderr.strip() == "schedlang: interrupted"

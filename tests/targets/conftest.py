@@ -50,16 +50,6 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="session")
-def hear_ctrl_c() -> Callable[[], None]:
-    """Restore Ctrl-C in a script: shells ignore it for background processes and children."""
-    return _hear_ctrl_c
-
-
-def _hear_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@pytest.fixture(scope="session")
 def worker_pids() -> Callable[[int], set[int]]:
     """Return the process ids of a process's workers."""
     return _worker_pids

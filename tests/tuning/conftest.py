@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.targets.conftest import environment, hear_ctrl_c, survivors, worker_pids
+from tests.targets.conftest import environment, survivors, worker_pids
 from tests.tuning.fake_time import FakeTime
 
-__all__ = ["environment", "hear_ctrl_c", "survivors", "worker_pids"]
+__all__ = ["environment", "survivors", "worker_pids"]
 
 
 @pytest.fixture

@@ -42,10 +42,10 @@ def test_a_script_without_a_main_guard_prints_nothing_of_ours(
     assert list(tmp_path.iterdir()) == [script]
 
 
+@pytest.mark.usefixtures("hear_ctrl_c")
 def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
     tmp_path: Path,
     environment: dict[str, str],
-    hear_ctrl_c: Callable[[], None],
     worker_pids: Callable[[int], set[int]],
     survivors: Callable[[set[int]], set[int]],
 ) -> None:
@@ -60,7 +60,6 @@ def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=hear_ctrl_c,
     )
     try:
         before = wait_for_records(path, process, 5)
@@ -88,8 +87,9 @@ def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
         sl.Trace.from_json(record.trace_json).replay(workload)
 
 
+@pytest.mark.usefixtures("hear_ctrl_c")
 def test_ctrl_c_before_anything_was_measured_is_raised(
-    tmp_path: Path, environment: dict[str, str], hear_ctrl_c: Callable[[], None]
+    tmp_path: Path, environment: dict[str, str]
 ) -> None:
     script = tmp_path / "waiting.py"
     script.write_text(
@@ -114,7 +114,6 @@ except KeyboardInterrupt:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=hear_ctrl_c,
     )
     try:
         assert process.stdout is not None

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 MEASURE = """
 import sys
 from schedlang.measurement import Candidate
@@ -88,10 +90,10 @@ def test_a_killed_parent_leaves_no_orphan(
     assert survivors(workers) == set()
 
 
+@pytest.mark.usefixtures("hear_ctrl_c")
 def test_ctrl_c_ends_it_cleanly(
     tmp_path: Path,
     environment: dict[str, str],
-    hear_ctrl_c: Callable[[], None],
     worker_pids: Callable[[int], set[int]],
     survivors: Callable[[set[int]], set[int]],
 ) -> None:
@@ -113,7 +115,6 @@ def test_ctrl_c_ends_it_cleanly(
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=hear_ctrl_c,
     )
     try:
         assert script_process.stdout is not None

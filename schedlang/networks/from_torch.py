@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from schedlang.networks.torch_convention import TorchConvention
 from schedlang.networks.torch_operators import KEPT
 from schedlang.networks.torch_wiring import wiring
 from schedlang.tvm.relax.lowering import lower
+from schedlang.tvm.relax.torch.arguments import Hopeless
 from schedlang.tvm.relax.torch.graph import (
     FailedOperator,
     graph_to_relax,
@@ -96,12 +97,16 @@ def _from_program(
 ) -> Network:
     if program.range_constraints:
         raise _dynamic(program)
-    kept = set(KEPT)
+    kept, apart = set(KEPT), set()
     while True:
-        decomposed = _decomposed(torch, program, kept)
+        decomposed = _decomposed(torch, program, kept, apart)
         missing = unsupported(decomposed.graph)
         if missing:
-            raise refusal(missing)
+            more = _decomposable(torch, missing) - apart
+            if not more:
+                raise refusal(missing)
+            apart |= more
+            continue
         wires = wiring(torch, decomposed)
         try:
             mod, parameters = graph_to_relax(
@@ -109,11 +114,12 @@ def _from_program(
             )
             break
         except FailedOperator as failure:
-            operator = operator_name(failure.node)
-            if operator not in kept:
-                cause = failure.__cause__
+            operator, cause = operator_name(failure.node), failure.__cause__
+            more = _decomposable(torch, [operator]) - apart
+            if isinstance(cause, Hopeless) or not (more or operator in kept):
                 raise refusal({operator: [place_of(failure.node)]}, _line(cause)) from cause
             kept.discard(operator)
+            apart |= more
     mod, parameters = lower(mod, parameters, layout)
     convention = wires.convention
     inputs, outputs = inputs_and_outputs(mod, convention.output_names)
@@ -143,15 +149,27 @@ def _dynamic(program: Any) -> NetworkError:
     )
 
 
-def _decomposed(torch: Any, program: Any, kept: set[str]) -> Any:
-    """The program in torch's core operators, except for the ones that are kept."""
+def _decomposed(torch: Any, program: Any, kept: set[str], apart: set[str]) -> Any:
+    """The program in torch's core operators, except for the ones that are kept.
+
+    ``apart`` are core operators that are decomposed too.
+    """
     table = torch.export.default_decompositions()
     for operator in list(table.keys()):
         if str(operator) in kept:
             table.pop(operator)
+    for operator, decomposition in torch._decomp.decomposition_table.items():
+        if str(operator) in apart:
+            table[operator] = decomposition
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch uses what it deprecates
         return program.run_decompositions(table)
+
+
+def _decomposable(torch: Any, operators: Iterable[str]) -> set[str]:
+    """The operators for which torch has a decomposition."""
+    known = {str(operator) for operator in torch._decomp.decomposition_table}
+    return known.intersection(operators)
 
 
 def _reference(

@@ -13,10 +13,13 @@ from tvm.relax import vm_build
 from tvm.target import Target
 from tvm.tirx.function import PrimFunc
 
+from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.codegen.grouping import compile_functions
 from schedlang.tvm.codegen.runtime import borrow_array
+from schedlang.tvm.errors import reason_of
 from schedlang.tvm.packing import split_packing
+from schedlang.tvm.relax.legalisation.rules import legalised
 from schedlang.tvm.relax.program import MAIN, number_of_inputs
 from schedlang.tvm.relax.rewriting import rewrite_main, shared_outputs
 
@@ -32,7 +35,7 @@ def prepared(mod: IRModule, target: Target) -> IRModule:
     passes = [
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
-        relax.transform.LegalizeOps(),
+        legalised(),
         relax.transform.RewriteDataflowReshape(),
         relax.transform.DeadCodeElimination(),
     ]
@@ -64,6 +67,18 @@ def _machine_passes() -> Sequence[transform.Pass]:
     ]
 
 
+def _why(functions: Mapping[Any, PrimFunc], target: Target, error: Exception) -> NetworkError:
+    """The error that names the function that cannot be compiled."""
+    for var, func in functions.items():
+        try:
+            compile_functions(IRModule({var: func}), target)
+        except Exception as own:  # TVM raises errors of every type
+            return NetworkError(
+                f"TVM cannot compile the function {var.name_hint}: {reason_of(own)}"
+            )
+    return NetworkError(f"TVM cannot compile the network: {reason_of(error)}")
+
+
 @dataclass(frozen=True, eq=False)
 class NetworkCode:
     """A network whose functions are compiled.
@@ -93,7 +108,11 @@ class NetworkCode:
             for var, func in mod.functions.items()
             if isinstance(func, PrimFunc)
         }
-        return cls(compile_functions(IRModule(functions), target), mod, target)
+        try:
+            compiled = compile_functions(IRModule(functions), target)
+        except Exception as error:  # TVM raises errors of every type
+            raise _why(functions, target, error) from error
+        return cls(compiled, mod, target)
 
     def with_constants(self, parameters: Mapping[str, np.ndarray]) -> Module:
         """Link a machine that has the weights as constants, in the memory that they have now."""

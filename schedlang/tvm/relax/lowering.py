@@ -12,8 +12,10 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
+from schedlang.tvm.errors import reason_of
 from schedlang.tvm.relax.calls import with_weights_marked
 from schedlang.tvm.relax.layout.conversion import channels_last
+from schedlang.tvm.relax.legalisation.rules import legalised
 from schedlang.tvm.relax.simplify import simplify
 
 CHANNELS_LAST = "channels_last"
@@ -37,7 +39,7 @@ def lower(
         mod,
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
-        relax.transform.LegalizeOps(),
+        legalised(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
     )
@@ -55,8 +57,7 @@ def _run(mod: IRModule, *passes: transform.Pass) -> IRModule:
     try:
         return transform.Sequential(list(passes))(mod)
     except Exception as error:  # TVM raises errors of every type
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise NetworkError(f"TVM cannot lower the network: {reason}") from error
+        raise NetworkError(f"TVM cannot lower the network: {reason_of(error)}") from error
 
 
 def narrowed(mod: IRModule) -> IRModule:

@@ -15,6 +15,7 @@ from tvm.target import Target
 
 from schedlang.tvm.codegen.runtime import TENSOR_TYPE, borrow_array
 from schedlang.tvm.relax.executable import NetworkCode, prepared
+from schedlang.tvm.relax.legalisation.rules import legalised
 from schedlang.tvm.relax.program import MAIN
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Machine:
     @classmethod
     def of_operators(cls, mod: IRModule, parameters: Mapping[str, np.ndarray]) -> Machine:
         """Compile a module of Relax operators as TVM does by default."""
-        return cls.of_functions(relax.get_pipeline("zero")(mod), parameters, Target("llvm"))
+        mod = relax.get_pipeline("zero")(legalised()(mod))
+        return cls.of_functions(mod, parameters, Target("llvm"))
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the outputs as arrays of their own, in the order of ``main``'s tuple."""

@@ -99,6 +99,16 @@ def dtype_of(expr: Any) -> str:
     return str(expr.ty.dtype)
 
 
+def is_inexact(dtype: str) -> bool:
+    """Tell whether an element type is a floating-point type."""
+    return dtype.startswith(("float", "bfloat"))
+
+
+def is_integer(dtype: str) -> bool:
+    """Tell whether an element type is an integer type; booleans are not."""
+    return dtype.startswith(("int", "uint"))
+
+
 def substituted(expr: Any, replacement: Callable[[Any], Any]) -> Any:
     """Return a value of a binding with every variable and constant replaced."""
     if isinstance(expr, relax.Var | GenericConst):

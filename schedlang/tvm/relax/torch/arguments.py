@@ -13,6 +13,10 @@ Converter = Callable[[Any, Any], Any]
 """From the importer and a node to an expression, or a tuple of them."""
 
 
+class Hopeless(ValueError):
+    """An operator that no decomposition makes importable, such as one that draws random numbers."""
+
+
 def expected_type(node: Any) -> tuple[tuple[int, ...], str] | None:
     """Return the shape and the element type that torch gives to a node; None if not a tensor."""
     value = node.meta.get("val")
@@ -57,16 +61,6 @@ def result_type(node: Any) -> str:
     if found is None:
         raise TypeError("torch gives the result no element type")
     return found[1]
-
-
-def is_inexact(dtype: str) -> bool:
-    """Tell whether an element type is a floating-point type."""
-    return dtype.startswith(("float", "bfloat"))
-
-
-def is_integer(dtype: str) -> bool:
-    """Tell whether an element type is an integer type; booleans are not."""
-    return dtype.startswith(("int", "uint"))
 
 
 def first_of_three(convert: Converter) -> Converter:

@@ -1,20 +1,19 @@
-"""Sums, products, choices, reductions and activations of torch."""
+"""Sums, products, choices and activations of torch."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of, shape_of
+from schedlang.tvm.relax.program import dtype_of
 from schedlang.tvm.relax.torch.arguments import (
     Converter,
+    Hopeless,
     argument,
     cast,
     first_of_three,
-    is_inexact,
     product,
     result_type,
 )
@@ -99,34 +98,6 @@ def _elu(importer: Any, node: Any) -> Any:
     return emit(relax.op.multiply(emit(summed), scale))
 
 
-def _divide_and_round(importer: Any, node: Any) -> Any:
-    dtype = result_type(node)
-    left = cast(importer, argument(importer, node, 0, "input"), dtype)
-    right = cast(importer, argument(importer, node, 1, "other"), dtype)
-    mode, emit = argument(importer, node, 2, "rounding_mode"), importer.block_builder.emit
-    if mode == "floor":
-        return emit(relax.op.floor_divide(left, right))
-    quotient = emit(relax.op.divide(left, right))
-    if mode == "trunc" and is_inexact(dtype):
-        return emit(relax.op.trunc(quotient))
-    if mode is None:
-        return quotient
-    raise ValueError(f"a division of {dtype} that rounds by {mode!r}")
-
-
-def _extreme(operator: Callable[..., Any]) -> Converter:
-    """A reduction over some axes, or all: ``amax``, ``amin`` and ``prod``."""
-
-    def convert(importer: Any, node: Any) -> Any:
-        x = cast(importer, argument(importer, node, 0, "input"), result_type(node))
-        axes = argument(importer, node, 1, "dim", ())
-        axes = [axes] if isinstance(axes, int) else list(axes)
-        keep = bool(argument(importer, node, 2, "keepdim", False))
-        return importer.block_builder.emit(operator(x, axes or None, keepdims=keep))
-
-    return convert
-
-
 def _concatenate(importer: Any, node: Any) -> Any:
     dtype = result_type(node)
     parts = [cast(importer, part, dtype) for part in argument(importer, node, 0, "tensors")]
@@ -134,43 +105,13 @@ def _concatenate(importer: Any, node: Any) -> Any:
     return importer.block_builder.emit(relax.op.concat(parts, axis))
 
 
-def _running_sum(importer: Any, node: Any) -> Any:
-    dtype = result_type(node)
-    x = cast(importer, argument(importer, node, 0, "input"), dtype)
-    return importer.block_builder.emit(
-        relax.op.cumsum(x, argument(importer, node, 1, "dim"), dtype)
-    )
-
-
-def _least(importer: Any, node: Any) -> Any:
-    """``min`` along an axis, and where it is; TVM's front end knows ``max`` only."""
-    x, axis = argument(importer, node, 0, "input"), argument(importer, node, 1, "dim")
-    keep = bool(argument(importer, node, 2, "keepdim", False))
-    emit = importer.block_builder.emit
-    place = emit(relax.op.argmin(x, axis, keepdims=keep))
-    return emit(relax.op.min(x, axis, keepdims=keep)), cast(importer, place, "int64")
-
-
-def _variance_and_mean(importer: Any, node: Any) -> Any:
-    x = argument(importer, node, 0, "input")
-    axes = argument(importer, node, 1, "dim")
-    axes = list(range(len(shape_of(x)))) if axes is None else list(axes)
-    correction = argument(importer, node, 2, "correction", 1)
-    keep = bool(argument(importer, node, 3, "keepdim", False))
-    count = math.prod(shape_of(x)[axis] for axis in axes)
-    emit = importer.block_builder.emit
-    spread = emit(relax.op.variance(x, axes, keepdims=keep))
-    factor = relax.const(count / max(count - correction, 0), dtype_of(x))
-    return emit(relax.op.multiply(spread, factor)), emit(relax.op.mean(x, axes, keepdims=keep))
-
-
 def _random(importer: Any, node: Any) -> Any:
-    raise ValueError("it draws random numbers, and a network computes the same at every call")
+    raise Hopeless("it draws random numbers, and a network computes the same at every call")
 
 
 def _dropout(importer: Any, node: Any) -> Any:
     if argument(importer, node, 2, "train", False) and argument(importer, node, 1, "p", 0.5) > 0:
-        raise ValueError("it drops values at random, as in training; export the model in eval mode")
+        raise Hopeless("it drops values at random, as in training; export the model in eval mode")
     return argument(importer, node, 0, "input")
 
 
@@ -197,13 +138,6 @@ ARITHMETIC: dict[str, Converter] = {
     "addmm.default": _add_product,
     "baddbmm.default": _add_product,
     "elu.default": _elu,
-    "div.Tensor_mode": _divide_and_round,
-    "amax.default": _extreme(relax.op.max),
-    "amin.default": _extreme(relax.op.min),
-    "prod.dim_int": _extreme(relax.op.prod),
-    "min.dim": _least,
-    "cumsum.default": _running_sum,
-    "var_mean.correction": _variance_and_mean,
     "cat.default": _concatenate,
     "dropout.default": _dropout,
     "native_dropout.default": first_of_three(_dropout),

@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from schedlang.tvm.relax.program import dtype_of, shape_of
-from schedlang.tvm.relax.torch.arguments import Converter, accumulator, argument, cast
+from schedlang.tvm.relax.torch.arguments import Converter, Hopeless, accumulator, argument, cast
 
 
 def _attention(importer: Any, node: Any) -> Any:
@@ -22,7 +22,7 @@ def _attention(importer: Any, node: Any) -> Any:
     query, key, value = (argument(importer, node, place, "") for place in range(3))
     mask = argument(importer, node, 3, "attn_mask")
     if argument(importer, node, 4, "dropout_p", 0.0) > 0:
-        raise ValueError("it drops values at random, as in training; export the model in eval mode")
+        raise Hopeless("it drops values at random, as in training; export the model in eval mode")
     causal = argument(importer, node, 5, "is_causal", False)
     scale = argument(importer, node, 6, "scale")
     if argument(importer, node, 7, "enable_gqa", False):

@@ -10,8 +10,8 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from schedlang.errors import UnsupportedOperatorError
-from schedlang.tvm.relax.program import MAIN, dtype_of, shape_of, with_inputs
-from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type, is_integer
+from schedlang.tvm.relax.program import MAIN, dtype_of, is_integer, shape_of, with_inputs
+from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type
 from schedlang.tvm.relax.torch.operators import OPERATORS
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import relax
 
 from schedlang.tvm.relax.program import dtype_of, shape_of
-from schedlang.tvm.relax.torch.arguments import Converter, argument
+from schedlang.tvm.relax.torch.arguments import Converter, Hopeless, argument, cast
 
 
 def _embedding(importer: Any, node: Any) -> Any:
@@ -21,22 +24,92 @@ def _index_select(importer: Any, node: Any) -> Any:
 
 
 def _index(importer: Any, node: Any) -> Any:
-    """``x[i, :, j]``: negative indices count from the end, which TVM's operators do not know."""
+    """``x[i, :, j]``: one ``take`` along the indexed axes, which become one axis."""
     x, indices = argument(importer, node, 0, "input"), argument(importer, node, 1, "indices")
     given = {axis: index for axis, index in enumerate(indices) if index is not None}
     if any(dtype_of(index) == "bool" for index in given.values()):
-        raise ValueError("indexing by a mask gives a dynamic shape")
-    wrapped = {axis: _wrapped(importer, x, axis, index) for axis, index in given.items()}
-    if len(wrapped) == 1:
-        ((axis, index),) = wrapped.items()
-        return importer.block_builder.emit(relax.op.take(x, index, axis=axis))
-    nodes = {node.args[1][axis]: index for axis, index in wrapped.items()}
-    before = {item: importer.env[item] for item in nodes}
-    importer.env.update(nodes)
-    try:
-        return importer.convert_map["index.Tensor"](node)
-    finally:
-        importer.env.update(before)
+        raise Hopeless("indexing by a mask gives a dynamic shape")
+    emit = importer.block_builder.emit
+    if len(given) == 1:
+        ((axis, index),) = given.items()
+        return emit(relax.op.take(x, _wrapped(importer, x, axis, index), axis=axis))
+    table = _table(importer, x, given)
+    made = emit(relax.op.take(table.rows, table.places, axis=0))
+    return emit(relax.op.permute_dims(made, table.order)) if table.order else made
+
+
+def _index_put(importer: Any, node: Any) -> Any:
+    """``x[i, :, j] = values``, or ``+=``: rows that are written along the indexed axes."""
+    x, indices, values = (argument(importer, node, place, "") for place in range(3))
+    adds = bool(argument(importer, node, 3, "accumulate", False))
+    given = {axis: index for axis, index in enumerate(indices) if index is not None}
+    if any(dtype_of(index) == "bool" for index in given.values()):
+        raise Hopeless("indexing by a mask gives a dynamic shape")
+    emit = importer.block_builder.emit
+    table = _table(importer, x, given)
+    selected = (*shape_of(table.places), *shape_of(table.rows)[1:])
+    if table.order:
+        turned = tuple(selected[axis] for axis in table.order)
+        values = emit(relax.op.broadcast_to(cast(importer, values, dtype_of(x)), turned))
+        back = [table.order.index(axis) for axis in range(len(selected))]
+        values = emit(relax.op.permute_dims(values, back))
+    else:
+        values = emit(relax.op.broadcast_to(cast(importer, values, dtype_of(x)), selected))
+    count = math.prod(shape_of(table.places))
+    last = shape_of(table.rows)[0] - 1
+    places = emit(relax.op.reshape(table.places, (count, 1)))
+    # A place outside would be written in foreign memory.
+    places = emit(relax.op.clip(places, 0, last))
+    values = emit(relax.op.reshape(values, (count, *shape_of(table.rows)[1:])))
+    written = emit(relax.op.scatter_nd(table.rows, places, values, "add" if adds else "update"))
+    shape = [shape_of(x)[axis] for axis in table.axes]
+    written = emit(relax.op.reshape(written, tuple(shape)))
+    return emit(
+        relax.op.permute_dims(written, [table.axes.index(axis) for axis in range(len(shape))])
+    )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A tensor whose indexed axes are one axis, the first.
+
+    Attributes
+    ----------
+    rows: the tensor.
+    axes: of the original tensor, the indexed ones first.
+    places: the rows that are indexed; indices are broadcast against each other.
+    order: of the axes of a selection as torch orders them: where the first indexed axis was, or
+        first where the indexed ones are apart; empty where that is the order of ``take``.
+    """
+
+    rows: Any
+    axes: list[int]
+    places: Any
+    order: list[int]
+
+
+def _table(importer: Any, x: Any, given: Mapping[int, Any]) -> _Table:
+    emit, shape = importer.block_builder.emit, shape_of(x)
+    axes = list(given)
+    others = [axis for axis in range(len(shape)) if axis not in given]
+    places = None
+    for axis, index in given.items():
+        index = cast(importer, _wrapped(importer, x, axis, index), "int64")
+        if places is None:
+            places = index
+        else:
+            scaled = emit(relax.op.multiply(places, relax.const(shape[axis], "int64")))
+            places = emit(relax.op.add(scaled, index))
+    front = emit(relax.op.permute_dims(x, [*axes, *others]))
+    count, left = math.prod(shape[axis] for axis in axes), [shape[axis] for axis in others]
+    rows = emit(relax.op.reshape(front, (count, *left)))
+    rank = len(shape_of(places))
+    before = sum(axis < axes[0] for axis in others)
+    order: list[int] = []
+    if before and axes == list(range(axes[0], axes[-1] + 1)):
+        whole = rank + len(others)
+        order = [*range(rank, rank + before), *range(rank), *range(rank + before, whole)]
+    return _Table(rows, [*axes, *others], places, order)
 
 
 def _wrapped(importer: Any, x: Any, axis: int, index: Any) -> Any:
@@ -57,6 +130,7 @@ def _select(importer: Any, node: Any) -> Any:
 INDEXING: dict[str, Converter] = {
     "embedding.default": _embedding,
     "index.Tensor": _index,
+    "index_put.default": _index_put,
     "index_select.default": _index_select,
     "select.int": _select,
 }

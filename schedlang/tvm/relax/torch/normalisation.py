@@ -10,6 +10,7 @@ from tvm import relax
 from schedlang.tvm.relax.program import dtype_of, shape_of
 from schedlang.tvm.relax.torch.arguments import (
     Converter,
+    Hopeless,
     accumulator,
     argument,
     cast,
@@ -37,7 +38,7 @@ def _batch_norm(importer: Any, node: Any) -> Any:
     else:
         training, epsilon = False, argument(importer, node, 6, "eps")
     if training or mean is None or variance is None:
-        raise ValueError("it normalises by the statistics of the batch, as in training")
+        raise Hopeless("it normalises by the statistics of the batch, as in training")
     channels, dtype = shape_of(mean)[0], dtype_of(mean)
     weight = _filled(importer, weight, 1, channels, dtype)
     bias = _filled(importer, bias, 0, channels, dtype)
@@ -94,9 +95,26 @@ def _group_norm(importer: Any, node: Any) -> Any:
     return cast(importer, importer.block_builder.emit(made), dtype)
 
 
+def _of_batch(name: str) -> Converter:
+    def convert(importer: Any, node: Any) -> Any:
+        if dtype_of(argument(importer, node, 0, "input")) == "float64":
+            raise ValueError("TVM normalises in float32 at most")
+        return importer.convert_map[name](node)
+
+    return convert
+
+
 NORMALISATION: dict[str, Converter] = {
     "batch_norm.default": _batch_norm,
     "_native_batch_norm_legit_no_training.default": first_of_three(_batch_norm),
+    **{
+        name: _of_batch(name)
+        for name in (
+            "instance_norm.default",
+            "_native_batch_norm_legit.no_stats",
+            "_native_batch_norm_legit_functional.default",
+        )
+    },
     "layer_norm.default": _layer_norm,
     "native_layer_norm.default": first_of_three(_layer_norm),
     "group_norm.default": _group_norm,

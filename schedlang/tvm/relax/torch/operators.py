@@ -12,16 +12,22 @@ from schedlang.tvm.relax.torch.arguments import Converter
 from schedlang.tvm.relax.torch.arithmetic import ARITHMETIC
 from schedlang.tvm.relax.torch.attention import ATTENTION
 from schedlang.tvm.relax.torch.convolution import CONVOLUTIONS
+from schedlang.tvm.relax.torch.division import DIVISION
+from schedlang.tvm.relax.torch.elementwise import ELEMENTWISE
 from schedlang.tvm.relax.torch.indexing import INDEXING
 from schedlang.tvm.relax.torch.normalisation import NORMALISATION
+from schedlang.tvm.relax.torch.reductions import REDUCTIONS
 from schedlang.tvm.relax.torch.resizing import RESIZING
 
 OPERATORS: dict[str, Converter] = {
     **ARITHMETIC,
     **ATTENTION,
     **CONVOLUTIONS,
+    **DIVISION,
+    **ELEMENTWISE,
     **INDEXING,
     **NORMALISATION,
+    **REDUCTIONS,
     **RESIZING,
 }
 """Our converters by the name of the operator's overload; they replace TVM's of these names."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from schedlang.tvm.relax.program import shape_of
+from schedlang.tvm.relax.program import dtype_of, shape_of
 from schedlang.tvm.relax.torch.arguments import Converter, argument, expected_type
 
 
@@ -36,11 +36,15 @@ def _resize(method: str, scales_place: int) -> Converter:
             for size, scale, extent in zip(after, scales, before, strict=True)
         )
         if method == "nearest_neighbor" and (
-            uneven or any(size % extent for size, extent in zip(after, before, strict=True))
+            uneven
+            or dtype_of(x) == "float64"
+            or any(size % extent for size, extent in zip(after, before, strict=True))
         ):
             return _nearest(importer, x, after, scales)
         if uneven and not aligned:
             raise ValueError("the scale is not the quotient of the sizes")
+        if dtype_of(x) == "float64" or (aligned and 1 in after):
+            raise ValueError("TVM computes the places in float32, and divides by the last place")
         half = "asymmetric" if method == "nearest_neighbor" else "half_pixel"
         made = relax.op.image.resize2d(
             x,
@@ -67,8 +71,11 @@ def _nearest(importer: Any, x: Any, sizes: Sequence[int], scales: Sequence[float
     return x
 
 
-def _smoothed(importer: Any, node: Any) -> Any:
-    raise ValueError("TVM has no interpolation with antialias=True")
+def _refused(reason: str) -> Converter:
+    def convert(importer: Any, node: Any) -> Any:
+        raise ValueError(reason)
+
+    return convert
 
 
 RESIZING: dict[str, Converter] = {
@@ -77,5 +84,6 @@ RESIZING: dict[str, Converter] = {
     "upsample_nearest2d.vec": _resize("nearest_neighbor", 2),
     "upsample_bilinear2d.vec": _resize("linear", 3),
     "upsample_bicubic2d.vec": _resize("cubic", 3),
-    "_upsample_bilinear2d_aa.default": _smoothed,
+    "_upsample_bilinear2d_aa.default": _refused("TVM has no interpolation with antialias=True"),
+    "grid_sampler_2d.default": _refused("TVM ignores how places outside are treated"),
 }

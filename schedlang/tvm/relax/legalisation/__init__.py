@@ -1,0 +1,1 @@
+"""What Relax operators compute where TVM's own legalisation is wrong, imprecise or missing."""

@@ -1,0 +1,146 @@
+"""Maxima and minima that keep NaN, as in torch, numpy and ONNX.
+
+TVM's ``max(a, b)`` is ``b`` if one of the two is NaN. With a bound for ``a`` that is enough, and
+as fast as before; between two tensors, and in reductions, a NaN in ``a`` is kept by a choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+from tvm.ir import GenericConst
+
+from schedlang.tvm.relax.legalisation.default import default
+from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
+
+Rule = Callable[[Any, Any], Any]
+"""From the block builder and the call of an operator to an expression without it."""
+
+
+def is_nan(value: Any, dtype: str) -> Any:
+    """Return whether a number of a tensor program is NaN."""
+    return tirx.isnan(value.astype("float32") if dtype == "bfloat16" else value)
+
+
+def _keeping(name: str, dtype: str) -> Callable[[Any, Any], Any]:
+    """The maximum or minimum of two numbers, either of which may be NaN."""
+    return lambda a, b: tirx.Select(is_nan(a, dtype), a, _CHOOSE[name](a, b))
+
+
+_OPPOSITE = {"max": math.inf, "min": -math.inf}
+_CHOOSE = {"max": tirx.max, "min": tirx.min}
+
+
+def reducer(name: str, dtype: str) -> Any:
+    """Return the reduction ``"max"`` or ``"min"`` of floating-point numbers, which keeps NaN.
+
+    Its identity is infinite: that of ``te.max`` is the lowest finite number.
+    """
+    return te.comm_reducer(
+        _keeping(name, dtype), lambda dtype: tirx.const(-_OPPOSITE[name], dtype), name
+    )
+
+
+def relu(bb: Any, call: Any) -> Any:
+    """``max(0, x)``."""
+    x = call.args[0]
+    zero = tirx.const(0, dtype_of(x))
+    return bb.call_te(_elementwise(lambda value: tirx.max(zero, value), "relu"), x)
+
+
+def clip(bb: Any, call: Any) -> Any:
+    """``min(high, max(low, x))``: where the bounds are crossed, the upper one counts."""
+    x, low, high = call.args
+    return _bounded(bb, x, float(low.value), float(high.value), "tir_clip")
+
+
+def _bounded(bb: Any, x: Any, low: float, high: float, name: str) -> Any:
+    dtype = dtype_of(x)
+
+    def within(value: Any) -> Any:
+        if low != -math.inf:
+            value = tirx.max(_bound(low, dtype), value)
+        return value if high == math.inf else tirx.min(_bound(high, dtype), value)
+
+    return bb.call_te(_elementwise(within, name), x)
+
+
+def _bound(value: float, dtype: str) -> Any:
+    return tirx.const(value if is_inexact(dtype) else int(value), dtype)
+
+
+def _elementwise(function: Callable[[Any], Any], name: str) -> Callable[[te.Tensor], te.Tensor]:
+    def made(x: te.Tensor) -> te.Tensor:
+        return te.compute(x.shape, lambda *place: function(x[place]), "compute")
+
+    made.__name__ = name
+    return made
+
+
+def pairwise(name: str) -> Rule:
+    """Return the rule of ``relax.maximum`` or ``relax.minimum``."""
+
+    def rule(bb: Any, call: Any) -> Any:
+        one, other = call.args
+        if not is_inexact(dtype_of(one)):
+            return default(bb, call)
+        for bound, tensor in ((one, other), (other, one)):
+            value = number(bound)
+            if value is not None and not math.isnan(value):
+                low, high = (value, math.inf) if name == "max" else (-math.inf, value)
+                return _bounded(bb, tensor, low, high, f"{name}imum")
+        return bb.call_te(_both, one, other, primfunc_name_hint=f"{name}imum")
+
+    def _both(one: te.Tensor, other: te.Tensor) -> te.Tensor:
+        shape = topi.utils.get_const_tuple(topi.add(one, other).shape)
+        one, other = topi.broadcast_to(one, shape), topi.broadcast_to(other, shape)
+        choose = _keeping(name, str(one.dtype))
+        return te.compute(shape, lambda *place: choose(one[place], other[place]), "compute")
+
+    return rule
+
+
+def number(value: Any) -> float | None:
+    """Return the value of a constant without axes; None for any other expression."""
+    if isinstance(value, GenericConst) and not shape_of(value):
+        return float(value.value.numpy())
+    return None
+
+
+def reduction(name: str) -> Rule:
+    """Return the rule of ``relax.max`` or ``relax.min``."""
+
+    def rule(bb: Any, call: Any) -> Any:
+        x, dtype = call.args[0], dtype_of(call.args[0])
+        if dtype == "bool":
+            made = bb.emit(relax.op.astype(x, "int8"))
+            made = bb.emit(relax.Call(call.op, [made], call.attrs))
+            return relax.op.astype(made, "bool")
+        if not is_inexact(dtype):
+            return default(bb, call)
+        axes = None if call.attrs.axis is None else [int(axis) for axis in call.attrs.axis]
+        keep = bool(call.attrs.keepdims)
+        return bb.call_te(lambda value: reduced(value, axes, keep), x, primfunc_name_hint=name)
+
+    def reduced(x: te.Tensor, axes: Sequence[int] | None, keep: bool) -> te.Tensor:
+        rank = len(x.shape)
+        chosen = {axis % rank for axis in (range(rank) if axes is None else axes)}
+        inner = {
+            axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}")
+            for axis in range(rank)
+            if axis in chosen
+        }
+        left = [axis for axis in range(rank) if keep or axis not in chosen]
+        shape = [1 if axis in chosen else x.shape[axis] for axis in left]
+
+        def element(*place: Any) -> Any:
+            outer = dict(zip(left, place, strict=True))
+            index = [inner[axis] if axis in inner else outer[axis] for axis in range(rank)]
+            return reducer(name, str(x.dtype))(x[tuple(index)], axis=list(inner.values()))
+
+        return te.compute(shape, element, f"x_red_{name}")
+
+    return rule

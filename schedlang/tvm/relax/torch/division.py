@@ -1,0 +1,91 @@
+"""Divisions of torch that round, and their remainders.
+
+``floor(a / b)`` is no quotient where ``a / b`` was rounded up to an integer, and NaN and infinities
+take part as in Python: torch computes all three from the exact remainder of C's ``fmod``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax
+
+from schedlang.tvm.relax.program import is_inexact
+from schedlang.tvm.relax.torch.arguments import Converter, argument, cast, result_type
+
+
+def _operands(importer: Any, node: Any) -> tuple[Any, Any, str]:
+    dtype = result_type(node)
+    left, right = (
+        cast(importer, argument(importer, node, place, name), dtype)
+        for place, name in enumerate(("input", "other"))
+    )
+    return left, right, dtype
+
+
+def _rounded(importer: Any, node: Any) -> Any:
+    mode, emit = argument(importer, node, 2, "rounding_mode"), importer.block_builder.emit
+    if mode == "floor":
+        return _floor(importer, node)
+    left, right, dtype = _operands(importer, node)
+    quotient = emit(relax.op.divide(left, right))
+    if mode == "trunc" and is_inexact(dtype):
+        return emit(relax.op.trunc(quotient))
+    if mode is None:
+        return quotient
+    raise ValueError(f"a division of {dtype} that rounds by {mode!r}")
+
+
+def _floor(importer: Any, node: Any) -> Any:
+    left, right, dtype = _operands(importer, node)
+    emit = importer.block_builder.emit
+    if not is_inexact(dtype):
+        return emit(relax.op.floor_divide(left, right))
+    zero, one = relax.const(0, dtype), relax.const(1, dtype)
+    rest = emit(relax.op.mod(left, right))
+    whole = emit(relax.op.divide(emit(relax.op.subtract(left, rest)), right))
+    whole = emit(
+        relax.op.where(
+            _turned(importer, rest, right, zero), emit(relax.op.subtract(whole, one)), whole
+        )
+    )
+    floor = emit(relax.op.floor(whole))
+    missing = emit(relax.op.greater(emit(relax.op.subtract(whole, floor)), relax.const(0.5, dtype)))
+    floor = emit(relax.op.where(missing, emit(relax.op.add(floor, one)), floor))
+    by_zero = emit(relax.op.equal(right, zero))
+    return emit(relax.op.where(by_zero, emit(relax.op.divide(left, right)), floor))
+
+
+def _remainder(importer: Any, node: Any) -> Any:
+    left, right, dtype = _operands(importer, node)
+    emit = importer.block_builder.emit
+    if not is_inexact(dtype):
+        return emit(relax.op.floor_mod(left, right))
+    rest = emit(relax.op.mod(left, right))
+    turned = _turned(importer, rest, right, relax.const(0, dtype))
+    return emit(relax.op.where(turned, emit(relax.op.add(rest, right)), rest))
+
+
+def _turned(importer: Any, rest: Any, divisor: Any, zero: Any) -> Any:
+    """Whether a remainder has another sign than the divisor."""
+    emit = importer.block_builder.emit
+    signs = emit(
+        relax.op.not_equal(emit(relax.op.less(rest, zero)), emit(relax.op.less(divisor, zero)))
+    )
+    return emit(relax.op.logical_and(emit(relax.op.not_equal(rest, zero)), signs))
+
+
+def _fmod(importer: Any, node: Any) -> Any:
+    left, right, _ = _operands(importer, node)
+    return importer.block_builder.emit(relax.op.mod(left, right))
+
+
+DIVISION: dict[str, Converter] = {
+    "div.Tensor_mode": _rounded,
+    "div.Scalar_mode": _rounded,
+    "floor_divide.default": _floor,
+    "remainder.Tensor": _remainder,
+    "remainder.Scalar": _remainder,
+    "fmod.Tensor": _fmod,
+    "fmod.Scalar": _fmod,
+}

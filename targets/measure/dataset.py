@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -79,8 +80,7 @@ class Dataset:
         """Put the inputs of a draw in place, and leave what programs write as it is."""
         self.draw = draw
         self.version += 1
-        if draw not in self._values:
-            self._values[draw] = self._source.values(draw)
+        self._values[draw] = self.values_of(draw)
         for memory, arg, value in zip(self._memory, self.args, self.values, strict=True):
             if arg.role == "input":
                 assert value is not None
@@ -107,6 +107,15 @@ class Dataset:
         self._values = {
             draw: kept[draw] if draw in kept else self._source.values(draw) for draw in draws
         }
+
+    def values_of(self, draw: Draw) -> list[Array | None]:
+        """Return the inputs of a draw; those that a change starts from are not drawn again."""
+        before = self._values.get(replace(draw, change=None))
+        if draw in self._values:
+            return self._values[draw]
+        if before is None or draw.change is None:
+            return self._source.values(draw)
+        return self._source.changed(before, draw)
 
     @property
     def values(self) -> list[Array | None]:

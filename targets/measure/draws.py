@@ -42,6 +42,8 @@ _TAMER = {
 # Where the unscheduled program takes more steps, or its tensors more bytes, there are fewer draws.
 MANY_STEPS, _MOST_STEPS = 2e8, 2e9
 _MANY_BYTES, _MOST_BYTES = 64 << 20, 256 << 20
+# Draws that reach other branches: their number, and the bytes above which there are none.
+_FURTHER, _MOST_BYTES_OF_FURTHER = 3, 1 << 30
 
 _T = TypeVar("_T")
 
@@ -118,6 +120,17 @@ def draw_count(workload: Workload) -> int:
     if steps > MANY_STEPS or size > _MANY_BYTES:
         return 2
     return len(spreads_of(workload.mod))
+
+
+def further_draws(args: Sequence[TensorSpec], steps: float) -> int:
+    """Return the number of draws that may be added to take other sides of branches.
+
+    Each costs calls of every candidate, and memory.
+    """
+    size = sum(math.prod(arg.shape) for arg in args) * 4
+    if size > _MOST_BYTES_OF_FURTHER:
+        return 0
+    return 1 if steps > MANY_STEPS or size > _MANY_BYTES else _FURTHER
 
 
 def choose_draws(

@@ -107,8 +107,7 @@ class InputSource:
             left = iter(self.given[draw.number])
             return [None if arg.role == "output" else next(left) for arg in self.args]
         if draw.change is not None:
-            assert self.change is not None
-            return self.change(self.values(replace(draw, change=None)), draw.change)
+            return self.changed(self.values(replace(draw, change=None)), draw)
         rng = np.random.default_rng([self.seed, draw.number] if draw.number else self.seed)
         extents = [extent for arg in self.args for extent in arg.shape if extent > 1]
         index_bound = min([*extents, _LARGEST_INDEX])
@@ -116,6 +115,11 @@ class InputSource:
             None if arg.role == "output" else self._draw(place, draw, rng, index_bound)
             for place, arg in enumerate(self.args)
         ]
+
+    def changed(self, values: list[Array | None], draw: Draw) -> list[Array | None]:
+        """Return the values of a draw from those that it changes."""
+        assert self.change is not None and draw.change is not None
+        return self.change(values, draw.change)
 
     def _draw(self, place: int, draw: Draw, rng: np.random.Generator, index_bound: int) -> Array:
         arg, kind = self.args[place], draw.spreads[place]

@@ -8,7 +8,9 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.errors import WorkloadError
-from schedlang.targets.measure.draws import draw_count
+from schedlang.targets.measure.draws import draw_count, further_draws
+from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.data_flow.branches import branches_of
 from schedlang.tvm.packing import weight_positions
 from schedlang.tvm.program import intermediate_sizes
 from schedlang.workloads.workload import Workload
@@ -29,7 +31,10 @@ def worker_bytes(workload: Workload) -> int:
     elements = {arg: math.prod(arg.shape) for arg in workload.args}
     # Each tensor has its memory and, for each draw, a copy of its initial values or of the right
     # results; what is written has memory for a first call, and copies of two kinds of poison.
-    kept = (1 + draw_count(workload)) * sum(sizes.values()) + 3 * sum(
+    draws = draw_count(workload)
+    if branches_of(workload.mod):
+        draws += further_draws(workload.args, count_steps(workload.mod))
+    kept = (1 + draws) * sum(sizes.values()) + 3 * sum(
         size for arg, size in sizes.items() if arg.role != "input"
     )
     kept += sum(intermediate_sizes(workload.func))

@@ -13,11 +13,14 @@ from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.caller import Caller
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.expected.learning import learn
+from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.expected.learning import cover, learn, unreached_by
+from schedlang.targets.measure.expected.results import Results
+from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.expected.windows import learn_windows
 from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.reference import Reference, learn_reference
+from schedlang.targets.measure.reference import Reference, learn_draw, learn_reference
 from schedlang.targets.measure.timing import Timing, TimingPolicy
 from schedlang.targets.measure.verification.repeats import REPEATS, Repeats
 from schedlang.targets.measure.verification.verifier import Verifier
@@ -35,7 +38,6 @@ class CandidateRunner:
 
     Attributes
     ----------
-    unreached: after ``learn``, the sides of the program's branches that no inputs take, as text.
     stopwatch: how long each part of verification took.
     """
 
@@ -52,10 +54,18 @@ class CandidateRunner:
             known = known.kept_with(self._data)
         self._caller = Caller(backend, self._data)
         self._verifier = Verifier(backend, binding, self._caller, known)
-        self.unreached: tuple[str, ...] = ()
         self.stopwatch = self._caller.stopwatch
+        self._unreached: tuple[str, ...] | None = None
         # Programs that gave right results again while they were timed.
         self._confirmed: WeakSet[Program] = WeakSet()
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """The sides of the program's branches that no inputs take, as text."""
+        if self._unreached is None:
+            known = self.reference if self._binding.verifies else None
+            self._unreached = () if known is None else unreached_by(known, self._binding)
+        return self._unreached
 
     @property
     def reference(self) -> Reference | None:
@@ -78,7 +88,7 @@ class CandidateRunner:
         self._backend.poison_workspaces()
         binding = self._binding
         with self.stopwatch.timing("references"):
-            reference, self.unreached = learn(
+            reference, self._unreached = learn(
                 lambda: self._caller.call(unscheduled),
                 self._data,
                 binding,
@@ -90,20 +100,36 @@ class CandidateRunner:
     def learn_from(self, schedule: Program, part: Program) -> Reference:
         """Run a schedule, and keep its results if those of ``part`` of the program agree.
 
-        There is one draw of inputs. Raises ``Fault`` as ``learn`` does, and when they do not.
+        There is one draw of inputs, and one more where that takes other sides of branches. Raises
+        ``Fault`` as ``learn`` does, and when they do not agree.
         """
         if schedule.determinism.race is not None:
             raise Fault(Status.WRONG_RESULT, schedule.determinism.race)
+        binding, data = self._binding, self._data
+
+        def call() -> None:
+            self._caller.call(schedule)
+
+        def check(found: Reference) -> str | None:
+            windows = learn_windows(lambda: self._caller.call(part), data)
+            return windows.mismatch(found, data, binding)
+
+        def attempt(draw: Draw) -> Results | None:
+            results = learn_draw(call, data, draw, steady)
+            if results is None or check(Reference((results,))) is not None:
+                return None
+            return results
+
+        steady = Steadiness(
+            call, data, binding.numerics, binding.tolerances, None, polynomial=binding.is_polynomial
+        )
         with self._backend.running():
             self._backend.poison_workspaces()
-            found = learn_reference(lambda: self._caller.call(schedule), self._data)
-            if (reason := self._data.changed_input()) is not None:
+            found = learn_reference(call, data)
+            if (reason := data.changed_input() or check(found)) is not None:
                 raise Fault(Status.WRONG_RESULT, reason)
-            windows = learn_windows(lambda: self._caller.call(part), self._data)
-        reason = windows.mismatch(found, self._data, self._binding)
-        if reason is not None:
-            raise Fault(Status.WRONG_RESULT, reason)
-        self._data.select(self._data.draw)
+            found, self._unreached = cover(found, data, binding, attempt)
+        data.select(found.results[0].draw)
         self.reference = found
         return found
 

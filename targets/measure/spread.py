@@ -40,7 +40,8 @@ _END_PART = 0.4
 # each elsewhere.
 _FAR_ENDS, _FEW_ENDS = 0.7, 0.0625
 # Larger tensors repeat as many numbers, a prime, so that no row repeats another.
-_PERIOD = 1_048_583
+PERIOD = 1_048_583
+"""Elements after which the numbers of a large tensor repeat."""
 
 
 def wide(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -202,4 +203,4 @@ def with_ends(values: Array, low: int, high: int, rng: np.random.Generator) -> A
 
 def _filled(shape: tuple[int, ...], draw: Callable[[int], Any]) -> Array:
     size = int(np.prod(shape))
-    return np.resize(draw(min(size, _PERIOD)), shape)
+    return np.resize(draw(min(size, PERIOD)), shape)

@@ -171,7 +171,8 @@ class RPC(Measurer):
     @property
     def unreached(self) -> Sequence[str]:
         """Sides of the unscheduled program's branches that no inputs take; known after a run."""
-        return self._scheduler.unreached
+        greeting: list[str] = self._scheduler.pool.greeting.get("unreached", [])
+        return self._scheduler.unreached or greeting
 
     def bind(self, workload: Workload) -> None:
         """Measure candidates of ``workload`` from now on, with the workers that run already."""

@@ -16,6 +16,7 @@ from schedlang.measurement import Status
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.backend import Program
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.expected.learning import unreached_by
 from schedlang.targets.measure.fault import Fault, describe, faults
 from schedlang.targets.measure.packed import PackingPlan, split_program
 from schedlang.targets.measure.reference import Reference
@@ -55,7 +56,8 @@ class RPCWorker(Dispatcher):
         """Work for another workload; no server's results are known."""
         self._binding = binding
         self._references: dict[str, Reference] = {}
-        return {}
+        known = binding.reference if binding.verifies else None
+        return {"unreached": [] if known is None else list(unreached_by(known, binding))}
 
     def on_build(self, request: Message) -> dict[str, Any]:
         """Compile a program into a library."""

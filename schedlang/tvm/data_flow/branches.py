@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
@@ -30,11 +30,13 @@ class Branch:
     sides: conditions of its two sides, as text. At most one holds at a time: of the maximum of two
         equal numbers, neither does.
     constants: numbers in it.
+    operands: what is compared.
     """
 
     block: str
     sides: tuple[str, str]
     constants: tuple[float, ...]
+    operands: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +169,8 @@ class _Rewriter:
             return []
         texts = (_text(sides.conditions[0]), _text(sides.conditions[1]))
         key = (self._block, texts[0])
-        self._branches.setdefault(key, Branch(self._block, texts, _constants(sides.operands)))
+        constants = _constants(sides.operands)
+        self._branches.setdefault(key, Branch(self._block, texts, constants, sides.operands))
         if self._taken is None:
             return []
         number = list(self._branches).index(key)

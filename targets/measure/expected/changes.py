@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.spread import PERIOD
 from schedlang.targets.measure.verify import Array, is_floating
 from schedlang.tvm.analysis.value_room import ValueRoom
 from schedlang.tvm.data_flow.branches import branches_of
 from schedlang.tvm.data_flow.changeable import changeable
+from schedlang.tvm.data_flow.thresholds import thresholds_of
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -23,6 +26,10 @@ _SCALES = (4.0, 64.0, 0.05, 1000.0)
 _TAME, _WIDE, _LARGE = 1.0, 10.0, 1000.0
 _NARROW = {"float16": 16.0}
 _SMALL_BYTES = 2
+# A number that a program compares with is reached from below, and passed by this factor.
+_MORE = 4.0
+# Of a threshold: the logarithms of the least and the largest factor, and those of others meanwhile.
+_FACTORS, _BOTH = (-1.4, 1.2), (0.6, 1.4)
 
 
 @dataclass(frozen=True)
@@ -35,12 +42,14 @@ class Changes:
     constants: numbers in the program's branches, 0 and 1.
     largest: magnitude to keep below, by position; arguments without one are not changed.
     ties: equal numbers are harmless.
+    thresholds: values near which the program changes sides, by position.
     """
 
     seed: int
     constants: tuple[float, ...]
     largest: Mapping[int, float]
     ties: bool = True
+    thresholds: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -48,32 +57,60 @@ class Changes:
     ) -> Changes:
         """Return the changes of an unscheduled program's inputs, as ``room`` allows them."""
         constants = {0.0, 1.0}.union(*(branch.constants for branch in branches_of(program)))
-        most = max(map(abs, constants))
+        thresholds = thresholds_of(program)
         largest = {
-            place: _largest(args[place].dtype, room, most)
+            place: _largest(
+                args[place].dtype, room, max(map(abs, (*constants, *thresholds.get(place, ()))))
+            )
             for place in changeable(program)
             if args[place].role != "output" and args[place].dtype != "bool"
         }
         limits = {place: limit for place, limit in sorted(largest.items()) if limit >= 1}
-        return cls(seed, tuple(sorted(constants)), limits, room.ties)
+        return cls(seed, tuple(sorted(constants)), limits, room.ties, thresholds)
 
     def apply(self, values: Sequence[Array | None], number: int) -> list[Array | None]:
         """Return inputs changed in the way ``number``, from 0; the same for the same number."""
         rng = np.random.default_rng([self.seed, number, 1])
         kinds = _CHANGES if self.ties else _CHANGES[:-1]
-        change = kinds[number % len(kinds)]
+        kind = number % (1 + len(kinds))
         changed = list(values)
         free = [place for place in self.largest if values[place] is not None]
-        if number >= len(kinds) and free:
+        if number > len(kinds) and free:
             # Arguments that are compared with each other have to differ.
             free = [place for place in free if rng.random() < 0.5] or [free[number % len(free)]]
         for place in free:
             value = values[place]
             assert value is not None
-            numbers = change(value.astype(np.float64), self.constants, rng)
+            # The same again in larger tensors.
+            part = value.reshape(-1)[:PERIOD]
+            if kind == 0:
+                leads = place == free[number // (1 + len(kinds)) % len(free)]
+                row = value.size // max(value.shape[0], 1) if leads and value.ndim > 1 else 1
+                numbers = self._toward_thresholds(place, part.size, row, rng, leads=leads)
+            else:
+                numbers = kinds[kind - 1](part.astype(np.float64), self.constants, rng)
             kept = np.abs(numbers) <= self.largest[place]
-            changed[place] = np.where(kept, _rounded(numbers, value.dtype), value)
+            found = np.where(kept, _rounded(numbers, value.dtype), part)
+            changed[place] = np.resize(found, value.shape)
         return changed
+
+    def _toward_thresholds(
+        self, place: int, size: int, row: int, rng: np.random.Generator, *, leads: bool
+    ) -> Array:
+        """Return values below and above thresholds, of one sign in each row of ``row`` elements.
+
+        Those of arguments that do not lead are below and above one threshold, so that sums of
+        products keep their sign, and go by the row of the argument that leads.
+        """
+        near = self.thresholds.get(place) or self.constants
+        count = -(-size // row) if leads else 1
+        thresholds = rng.choice(near, count)
+        middle = np.where(thresholds == 0, rng.choice([-1.0, 1.0], count), thresholds)
+        if leads:
+            spread = np.repeat(middle * np.exp(rng.uniform(*_FACTORS, count)), row)[:size]
+        else:
+            spread = middle * rng.choice(_BOTH, size)
+        return np.asarray(spread * rng.uniform(0.8, 1.25, size))
 
 
 def _largest(dtype: str, room: ValueRoom, constant: float) -> float:
@@ -82,9 +119,9 @@ def _largest(dtype: str, room: ValueRoom, constant: float) -> float:
         return limit if np.dtype(dtype).itemsize <= _SMALL_BYTES else min(2.0**room.bits - 1, limit)
     if not (room.wide and room.special):
         return _WIDE if room.wide else _TAME
-    if dtype.startswith("float8"):
-        return _WIDE
-    return _NARROW.get(dtype) or max(_LARGE, 2 * constant)
+    most = float(ml_dtypes.finfo(np.dtype(dtype)).max)  # type: ignore[no-untyped-call]
+    usual = _WIDE if dtype.startswith("float8") else _NARROW.get(dtype, _LARGE)
+    return min(max(usual, _MORE * constant), most)
 
 
 def _rounded(numbers: Array, kind: np.dtype[Any]) -> Array:

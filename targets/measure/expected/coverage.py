@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.draws import MANY_STEPS, Draw, further_draws
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
-from schedlang.tvm.analysis.window import count_steps
+from schedlang.tvm.analysis.window import count_steps, window_of
 from schedlang.tvm.codegen import compile_for_host
-from schedlang.tvm.data_flow.branches import Branch, record_branches
+from schedlang.tvm.data_flow.branches import Branch, branches_of, record_branches
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -28,8 +30,12 @@ Values = Sequence["Array | None"]
 _MOST_STEPS = 1e7
 _MOST_STEPS_IN_ALL = 5e7
 _MOST_RUNS = 48
-# Each draw that is kept costs calls of every candidate.
-_MOST_DRAWS = 3
+# Of a program that takes longer, a part is run: some elements of its results.
+_PART_STEPS = 2e6
+# A step of optimised code takes less time, by this factor; but it takes longer to compile.
+_FASTER = 8
+# Elements of the inputs of all further runs: changing one takes a few nanoseconds.
+_MOST_ELEMENTS_IN_ALL = 3e8
 _LONGEST_TEXT = 80
 
 
@@ -41,14 +47,19 @@ class OneSided:
     ----------
     branch: where it is.
     missed: the sides that no input took: 0, 1 or both.
+    looked: what was looked at: ``"all"`` of the program, a ``"part"``, or ``"none"``.
     """
 
     branch: Branch
     missed: tuple[int, ...]
+    looked: str = "all"
 
     def __str__(self) -> str:
         conditions = " or ".join(_short(self.branch.sides[side]) for side in self.missed)
-        return f"block {self.branch.block!r}: no input has {conditions}"
+        if self.looked == "none":
+            return f"block {self.branch.block!r}: nobody knows whether inputs have {conditions}"
+        where = " in the part that was looked at" if self.looked == "part" else ""
+        return f"block {self.branch.block!r}: no input has {conditions}{where}"
 
 
 @dataclass(eq=False)
@@ -59,13 +70,17 @@ class Coverage:
     ----------
     branches: of the program.
     most_runs: number of further inputs that may be tried.
+    most_draws: number of further inputs that may be kept.
+    looked: what is run: ``"all"`` of the program, a ``"part"``, or ``"none"`` of it.
     taken: shape (branches, 2), which sides were taken.
     """
 
     branches: tuple[Branch, ...]
     most_runs: int
+    most_draws: int
+    looked: str
     _args: Sequence[TensorSpec]
-    _program: Callable[..., None]
+    _program: Callable[..., None] | None
     taken: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +90,7 @@ class Coverage:
     def one_sided(self) -> list[OneSided]:
         """The branches of which a side was not taken."""
         return [
-            OneSided(branch, tuple(int(side) for side in np.flatnonzero(~row)))
+            OneSided(branch, tuple(int(side) for side in np.flatnonzero(~row)), self.looked)
             for branch, row in zip(self.branches, self.taken, strict=True)
             if not row.all()
         ]
@@ -83,11 +98,8 @@ class Coverage:
     def sides(self, values: Values) -> Array:
         """Run the program on inputs; return which sides they take, of shape (branches, 2)."""
         taken = np.zeros((len(self.branches), 2), np.int32)
-        arrays = [
-            np.zeros(arg.shape, np.dtype(arg.dtype)) if value is None else value.copy()
-            for arg, value in zip(self._args, values, strict=True)
-        ]
-        self._program(*arrays, taken)
+        if self._program is not None:
+            self._program(*map(_place, self._args, values), taken)
         return np.asarray(taken != 0)
 
     def add(self, values: Values) -> bool:
@@ -98,21 +110,39 @@ class Coverage:
 
 
 def coverage_of(program: IRModule, args: Sequence[TensorSpec]) -> Coverage | None:
-    """Make a program note its branches.
+    """Make a program note its branches; None for one without branches that depend on values.
 
-    None for a program without branches that depend on values, for one of more than 1e7 steps, and
-    for one that this machine's CPU cannot run.
+    Of one of more than 1e7 steps only a part is run, as ``window_of`` cuts it; all of it where it
+    cannot be cut and has at most 2e8 steps. Nothing is run of one that has more, nor of one that
+    this machine's CPU cannot run.
     """
-    steps = count_steps(program)
-    recorder = record_branches(program) if steps <= _MOST_STEPS else None
-    if recorder is None:
+    branches = branches_of(program)
+    if not branches:
         return None
-    try:
-        call = compile_for_host(recorder.program, optimised=False)
-    except Exception:  # such as a function that only another machine has
-        return None
-    runs = min(int(_MOST_STEPS_IN_ALL / max(steps, 1.0)), _MOST_RUNS)
-    return Coverage(recorder.branches, runs, args, call)
+    steps, looked = count_steps(program), "all"
+    draws = further_draws(args, steps)
+    part: IRModule | None = program
+    if steps > _MOST_STEPS:
+        part, looked = window_of(program, _PART_STEPS), "part"
+    optimised = part is None
+    if part is None and steps <= MANY_STEPS:
+        part, looked = program, "all"
+    recorder = None if part is None else record_branches(part)
+    call = None
+    if part is not None and recorder is not None:
+        branches = recorder.branches
+        with suppress(Exception):  # such as a function that only another machine has
+            call = compile_for_host(recorder.program, optimised=optimised)
+    if part is None or call is None:
+        return Coverage(branches, 0, 0, "none", args, None)
+    elements = sum(math.prod(arg.shape) for arg in args if arg.role != "output")
+    most_steps = _MOST_STEPS_IN_ALL * (_FASTER if optimised else 1)
+    runs = min(
+        int(most_steps / max(count_steps(part), 1.0)),
+        int(_MOST_ELEMENTS_IN_ALL / max(elements, 1)),
+        _MOST_RUNS,
+    )
+    return Coverage(branches, runs if draws else 0, draws, looked, args, call)
 
 
 def more_draws(
@@ -123,19 +153,39 @@ def more_draws(
 ) -> list[_T]:
     """Return what ``attempt`` finds on changed draws that take sides which ``draws`` do not take.
 
-    These are at most three. Stops when all sides are taken, or after ``coverage.most_runs`` tries.
-    ``values`` gives the inputs of a draw; ``attempt`` returns None for a draw that is of no use.
+    These are at most ``coverage.most_draws``; of ``coverage.most_runs`` that are tried, those that
+    take the most. ``values`` gives the inputs of a draw; ``attempt`` returns None for a draw that
+    is of no use.
     """
     found: list[_T] = []
-    for number in range(coverage.most_runs):
-        if coverage.taken.all() or len(found) == _MOST_DRAWS:
+    tried: list[tuple[Draw, Array]] = []
+    number, seen = 0, coverage.taken.copy()
+    while len(found) < coverage.most_draws and not coverage.taken.all():
+        while number < coverage.most_runs and not seen.all():
+            draw = replace(draws[number % len(draws)], change=number)
+            tried.append((draw, coverage.sides(values(draw))))
+            seen |= tried[-1][1]
+            number += 1
+        new = [int((sides & ~coverage.taken).sum()) for _, sides in tried]
+        if not any(new):
             break
-        draw = replace(draws[number % len(draws)], change=number)
-        new = coverage.sides(values(draw)) & ~coverage.taken
-        if new.any() and (one := attempt(draw)) is not None:
-            coverage.taken |= new
+        draw, sides = tried.pop(new.index(max(new)))
+        if (one := attempt(draw)) is not None:
+            coverage.taken |= sides
             found.append(one)
+        else:
+            seen = coverage.taken.copy()
+            for _, others in tried:
+                seen |= others
     return found
+
+
+def _place(arg: TensorSpec, value: Array | None) -> Array:
+    """Return memory for an argument; a program does not change what it only reads."""
+    if value is None:
+        return np.zeros(arg.shape, np.dtype(arg.dtype))
+    kept = arg.role == "input" and value.flags.writeable and value.flags.c_contiguous
+    return value if kept else value.copy()
 
 
 def _short(text: str) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.expected.coverage import coverage_of, more_draws
+from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.expected.coverage import (
+    Coverage,
+    Values,
+    coverage_of,
+    more_draws,
+)
 from schedlang.targets.measure.expected.exact import is_exact
 from schedlang.targets.measure.expected.narrow import learn_wide
+from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.reference import Reference, learn_draw, learn_reference
@@ -40,21 +47,44 @@ def learn(
     )
     reference = replace(reference, results=results)
     data.select(results[0].draw)
+    return cover(reference, data, binding, lambda draw: learn_draw(call, data, draw, steady))
+
+
+def cover(
+    reference: Reference,
+    data: Dataset,
+    binding: Binding,
+    attempt: Callable[[Draw], Results | None],
+) -> tuple[Reference, tuple[str, ...]]:
+    """Add results on draws that take sides of branches which those of the reference do not take.
+
+    Also returns the sides that none takes, as text. ``attempt`` returns the right results on a
+    draw; None where it is of no use.
+    """
     coverage = coverage_of(binding.unscheduled, binding.args)
     if coverage is None:
         return reference, ()
-    values = binding.inputs.values
     draws = [results.draw for results in reference.results]
+    _take(coverage, draws, data.values_of)
+    if data.drawn and (more := more_draws(coverage, draws, data.values_of, attempt)):
+        reference = replace(reference, results=(*reference.results, *more)).kept_with(data)
+    return reference, tuple(map(str, coverage.one_sided))
+
+
+def unreached_by(reference: Reference, binding: Binding) -> tuple[str, ...]:
+    """Return the sides of the program's branches that no draw of a reference takes, as text."""
+    coverage = coverage_of(binding.unscheduled, binding.args)
+    if coverage is None:
+        return ()
+    _take(coverage, [results.draw for results in reference.results], binding.inputs.values)
+    return tuple(map(str, coverage.one_sided))
+
+
+def _take(coverage: Coverage, draws: Sequence[Draw], values: Callable[[Draw], Values]) -> None:
     for draw in draws:
         if coverage.taken.all():
             break
         coverage.add(values(draw))
-    if data.drawn:
-        more = more_draws(
-            coverage, draws, values, lambda draw: learn_draw(call, data, draw, steady)
-        )
-        reference = replace(reference, results=(*reference.results, *more)).kept_with(data)
-    return reference, tuple(map(str, coverage.one_sided))
 
 
 def _with_wide(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from schedlang.errors import SchedlangError, SpaceError
@@ -13,12 +12,7 @@ from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets.measure.expected.problem import Problem
 from schedlang.tuning.resume.identity import identity
-from schedlang.tvm.analysis import wrong_indices
 from schedlang.workloads.workload import Workload
-
-
-class WrongIndexWarning(UserWarning):
-    """TVM computes an index of the program wrongly."""
 
 
 def check_whole(*, least: int, **arguments: int) -> None:
@@ -26,19 +20,6 @@ def check_whole(*, least: int, **arguments: int) -> None:
     for name, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"{name}={value!r}; give a whole number, {least} or more")
-
-
-def warn_of_wrong_indices(workload: Workload) -> None:
-    """Warn of indices that TVM computes wrongly: comparing results cannot notice it."""
-    found = wrong_indices(workload.mod)
-    if found:
-        others = f" (and {len(found) - 1} others)" if len(found) > 1 else ""
-        message = (
-            f"TVM 0.27 computes this index of {workload.name} wrongly: {found[0]}{others}. It "
-            "loses a constant where one // or % is inside another, scheduled or not, so that "
-            "the results are not what the program says. Write it with one // or %"
-        )
-        warnings.warn(message, WrongIndexWarning, stacklevel=3)
 
 
 def as_space(space: Space | Module) -> Space:

@@ -31,7 +31,6 @@ from schedlang.tuning.arguments import (
     problem_of,
     search_identity,
     space_of,
-    warn_of_wrong_indices,
 )
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps, Watch
@@ -166,7 +165,6 @@ def tune(
     tags = None if tags is None else check_tags(tags)
     if space is None:
         space = space_of(search)
-    warn_of_wrong_indices(workload)
     space = default_space(target) if space is None else as_space(space)
     warn_of_idle(space, [workload])
     make_strategy = partial(as_strategy, search, space, workload, seed, trials)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from schedlang.instructions.arguments import Block, Loop
 from schedlang.language.primitives.declare import primitive
 from schedlang.language.primitives.tvm_lines import at_drawn_place
-from schedlang.tvm.schedule import inlining
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
@@ -32,11 +31,11 @@ class PlacementPrimitives:
     ) -> None:
         """Move a consumer under a loop of its producer: ``for i: A; B  ->  for i: {A; B[i]}``."""
 
-    @primitive("ComputeInline", inlining.compute_inline)
+    @primitive("ComputeInline")
     def compute_inline(self, block: Block) -> None:
         """Inline a block into its consumers: ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``."""
 
-    @primitive("ReverseComputeInline", inlining.reverse_compute_inline)
+    @primitive("ReverseComputeInline")
     def reverse_compute_inline(self, block: Block) -> None:
         """Inline a block into its only producer.
 

@@ -23,7 +23,6 @@ from schedlang.tvm.analysis.program import (
     shared_depth,
     stores_contiguously,
 )
-from schedlang.tvm.analysis.wrong_indices import wrong_indices
 
 __all__ = [
     "BlockFacts",
@@ -47,5 +46,4 @@ __all__ = [
     "moved_variables",
     "shared_depth",
     "stores_contiguously",
-    "wrong_indices",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -13,13 +12,7 @@ from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.wrong_indices import (
-    divides_in_indices,
-    wrong_when_inlined,
-    wrong_when_moved,
-)
 from schedlang.tvm.schedule import (
-    ScheduleError,
     TVMSchedule,
     constant_extent,
     get_consumers,
@@ -155,8 +148,7 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
     TVM's SampleComputeLocation (no unit loops, no spatial loop below a reduction loop, no trailing
     reduction loop), but without its dry run of every compute-at, which takes most of the time of a
     replay. A location that TVM refuses later makes the trace invalid. Vectorised loops, and loops
-    inside them, are no locations: TVM 0.27 miscompiles several blocks below a vectorised loop. Nor
-    are loops where an index comes out wrong, see ``wrong_indices``.
+    inside them, are no locations: TVM 0.27 miscompiles several blocks below a vectorised loop.
     """
     consumers = list(get_consumers(sch, block))
     locations = [INLINE, ROOT] if _may_inline(sch, block, consumers) else [ROOT]
@@ -181,20 +173,7 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
             if position > last_spatial:
                 break
         locations.append(position)
-    if divides_in_indices(sch, block):
-        wrong = partial(_goes_wrong_at, sch, block, loops)
-        return tuple(place for place in locations if place < 0 or not wrong(place))
     return tuple(locations)
-
-
-def _goes_wrong_at(sch: TVMSchedule, block: Any, loops: list[Any], position: int) -> bool:
-    def move(schedule: TVMSchedule) -> None:
-        _ffi_api.ScheduleComputeAt(schedule, block, loops[position], True, -1)
-
-    try:
-        return wrong_when_moved(sch, block, move) is not None
-    except ScheduleError:  # as above
-        return False
 
 
 def shared_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:
@@ -240,14 +219,7 @@ def _may_inline(sch: TVMSchedule, block: Any, consumers: list[Any]) -> bool:
             return False
     if len(used) < sum(1 for v in stmt.iter_vars if int(getattr(v.dom.extent, "value", 0)) != 1):
         return False
-    return not is_output_block(sch, block) and not _goes_wrong_inlined(sch, block)
-
-
-def _goes_wrong_inlined(sch: TVMSchedule, block: Any) -> bool:
-    try:
-        return wrong_when_inlined(sch, block, _ffi_api.ScheduleComputeInline) is not None
-    except ScheduleError:  # TVM's own refusal makes the trace invalid, see compute_locations
-        return False
+    return not is_output_block(sch, block)
 
 
 def has_data_reuse(sch: TVMSchedule, block: Any) -> bool:

@@ -12,9 +12,9 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import IRModule, TensorLoad
+from tvm.ir.transform import module_pass
 from tvm.s_tir import pipeline as _tvm
 from tvm.tirx.function import PrimFunc
-from tvm.ir.transform import module_pass
 from tvm_ffi import structural_map
 
 from schedlang.tvm.iterator_maps import Iterators
@@ -25,26 +25,26 @@ def default_pipeline() -> tuple[Any, Any, Any]:
 
     The passes are TVM's own function, which finds another ``FlattenBuffer`` under that name.
     """
-    transform = SimpleNamespace(**{**vars(tirx.transform), "FlattenBuffer": _flatten_buffer})
+    ours = {"FlattenBuffer": lambda: _FLATTEN_BUFFER}
+    transform = SimpleNamespace(**{**vars(tirx.transform), **ours})
     names = {**vars(_tvm), "tirx": SimpleNamespace(transform=transform)}
     passes: tuple[Any, Any, Any] = FunctionType(_tvm.default_s_tir_pipeline.__code__, names)()
     return passes
 
 
-def _flatten_buffer() -> Any:
-    @module_pass(opt_level=0, name="schedlang.FlattenBuffer")
-    def flatten(mod: IRModule, _context: Any) -> IRModule:
-        hidden: dict[Any, Any] = {}
-        functions = {name: _hide(function, hidden) for name, function in mod.functions.items()}
-        if not hidden:
-            return tirx.transform.FlattenBuffer()(mod)
-        flat = tirx.transform.FlattenBuffer()(IRModule(functions, attrs=mod.attrs))
-        return IRModule(
-            {name: _show(function, hidden) for name, function in flat.functions.items()},
-            attrs=flat.attrs,
-        )
+def _flatten(mod: IRModule, _context: Any) -> IRModule:
+    hidden: dict[Any, Any] = {}
+    functions = {name: _hide(function, hidden) for name, function in mod.functions.items()}
+    if not hidden:
+        return tirx.transform.FlattenBuffer()(mod)
+    flat = tirx.transform.FlattenBuffer()(IRModule(functions, attrs=mod.attrs))
+    return IRModule(
+        {name: _show(function, hidden) for name, function in flat.functions.items()},
+        attrs=flat.attrs,
+    )
 
-    return flatten
+
+_FLATTEN_BUFFER = module_pass(_flatten, opt_level=0, name="schedlang.FlattenBuffer")
 
 
 def _hide(function: Any, hidden: dict[Any, Any]) -> Any:

@@ -14,7 +14,6 @@ from schedlang.expressions import IndexMap
 from schedlang.tvm.analysis import INLINE, ROOT, block_names, buffer_of, index_dtype
 from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index_map_to_tvm
 from schedlang.tvm.schedule import ffi as _schedule
-from schedlang.tvm.schedule import inlining
 from schedlang.tvm.schedule.ffi import TVMSchedule, get_loops, get_module, get_statement
 from schedlang.tvm.schedule.intrinsics import require_intrinsic
 
@@ -115,8 +114,8 @@ def _at(move: Callable[..., None], inline: Callable[..., None]) -> Callable[...,
     return apply
 
 
-compute_at = _at(inlining.compute_at, inlining.compute_inline)
-reverse_compute_at = _at(_ffi.ScheduleReverseComputeAt, inlining.reverse_compute_inline)
+compute_at = _at(_ffi.ScheduleComputeAt, _ffi.ScheduleComputeInline)
+reverse_compute_at = _at(_ffi.ScheduleReverseComputeAt, _ffi.ScheduleReverseComputeInline)
 
 
 def _lowered_over_block(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TVMIndexMap:

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 
+from tvm.s_tir import SBlock
 from tvm.tirx import Add, AttrStmt, FloorDiv, FloorMod, For, IntImm, Mul, Sub, Var
 from tvm_ffi import structural_walk
 
-_DIVISIONS = (FloorDiv, FloorMod)
+DIVISIONS = (FloorDiv, FloorMod)
 _EXTENTS = ("thread_extent", "virtual_thread")
 
 
@@ -33,32 +34,40 @@ class Kind(IntEnum):
 
 
 class Iterators:
-    """The variables of loops and threads, as the analysis knows them."""
+    """The variables of loops, blocks and threads, as the analysis knows them."""
 
     def __init__(self, kinds: Mapping[Any, Kind]) -> None:
         self._kinds = kinds
 
     @classmethod
     def of(cls, statement: Any) -> Iterators:
-        """Find the variables of the loops and threads in a statement."""
+        """Find the variables of the loops, blocks and threads in a statement."""
         kinds: dict[Any, Kind] = {}
 
         def note_loop(loop: For) -> None:
-            kinds[loop.loop_var] = Kind.PLAIN if _is_zero(loop.min) else Kind.SHIFTED
+            kinds[loop.loop_var] = _begins(loop.min)
 
         def note_threads(attribute: AttrStmt) -> None:
             if attribute.attr_key in _EXTENTS:
                 kinds[attribute.node.var] = Kind.PLAIN
 
-        structural_walk(statement, [(For, note_loop), (AttrStmt, note_threads)])
+        def note_axes(block: SBlock) -> None:
+            kinds.update({axis.var: _begins(axis.dom.min) for axis in block.iter_vars})
+
+        noted = [(For, note_loop), (AttrStmt, note_threads), (SBlock, note_axes)]
+        structural_walk(statement, noted)
         return cls(kinds)
+
+    def is_odd(self, division: Any) -> bool:
+        """Tell whether a division may come out wrong beside others, or inverted."""
+        return self._kind(division) not in (Kind.PLAIN, Kind.FIXED)
 
     def unsafe_divisions(self, indices: Iterable[Any]) -> list[Any]:
         """Return the outermost divisions in an access's indices that may come out wrong."""
         outermost = [part for index in indices for part in _outermost_divisions(index)]
         if not outermost:
             return []
-        unsafe = [part for part in outermost if self._kind(part) not in (Kind.PLAIN, Kind.FIXED)]
+        unsafe = [part for part in outermost if self.is_odd(part)]
         if len(unsafe) == 1 == len(outermost) and self._is_shifted(unsafe[0]):
             return []
         return unsafe
@@ -86,7 +95,7 @@ class Iterators:
             if left != Kind.FIXED and _is_positive(expr.b):
                 return left
             return Kind.FIXED if left == self._kind(expr.b) == Kind.FIXED else Kind.OTHER
-        if isinstance(expr, _DIVISIONS):
+        if isinstance(expr, DIVISIONS):
             left = self._kind(expr.a)
             if left == Kind.FIXED == self._kind(expr.b):
                 return Kind.FIXED
@@ -111,15 +120,15 @@ def _divides(division: Any) -> bool:
 
 
 def _outermost_divisions(expr: Any) -> Iterator[Any]:
-    if isinstance(expr, _DIVISIONS):
+    if isinstance(expr, DIVISIONS):
         yield expr
     elif isinstance(expr, Add | Sub | Mul):
         yield from _outermost_divisions(expr.a)
         yield from _outermost_divisions(expr.b)
 
 
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, IntImm) and int(value) == 0
+def _begins(least: Any) -> Kind:
+    return Kind.PLAIN if isinstance(least, IntImm) and int(least) == 0 else Kind.SHIFTED
 
 
 def _is_positive(value: Any) -> bool:

@@ -14,7 +14,7 @@ from schedlang.tvm.schedule import primitives as tvm_primitives
 class LoopPrimitives:
     """Loop structure and loop kinds."""
 
-    @primitive("Split")
+    @primitive("Split", tvm_primitives.split)
     def split(
         self,
         loop: Loop,
@@ -28,7 +28,7 @@ class LoopPrimitives:
         the body is predicated, unless ``disable_predication`` is True.
         """
 
-    @primitive("Fuse")
+    @primitive("Fuse", tvm_primitives.fuse)
     def fuse(self, *loops: Loop, preserve_unit_iters: bool = True) -> LoopRV:
         """Make one loop of nested ones: ``for i in 4: for j in 8  ->  for ij in 32``."""
 

@@ -31,11 +31,11 @@ class PlacementPrimitives:
     ) -> None:
         """Move a consumer under a loop of its producer: ``for i: A; B  ->  for i: {A; B[i]}``."""
 
-    @primitive("ComputeInline")
+    @primitive("ComputeInline", tvm_primitives.compute_inline)
     def compute_inline(self, block: Block) -> None:
         """Inline a block into its consumers: ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``."""
 
-    @primitive("ReverseComputeInline")
+    @primitive("ReverseComputeInline", tvm_primitives.reverse_compute_inline)
     def reverse_compute_inline(self, block: Block) -> None:
         """Inline a block into its only producer.
 

@@ -11,7 +11,7 @@ from schedlang.tvm.schedule import primitives as tvm_primitives
 class TensorPrimitives:
     """Blockize, tensorize, annotate."""
 
-    @primitive("Blockize")
+    @primitive("Blockize", tvm_primitives.blockize)
     def blockize(self, target: LoopOrBlocks, preserve_unit_iters: bool = True) -> BlockRV:
         """Make one block of all that is below a loop, or of several blocks.
 

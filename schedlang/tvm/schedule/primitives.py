@@ -16,6 +16,7 @@ from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index
 from schedlang.tvm.schedule import ffi as _schedule
 from schedlang.tvm.schedule.ffi import TVMSchedule, get_loops, get_module, get_statement
 from schedlang.tvm.schedule.intrinsics import require_intrinsic
+from schedlang.tvm.schedule.opaque import within, within_function
 
 _ROLES = {"read": 0, "write": 1}
 _MAX_NAMES = 20
@@ -47,7 +48,7 @@ def bind(sch: TVMSchedule, loop: Any, thread_axis: str) -> None:
 
 def tensorize(sch: TVMSchedule, target: Any, tensor_intrin: str, preserve_unit_iters: bool) -> None:
     require_intrinsic(tensor_intrin)
-    _ffi.ScheduleTensorize(sch, target, tensor_intrin, preserve_unit_iters)
+    _tensorize(sch, target, tensor_intrin, preserve_unit_iters)
 
 
 def cache_inplace(sch: TVMSchedule, block: Any, index: int, scope: str) -> Any:
@@ -114,8 +115,16 @@ def _at(move: Callable[..., None], inline: Callable[..., None]) -> Callable[...,
     return apply
 
 
-compute_at = _at(_ffi.ScheduleComputeAt, _ffi.ScheduleComputeInline)
-reverse_compute_at = _at(_ffi.ScheduleReverseComputeAt, _ffi.ScheduleReverseComputeInline)
+split = within(_ffi.ScheduleSplit)
+fuse = within(_ffi.ScheduleFuse)
+blockize = within(_ffi.ScheduleBlockize)
+compute_inline = within(_ffi.ScheduleComputeInline)
+reverse_compute_inline = within(_ffi.ScheduleReverseComputeInline)
+compute_at = _at(within(_ffi.ScheduleComputeAt), compute_inline)
+reverse_compute_at = _at(within(_ffi.ScheduleReverseComputeAt), reverse_compute_inline)
+_tensorize = within(_ffi.ScheduleTensorize)
+_transform_layout = within_function(_ffi.ScheduleTransformLayout)
+_transform_block_layout = within_function(_ffi.ScheduleTransformBlockLayout)
 
 
 def _lowered_over_block(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TVMIndexMap:
@@ -177,13 +186,13 @@ def transform_layout(
         ndim = len(index_map.outputs)
         padding = constant_map_to_tvm(pad_value, ndim, dtype, index_dtype(sch, block))
     lowered = _lowered(sch, block, index_map)
-    _ffi.ScheduleTransformLayout(
+    _transform_layout(
         sch, block, index, _ROLES[role], lowered, padding, assume_injective_transform
     )
 
 
 def transform_block_layout(sch: TVMSchedule, block: Any, index_map: IndexMap) -> None:
-    _ffi.ScheduleTransformBlockLayout(sch, block, _lowered_over_block(sch, block, index_map))
+    _transform_block_layout(sch, block, _lowered_over_block(sch, block, index_map))
 
 
 def annotate_buffer_access(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from schedlang.workloads import from_te
+from schedlang.workloads import from_script, from_te
 from schedlang.workloads.workload import Workload
 from tests.tvm.indices.expressions import Array, Index, random_index
 
@@ -153,7 +155,77 @@ def summed(rng: random.Random) -> Program:
     return draw.program("summed", [a, y], [values], expected)
 
 
-KINDS = (read, read, gathered, chained, chained, summed)
+def rolled(rng: random.Random) -> Program:
+    """``x[p(k)] = a[k] + 1``, and ``y[q(i)] = x[r(i)] * 2`` with permutations p, q and r"""
+    draw = _Draw(rng)
+    n = draw.extents[0]
+    p, q, r = (_permutation(rng, n) for _ in range(3))
+    draw.said += [f"{p}, {q}, {r} of {n}"]
+    size = f"T.int64({n})" if draw.dtype == "int64" else str(n)
+    text = f"""
+    @T.prim_func(s_tir=True)
+    def main(a: T.Buffer(({n},), "float32"), y: T.Buffer(({n},), "float32")):
+        x = T.sblock_alloc_buffer(({n},))
+        for k in range({size}):
+            with T.sblock("x"):
+                i = T.axis.spatial({size}, k)
+                x[{p}] = a[i] + T.float32(1)
+        for k in range({size}):
+            with T.sblock("y"):
+                i = T.axis.spatial({size}, k)
+                y[{q}] = x[{r}] * T.float32(2)
+    """
+    at = {"i": np.arange(n)}
+    values = np.arange(1, 1 + n, dtype="float32")
+    middle, expected = np.zeros_like(values), np.zeros_like(values)
+    middle[p(at)] = values + 1
+    expected[q(at)] = middle[r(at)] * 2
+    workload = from_script(textwrap.dedent(text), "rolled")
+    return Program("rolled", draw.said[0], draw.dtype, workload, (values,), expected)
+
+
+def bound(rng: random.Random) -> Program:
+    """``y[i, j] = a[e(i, j), f(i, j)]`` with permuted block variables"""
+    draw = _Draw(rng)
+    found = [draw.index() for _ in range(2)]
+    a, values = draw.tensor([extent for _, extent in found], "a")
+    permuted = [_permutation(rng, extent) for extent in draw.extents]
+    sizes = [f"T.int64({n})" if draw.dtype == "int64" else str(n) for n in draw.extents]
+    loops = ["i", "i2"][: len(sizes)]
+    lines = [
+        f"{name} = T.axis.spatial({size}, {str(index).replace('i', loop)})"
+        for name, size, index, loop in zip(["v", "w"], sizes, permuted, loops, strict=False)
+    ]
+    read = ", ".join(str(index).replace("i", "v").replace("j", "w") for index, _ in found)
+    draw.said += map(str, permuted)
+    grid = f"range({sizes[0]})" if len(sizes) == 1 else f"T.grid({', '.join(sizes)})"
+    body = "\n                ".join(
+        [*lines, f"y[{', '.join(['v', 'w'][: len(sizes)])}] = a[{read}]"]
+    )
+    text = f"""
+    @T.prim_func(s_tir=True)
+    def main(a: T.Buffer({values.shape}, "float32"), y: T.Buffer({tuple(draw.extents)}, "float32")):
+        for {", ".join(loops)} in {grid}:
+            with T.sblock("y"):
+                {body}
+    """
+    expected = values[tuple(index(draw.points) for index, _ in found)]
+    workload = from_script(textwrap.dedent(text), "bound")
+    return Program("bound", ", ".join(draw.said), draw.dtype, workload, (values,), expected)
+
+
+def _permutation(rng: random.Random, extent: int) -> Index:
+    kind = rng.random()
+    if kind < 0.2:
+        return Index("-", extent - 1, "i")
+    step = rng.choice([k for k in range(1, extent) if math.gcd(k, extent) == 1])
+    index = Index("%", Index("+", Index("*", "i", step), rng.randint(0, extent)), extent)
+    if kind < 0.5:
+        index = Index("%", Index("+", index, rng.randint(1, extent)), extent)
+    return index
+
+
+KINDS = (read, read, gathered, chained, chained, summed, rolled, bound)
 
 
 def random_program(seed: int, number: int) -> Program:

@@ -69,15 +69,18 @@ def _compute_at(sch: sl.Schedule) -> None:
     sch.compute_at("x", outer)
 
 
-def _compute_at_fused(sch: sl.Schedule) -> None:
-    outer, inner = sch.split(_fused(sch), [2, None])
-    sch.compute_at("x", outer)
-    sch.fuse(*sch.get_loops("x"))
-    sch.vectorize(inner)
-
-
 def _compute_at_innermost(sch: sl.Schedule) -> None:
     sch.compute_at("x", sch.get_loops("y")[-1])
+
+
+def _compute_at_fuse(sch: sl.Schedule) -> None:
+    _compute_at_innermost(sch)
+    _fuse(sch)
+
+
+def _compute_at_split(sch: sl.Schedule) -> None:
+    _compute_at_innermost(sch)
+    _fuse_split(sch)
 
 
 def _reverse_compute_at(sch: sl.Schedule) -> None:
@@ -114,6 +117,23 @@ def _layout(sch: sl.Schedule) -> None:
     else:
         sch.transform_layout(cache, ("write", 0), lambda i, j: [j, i])
     _fuse(sch)
+
+
+def _rolled_layout(sch: sl.Schedule) -> None:
+    cache = sch.cache_read("y", 0, "global")
+    loops = sch.get_loops(cache)
+    last = sch.extent(loops[-1])
+    rolled = (lambda i: [(i + 1) % last]) if len(loops) == 1 else (lambda i, j: [i, (j + 1) % last])
+    sch.transform_layout(cache, ("write", 0), rolled)
+
+
+def _rolled_block(sch: sl.Schedule) -> None:
+    loops = sch.get_loops("y")
+    first = sch.extent(loops[0])
+    rolled = (
+        (lambda i: [(i + 1) % first]) if len(loops) == 1 else (lambda i, j: [(i + 1) % first, j])
+    )
+    sch.transform_block_layout("y", rolled)
 
 
 def _block_layout(sch: sl.Schedule) -> None:
@@ -166,8 +186,9 @@ SCHEDULES: Mapping[str, Callable[[sl.Schedule], None]] = {
     "compute_inline": _inline,
     "reverse_compute_inline": _reverse_inline,
     "compute_at": _compute_at,
-    "compute_at, fuse": _compute_at_fused,
     "compute_at, innermost": _compute_at_innermost,
+    "compute_at, fuse": _compute_at_fuse,
+    "compute_at, split": _compute_at_split,
     "reverse_compute_at": _reverse_compute_at,
     "cache_read": _cache_read,
     "cache_write": _cache_write,
@@ -175,6 +196,8 @@ SCHEDULES: Mapping[str, Callable[[sl.Schedule], None]] = {
     "reindex, inline": _reindex_inline,
     "transform_layout": _layout,
     "transform_block_layout": _block_layout,
+    "transform_layout, rolled": _rolled_layout,
+    "transform_block_layout, rolled": _rolled_block,
     "blockize": _blockize,
     "rfactor": _rfactor,
     "decompose_reduction": _decompose,

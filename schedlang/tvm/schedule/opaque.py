@@ -1,0 +1,88 @@
+"""Primitives that see no divisions that TVM 0.27 computes wrongly, see ``iterator_maps``.
+
+These primitives simplify or invert indices and the bindings of block variables. While one runs,
+such divisions are calls that TVM knows nothing of. It then leaves them as they are, or refuses
+where it cannot do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Call
+from tvm.s_tir import SBlock
+from tvm.s_tir.schedule import _ffi_api as _ffi
+from tvm_ffi import structural_map, structural_walk
+
+from schedlang.tvm.iterator_maps import DIVISIONS, Iterators
+from schedlang.tvm.schedule.ffi import TVMSchedule
+
+_NAME = "schedlang_division"
+Apply = Callable[..., Any]
+
+
+def within_function(apply: Apply) -> Apply:
+    """Hide the divisions of the whole function from a primitive of a block or a loop."""
+    return _hiding(apply, _root)
+
+
+def within(apply: Apply) -> Apply:
+    """Hide the divisions of the block or loop that a primitive is called with; of the first one."""
+    return _hiding(apply, lambda sref: sref)
+
+
+def _hiding(apply: Apply, region: Callable[[Any], Any]) -> Apply:
+    def run(sch: TVMSchedule, handle: Any, *args: Any) -> Any:
+        first = handle if not hasattr(handle, "__getitem__") else handle[0]
+        sref = region(_ffi.ScheduleGetSRef(sch, first))
+        if not _hide(sch, sref):
+            return apply(sch, handle, *args)
+        root = _root(sref)
+        try:
+            return apply(sch, handle, *args)
+        finally:
+            _replace(sch, root, structural_map(root.stmt, (Call, _shown), order="post"))
+
+    return run
+
+
+def _hide(sch: TVMSchedule, sref: Any) -> bool:
+    """Hide the odd divisions below a block or loop; return whether there are any."""
+    found: list[Any] = []
+    structural_walk(sref.stmt, (DIVISIONS, found.append))
+    if not found:
+        return False
+    iterators = Iterators.of(_root(sref).stmt)
+    if not any(map(iterators.is_odd, found)):
+        return False
+
+    def hidden(division: Any) -> Any:
+        if not iterators.is_odd(division):
+            return division
+        return tirx.call_pure_extern(str(division.ty.dtype), _NAME, division)
+
+    _replace(sch, sref, structural_map(sref.stmt, (DIVISIONS, hidden), order="post"))
+    return True
+
+
+def _shown(call: Call) -> Any:
+    is_hidden = len(call.args) == 2 and getattr(call.args[0], "value", None) == _NAME
+    return call.args[1] if is_hidden else call
+
+
+def _root(sref: Any) -> Any:
+    while sref.parent is not None:
+        sref = sref.parent
+    return sref
+
+
+def _replace(sch: TVMSchedule, sref: Any, new: Any) -> None:
+    """Put a statement with the same blocks and loops in a block's or loop's place."""
+    before: list[Any] = []
+    after: list[Any] = []
+    structural_walk(sref.stmt, (SBlock, before.append))
+    structural_walk(new, (SBlock, after.append))
+    reused = {old: made for old, made in zip(before, after, strict=True) if not old.same_as(made)}
+    _ffi.ScheduleStateReplace(_ffi.ScheduleGetState(sch), sref, new, reused)

@@ -5,20 +5,39 @@ divisions. Where these need different padding, or where the padded iterator is d
 loses constants: ``(i + 2) % 6 * 8 + i % 6`` becomes ``(i + 2) % 6 * 9``, and ``((i + 1) % 4 + 2) %
 4`` becomes ``(i + 2) % 4``. It divides by negative numbers where an iterator is subtracted.
 Divisions of sums of iterators alone come out right, and so does a single one of a shifted sum.
+
+The analysis gives up where an iterator is inside a call, and leaves indices as they are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+from tvm.ir import Call
 from tvm.s_tir import SBlock
-from tvm.tirx import Add, AttrStmt, FloorDiv, FloorMod, For, IntImm, Mul, Sub, Var
-from tvm_ffi import structural_walk
+from tvm.tirx import Add, AttrStmt, FloorDiv, FloorMod, For, IntImm, Mul, Sub, Var, call_pure_extern
+from tvm_ffi import structural_map, structural_walk
 
 DIVISIONS = (FloorDiv, FloorMod)
+_NAME = "schedlang_hidden"
 _EXTENTS = ("thread_extent", "virtual_thread")
+
+
+def hidden(expr: Any) -> Any:
+    """Return a call that TVM knows nothing of in an expression's place."""
+    return call_pure_extern(str(expr.ty.dtype), _NAME, expr)
+
+
+def shown(statement: Any) -> Any:
+    """Put what is ``hidden`` in a statement back."""
+
+    def show(call: Call) -> Any:
+        is_hidden = len(call.args) == 2 and getattr(call.args[0], "value", None) == _NAME
+        return call.args[1] if is_hidden else call
+
+    return structural_map(statement, (Call, show), order="post")
 
 
 class Kind(IntEnum):
@@ -62,20 +81,38 @@ class Iterators:
         """Tell whether a division may come out wrong beside others, or inverted."""
         return self._kind(division) not in (Kind.PLAIN, Kind.FIXED)
 
-    def unsafe_divisions(self, indices: Iterable[Any]) -> list[Any]:
-        """Return the outermost divisions in an access's indices that may come out wrong."""
-        outermost = [part for index in indices for part in _outermost_divisions(index)]
-        if not outermost:
+    def unsafe_parts(self, indices: Sequence[Any]) -> list[Any]:
+        """Return the terms of an access's indices that may come out wrong, or be an error.
+
+        They are divisions, and iterators that are subtracted from divisions: where they cancel,
+        the analysis divides by zero.
+        """
+        divisions = [list(_outermost_divisions(index)) for index in indices]
+        count = sum(map(len, divisions))
+        if not count:
             return []
-        unsafe = [part for part in outermost if self.is_odd(part)]
-        if len(unsafe) == 1 == len(outermost) and self._is_shifted(unsafe[0]):
+        unsafe = [part for inside in divisions for part in inside if self.is_odd(part)]
+        unsafe += [part for index in indices for part in self._subtracted(index)]
+        if len(unsafe) == 1 == count and self._is_shifted(unsafe[0]):
             return []
         return unsafe
+
+    def _subtracted(self, index: Any) -> Iterator[Any]:
+        """Find terms of an index that are subtracted, or multiplied by no positive constant."""
+        if isinstance(index, Add | Sub):
+            yield from self._subtracted(index.a)
+        if isinstance(index, Add):
+            yield from self._subtracted(index.b)
+        if isinstance(index, Sub) and self._kind(index.b) != Kind.FIXED:
+            yield index.b
+        if isinstance(index, Mul) and self._kind(index) == Kind.OTHER:
+            yield index
 
     def _is_shifted(self, division: Any) -> bool:
         """Tell whether no other division is inside, and the dividend is a shifted sum."""
         return (
-            self._kind(division.a) == Kind.SHIFTED
+            isinstance(division, DIVISIONS)
+            and self._kind(division.a) == Kind.SHIFTED
             and _is_positive(division.b)
             and next(_outermost_divisions(division.a), None) is None
         )

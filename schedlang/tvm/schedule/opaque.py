@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import tirx
-from tvm.ir import Call
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm_ffi import structural_map, structural_walk
 
-from schedlang.tvm.iterator_maps import DIVISIONS, Iterators
+from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, hidden, shown
 from schedlang.tvm.schedule.ffi import TVMSchedule
 
-_NAME = "schedlang_division"
 Apply = Callable[..., Any]
 
 
@@ -43,7 +40,7 @@ def _hiding(apply: Apply, region: Callable[[Any], Any]) -> Apply:
         try:
             return apply(sch, handle, *args)
         finally:
-            _replace(sch, root, structural_map(root.stmt, (Call, _shown), order="post"))
+            _replace(sch, root, shown(root.stmt))
 
     return run
 
@@ -58,18 +55,11 @@ def _hide(sch: TVMSchedule, sref: Any) -> bool:
     if not any(map(iterators.is_odd, found)):
         return False
 
-    def hidden(division: Any) -> Any:
-        if not iterators.is_odd(division):
-            return division
-        return tirx.call_pure_extern(str(division.ty.dtype), _NAME, division)
+    def hide(division: Any) -> Any:
+        return hidden(division) if iterators.is_odd(division) else division
 
-    _replace(sch, sref, structural_map(sref.stmt, (DIVISIONS, hidden), order="post"))
+    _replace(sch, sref, structural_map(sref.stmt, (DIVISIONS, hide), order="post"))
     return True
-
-
-def _shown(call: Call) -> Any:
-    is_hidden = len(call.args) == 2 and getattr(call.args[0], "value", None) == _NAME
-    return call.args[1] if is_hidden else call
 
 
 def _root(sref: Any) -> Any:

@@ -186,9 +186,7 @@ def transform_layout(
         ndim = len(index_map.outputs)
         padding = constant_map_to_tvm(pad_value, ndim, dtype, index_dtype(sch, block))
     lowered = _lowered(sch, block, index_map)
-    _transform_layout(
-        sch, block, index, _ROLES[role], lowered, padding, assume_injective_transform
-    )
+    _transform_layout(sch, block, index, _ROLES[role], lowered, padding, assume_injective_transform)
 
 
 def transform_block_layout(sch: TVMSchedule, block: Any, index_map: IndexMap) -> None:

@@ -4,13 +4,15 @@ That analysis pads an iterator so that divisors divide its extent, and pads it o
 divisions. Where these need different padding, or where the padded iterator is divided again, it
 loses constants: ``(i + 2) % 6 * 8 + i % 6`` becomes ``(i + 2) % 6 * 9``, and ``((i + 1) % 4 + 2) %
 4`` becomes ``(i + 2) % 4``. It divides by negative numbers where an iterator is subtracted.
-Divisions of sums of iterators alone come out right, and so does a single one of a shifted sum.
+Divisions of sums of iterators alone come out right, and so do those of shifted sums where the
+iterators are in no other division.
 
 The analysis gives up where an iterator is inside a call, and leaves indices as they are written.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
@@ -87,15 +89,26 @@ class Iterators:
         They are divisions, and iterators that are subtracted from divisions: where they cancel,
         the analysis divides by zero.
         """
-        divisions = [list(_outermost_divisions(index)) for index in indices]
-        count = sum(map(len, divisions))
-        if not count:
+        divisions = [part for index in indices for part in _outermost_divisions(index)]
+        if not divisions:
             return []
-        unsafe = [part for inside in divisions for part in inside if self.is_odd(part)]
-        unsafe += [part for index in indices for part in self._subtracted(index)]
-        if len(unsafe) == 1 == count and self._is_shifted(unsafe[0]):
-            return []
+        unsafe = [part for index in indices for part in self._subtracted(index)]
+        odd = [part for part in divisions if self.is_odd(part)]
+        if not odd:
+            return unsafe
+        inside = [self._used(part) for part in divisions]
+        for part in odd:
+            others = (used for one, used in zip(divisions, inside, strict=True) if one is not part)
+            alone = self._used(part).isdisjoint(itertools.chain.from_iterable(others))
+            if unsafe or not (alone and self._is_shifted(part)):
+                unsafe.append(part)
         return unsafe
+
+    def _used(self, expr: Any) -> set[Any]:
+        """Return the iterators in an expression."""
+        used: list[Any] = []
+        structural_walk(expr, (Var, used.append))
+        return {var for var in used if var in self._kinds}
 
     def _subtracted(self, index: Any) -> Iterator[Any]:
         """Find terms of an index that are subtracted, or multiplied by no positive constant."""
@@ -111,8 +124,7 @@ class Iterators:
     def _is_shifted(self, division: Any) -> bool:
         """Tell whether no other division is inside, and the dividend is a shifted sum."""
         return (
-            isinstance(division, DIVISIONS)
-            and self._kind(division.a) == Kind.SHIFTED
+            self._kind(division.a) == Kind.SHIFTED
             and _is_positive(division.b)
             and next(_outermost_divisions(division.a), None) is None
         )
@@ -137,9 +149,7 @@ class Iterators:
             if left == Kind.FIXED == self._kind(expr.b):
                 return Kind.FIXED
             return left if left == Kind.PLAIN and _divides(expr) else Kind.OTHER
-        used: list[Any] = []
-        structural_walk(expr, (Var, used.append))
-        return Kind.OTHER if any(var in self._kinds for var in used) else Kind.FIXED
+        return Kind.OTHER if self._used(expr) else Kind.FIXED
 
 
 def _sum_of(left: Kind, right: Kind) -> Kind:

@@ -17,7 +17,7 @@ from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map
 
 from schedlang.tvm.codegen import broadcasts
-from schedlang.tvm.codegen.flattening import default_pipeline
+from schedlang.tvm.codegen.pipeline import default_pipeline
 
 _OTHERS = "schedlang_others"
 _NAME = "schedlang"

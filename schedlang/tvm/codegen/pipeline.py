@@ -1,14 +1,16 @@
 """TVM's lowering pipeline, with indices computed as they are written.
 
-Two of its passes compute some wrongly. ``FlattenBuffer`` simplifies the index of each access as a
-map of iterators, see ``iterator_maps``. ``RenormalizeSplitPattern`` splits divisions of remainders
-by negative numbers. What may come out wrong is hidden while they run. The passes after them find
-it again, so that vectors and guards are made of it as of any other index.
+Three of its passes compute some wrongly. ``FlattenBuffer`` simplifies the index of each access as a
+map of iterators, see ``iterator_maps``. ``CompactBufferAllocation`` makes a buffer as small as what
+such a map says that is written. ``RenormalizeSplitPattern`` splits divisions of remainders by
+negative numbers. What may come out wrong is hidden while they run. The passes after them find it
+again, so that vectors and guards are made of it as of any other index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -27,32 +29,40 @@ Hide = Callable[[Any], Any]
 def default_pipeline() -> tuple[Any, Any, Any]:
     """Return TVM's default passes up to code generation, and its last passes: host, device.
 
-    The passes are TVM's own function, which finds ours under the names of two of them.
+    The passes are TVM's own function, which finds ours under the names of three of them.
     """
+    loops = {
+        "CompactBufferAllocation": _hide_unsafe_stores,
+        "RenormalizeSplitPattern": _hide_remainders,
+    }
     names = {
         **vars(_tvm),
-        "tirx": _with_pass(tirx, "FlattenBuffer", _hide_unsafe),
-        "s_tir": _with_pass(s_tir, "RenormalizeSplitPattern", _hide_remainders),
+        "s_tir": _with_passes(s_tir, loops),
+        "tirx": _with_passes(tirx, {"FlattenBuffer": _hide_unsafe}),
     }
     passes: tuple[Any, Any, Any] = FunctionType(_tvm.default_s_tir_pipeline.__code__, names)()
     return passes
 
 
-def _with_pass(dialect: Any, name: str, hide: Hide) -> Any:
-    """Return what the pipeline asks a dialect for, with a pass that does not see what is hidden."""
-    original = getattr(dialect.transform, name)()
+def _with_passes(dialect: Any, hides: Mapping[str, Hide]) -> Any:
+    """Return what the pipeline asks a dialect for, with passes that do not see what is hidden."""
+    passes = vars(dialect.transform)
+    ours = {name: partial(_blind, name, passes[name], hide) for name, hide in hides.items()}
+    return SimpleNamespace(transform=SimpleNamespace(**{**passes, **ours}))
+
+
+def _blind(name: str, make: Callable[[], Any], hide: Hide) -> Any:
+    """Return a pass that does not see what is hidden."""
 
     def run(mod: IRModule, _context: Any) -> IRModule:
         functions = {var: _of_body(func, hide) for var, func in mod.functions.items()}
         if all(func.same_as(functions[var]) for var, func in mod.functions.items()):
-            return original(mod)
-        result = original(IRModule(functions, attrs=mod.attrs))
+            return make()(mod)
+        result = make()(IRModule(functions, attrs=mod.attrs))
         visible = {var: _of_body(func, shown) for var, func in result.functions.items()}
         return IRModule(visible, attrs=result.attrs)
 
-    ours = module_pass(run, opt_level=0, name=f"schedlang.{name}")
-    transforms = SimpleNamespace(**{**vars(dialect.transform), name: lambda: ours})
-    return SimpleNamespace(transform=transforms)
+    return module_pass(run, opt_level=0, name=f"schedlang.{name}")
 
 
 def _of_body(function: Any, change: Hide) -> Any:
@@ -62,8 +72,8 @@ def _of_body(function: Any, change: Hide) -> Any:
     return function if body.same_as(function.body) else function.with_body(body)
 
 
-def _hide_unsafe(body: Any) -> Any:
-    """Hide what ``FlattenBuffer`` may compute wrongly in the indices of accesses."""
+def _hide_unsafe(body: Any, stores_only: bool = False) -> Any:
+    """Hide what TVM may compute wrongly in the indices of accesses."""
     iterators = Iterators.of(body)
 
     def rewrite(access: Any) -> Any:
@@ -75,7 +85,13 @@ def _hide_unsafe(body: Any) -> Any:
             return tirx.BufferLoad(access.source, indices)
         return tirx.BufferStore(access.buffer, access.value, indices)
 
-    return structural_map(body, ((TensorLoad, tirx.BufferStore), rewrite), order="post")
+    kinds = tirx.BufferStore if stores_only else (TensorLoad, tirx.BufferStore)
+    return structural_map(body, (kinds, rewrite), order="post")
+
+
+def _hide_unsafe_stores(body: Any) -> Any:
+    """Hide what TVM may estimate wrongly; what is read is what was written."""
+    return _hide_unsafe(body, stores_only=True)
 
 
 def _hide_parts(index: Any, unsafe: list[Any]) -> Any:

@@ -1,22 +1,23 @@
 """Targets: descriptions of machines, and building and measuring programs on them."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets import kinds
-from schedlang.targets.cpu.local import LocalCPU
-from schedlang.targets.cpu.target import CPUTarget
-from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
-from schedlang.targets.deployment.library import load
-from schedlang.targets.deployment.threads import ThreadCountWarning
-from schedlang.targets.errors import BuildError, LibraryError
-from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.target import Target, as_target, build_callable, export_library
-from schedlang.targets.toolchain import toolchain_key
 
 if TYPE_CHECKING:
+    from schedlang.targets.cpu.local import LocalCPU
+    from schedlang.targets.cpu.target import CPUTarget
     from schedlang.targets.cuda.target import CUDATarget
+    from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
+    from schedlang.targets.deployment.library import load
+    from schedlang.targets.deployment.threads import ThreadCountWarning
+    from schedlang.targets.errors import BuildError, LibraryError
+    from schedlang.targets.measure.timing import TimingPolicy
     from schedlang.targets.rpc.launch import start_server, start_tracker
     from schedlang.targets.rpc.measurer import RPC
+    from schedlang.targets.target import Target, as_target, build_callable, export_library
+    from schedlang.targets.toolchain import toolchain_key
 
 __all__ = [
     "RPC",
@@ -39,20 +40,34 @@ __all__ = [
     "toolchain_key",
 ]
 
-_LAZY = {
-    "CUDATarget": "cuda.target",
+_PLACES = {
     "RPC": "rpc.measurer",
+    "BuildError": "errors",
+    "CPUTarget": "cpu.target",
+    "CUDATarget": "cuda.target",
+    "CompiledFunction": "deployment.callable",
+    "CompiledProgram": "deployment.callable",
+    "LibraryError": "errors",
+    "LocalCPU": "cpu.local",
+    "Target": "target",
+    "ThreadCountWarning": "deployment.threads",
+    "TimingPolicy": "measure.timing",
+    "as_target": "target",
+    "build_callable": "target",
+    "export_library": "target",
+    "load": "deployment.library",
     "start_server": "rpc.launch",
     "start_tracker": "rpc.launch",
+    "toolchain_key": "toolchain",
 }
+"""Where each name is: names of targets are looked up without TVM, which all of these import."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import names that most programs never use, and the packages of kinds, when they are used."""
-    if name in _LAZY:
-        import importlib
-
-        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    """Import a name, or the package of a kind, when it is used."""
+    if name in _PLACES:
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+        return value
     if name in kinds.KINDS:
         return kinds.package(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

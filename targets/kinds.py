@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
-from schedlang.tvm.codegen import CodeGenerator
+
+if TYPE_CHECKING:
+    from schedlang.tvm.codegen import CodeGenerator
 
 KINDS = {
     "cpu": "schedlang.targets.cpu.target:CPUTarget",
@@ -62,14 +64,22 @@ def class_of(name: str) -> Any:
     if name in KINDS:
         return load(name)
     for cls in map(load, KINDS):
-        if any(name in (full, full.partition("/")[2]) for full in cls.names()):
+        if is_among(name, cls.names()):
             return cls
     raise unknown_target(name)
 
 
-def unknown_target(name: str) -> TargetError:
-    """Return the error for a name that no target has: it lists the names, and the nearest one."""
-    names = all_names()
+def is_among(name: str, names: Iterable[str]) -> bool:
+    """Tell whether one of ``names`` is called ``name``: in full, or by what follows its slash."""
+    return any(name in (full, full.partition("/")[2]) for full in names)
+
+
+def unknown_target(name: str, names: Iterable[str] = ()) -> TargetError:
+    """Return the error for a name that no target has: it lists the names, and the nearest one.
+
+    ``names`` are those of all targets; by default their classes are asked, which imports them.
+    """
+    names = tuple(names) or all_names()
     word, _, number = name.strip().partition(":")
     kind = _OTHER_NAMES.get(word.lower(), "")
     if kind in _NUMBERED and number.isdecimal():

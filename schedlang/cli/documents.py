@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from schedlang.database import Record, Run
+    from schedlang.database import Run, Timing
     from schedlang.networks import NetworkResult
     from schedlang.tuning import FailureExplanation, TuneResult
 
@@ -19,6 +19,7 @@ def of_result(result: TuneResult) -> dict[str, Any]:
         best = {
             "record": found.record.id,
             "latency": found.latency,
+            "search_latency": found.record.latency,
             "interval": None if interval is None else [interval.low, interval.high],
             "verified": found.record.verified,
             "unscheduled": found.unscheduled,
@@ -32,6 +33,7 @@ def of_result(result: TuneResult) -> dict[str, Any]:
         "speedup": result.speedup if result.has_best else None,
         "unscheduled_latency": result.reference_latency,
         "unscheduled_complete": result.reference_complete,
+        "unscheduled_run": result.reference_run,
         "flops": result.workload.flops,
         "trials": len(result.records),
         "earlier": result.earlier,
@@ -45,8 +47,9 @@ def of_result(result: TuneResult) -> dict[str, Any]:
     }
 
 
-def of_record(record: Record) -> dict[str, Any]:
-    """Return a record without its trace."""
+def of_record(timing: Timing) -> dict[str, Any]:
+    """Return a record without its trace; ``latency`` is that of ``latency_of``."""
+    record, entry = timing.record, timing.entry
     return {
         "record": record.id,
         "workload": record.workload_name,
@@ -54,8 +57,10 @@ def of_record(record: Record) -> dict[str, Any]:
         "target": record.target_key,
         "toolchain": record.toolchain_key,
         "status": str(record.status),
-        "latency": record.latency if record.ok else None,
+        "latency": timing.latency if record.ok else None,
+        "latency_of": timing.source if record.ok else None,
         "samples": list(record.samples),
+        "finals": None if entry is None else list(entry.samples),
         "verified": record.verified,
         "unscheduled": record.unscheduled,
         "search": record.search,

@@ -162,5 +162,7 @@ ShowProgress = Annotated[
     bool | None,
     typer.Option(help="Show the run as it goes; by default on a terminal.", rich_help_panel=OUTPUT),
 ]
-Form = Literal["trace", "json", "python", "tvm-python", "tvmscript", "assembly", "cuda"]
+Form = Literal[
+    "decisions", "trace", "json", "python", "tvm-python", "tvmscript", "assembly", "cuda"
+]
 FormOption = Annotated[Form, typer.Option("--as", help="How to show the program.")]

@@ -1,40 +1,133 @@
-"""Words that the shell completes: names of operators, searches and targets, and files.
+"""Words that the command line knows: operators and their sizes, searches, targets, task schedulers.
 
-They are written here because the library's own tables need TVM, which takes seconds to import; a
-test compares them.
+The shell completes them, and wrong ones are refused at once. They are written here because the
+library's own tables need TVM, which takes seconds to import; a test compares them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-OPERATORS = (
-    "matmul",
-    "batch_matmul",
-    "capsule_conv2d",
-    "conv1d",
-    "conv2d",
-    "conv2d_bn_relu",
-    "conv2d_transpose",
-    "conv3d",
-    "depthwise_conv2d",
-    "dilated_conv2d",
-    "group_conv2d",
-    "norm",
-    "softmax",
-    "transpose_batch_matmul",
-)
+
+class Operator(NamedTuple):
+    """An operator of ``schedlang.workloads``: its short name, and its sizes with their defaults."""
+
+    short: str
+    sizes: str
+
+
+OPERATORS: Mapping[str, Operator] = {
+    "matmul": Operator("matmul", "n=128 m=128 k=128 dtype=float32 out_dtype=None"),
+    "batch_matmul": Operator("GMM", "n=128 m=128 k=128 batch=1 dtype=float32 out_dtype=None"),
+    "capsule_conv2d": Operator(
+        "CAP",
+        "height=16 width=16 in_channels=32 out_channels=32 kernel_size=3 stride=2 padding=1 "
+        "capsule_size=4 batch=1 dtype=float32 out_dtype=None",
+    ),
+    "conv1d": Operator(
+        "C1D",
+        "length=256 in_channels=64 out_channels=128 kernel_size=3 stride=2 padding=1 batch=1 "
+        "dtype=float32 out_dtype=None",
+    ),
+    "conv2d": Operator(
+        "C2D",
+        "height=224 width=224 in_channels=3 out_channels=64 kernel_size=7 stride=2 padding=3 "
+        "batch=1 dtype=float32 out_dtype=None",
+    ),
+    "conv2d_bn_relu": Operator(
+        "CBR",
+        "height=224 width=224 in_channels=3 out_channels=64 kernel_size=7 stride=2 padding=3 "
+        "batch=1 dtype=float32",
+    ),
+    "conv2d_transpose": Operator(
+        "T2D",
+        "height=4 width=4 in_channels=512 out_channels=256 kernel_size=4 stride=2 padding=1 "
+        "batch=1 dtype=float32 out_dtype=None",
+    ),
+    "conv3d": Operator(
+        "C3D",
+        "depth=16 height=224 width=224 in_channels=3 out_channels=64 kernel_size=7 stride=2 "
+        "padding=3 batch=1 dtype=float32 out_dtype=None",
+    ),
+    "depthwise_conv2d": Operator(
+        "DEP",
+        "height=112 width=112 channels=32 kernel_size=3 stride=1 padding=1 batch=1 "
+        "dtype=float32 out_dtype=None",
+    ),
+    "dilated_conv2d": Operator(
+        "DIL",
+        "height=224 width=224 in_channels=3 out_channels=64 kernel_size=7 stride=2 padding=3 "
+        "dilation=2 batch=1 dtype=float32 out_dtype=None",
+    ),
+    "group_conv2d": Operator(
+        "GRP",
+        "height=56 width=56 in_channels=64 out_channels=128 kernel_size=3 stride=2 padding=1 "
+        "groups=4 batch=1 dtype=float32 out_dtype=None",
+    ),
+    "norm": Operator("NRM", "m=256 n=256 batch=1 dtype=float32"),
+    "softmax": Operator("SFM", "m=256 n=256 dtype=float32"),
+    "transpose_batch_matmul": Operator(
+        "TBG",
+        "sequence=128 heads=12 dim=64 batch=1 dtype=float32 out_dtype=None",
+    ),
+}
+"""Operators by their long names."""
 SEARCHES = (
     "auto",
     "coordinate_descent",
+    "dpansor-25",
+    "dpansor-100",
+    "dpansor-300",
     "evolutionary",
     "explore_exploit",
     "grid",
     "random",
     "tree_search",
 )
-TARGETS = ("cpu", "cuda", "x86/avx2", "x86/avx512", "aarch64/neon", "nvidia/a100", "nvidia/h100")
+TARGETS = (
+    "cpu",
+    "x86/avx2",
+    "x86/avx512",
+    "x86/avx512_vnni",
+    "x86/avx512_bf16",
+    "aarch64/neon",
+    "aarch64/dotprod",
+    "aarch64/sve",
+    "cuda",
+    "cuda/sm_70",
+    "cuda/sm_75",
+    "cuda/sm_80",
+    "cuda/sm_86",
+    "cuda/sm_87",
+    "cuda/sm_89",
+    "cuda/sm_90",
+    "cuda/sm_100",
+    "cuda/sm_103",
+    "cuda/sm_120",
+    "cuda/sm_121",
+    "cuda/sm_90a",
+    "cuda/sm_100a",
+    "cuda/sm_120a",
+    "cuda/sm_121a",
+    "nvidia/v100",
+    "nvidia/t4",
+    "nvidia/a100",
+    "nvidia/a100-80gb",
+    "nvidia/a10",
+    "nvidia/rtx-3090",
+    "nvidia/orin",
+    "nvidia/l4",
+    "nvidia/l40s",
+    "nvidia/rtx-4090",
+    "nvidia/h100",
+    "nvidia/h200",
+    "nvidia/b200",
+    "nvidia/rtx-5090",
+    "nvidia/gb10",
+)
 SCHEDULERS = ("gradient", "round_robin", "equal_split")
 SCRIPT = ".tvmscript"
 """How files of TVMScript text end."""
@@ -74,5 +167,18 @@ def complete_scheduler(incomplete: str) -> Iterator[str]:
     return _beginning(incomplete, SCHEDULERS)
 
 
-def _beginning(incomplete: str, words: tuple[str, ...]) -> Iterator[str]:
+def nearest(word: str, words: Iterable[str]) -> str:
+    """Return ``"; did you mean 'matmul'?"`` for the nearest of ``words``; nothing without one."""
+    close = difflib.get_close_matches(word, words, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def operator_called(name: str) -> Operator | None:
+    """Return the operator of a long or short name; None without one."""
+    return OPERATORS.get(name) or next(
+        (one for one in OPERATORS.values() if one.short == name), None
+    )
+
+
+def _beginning(incomplete: str, words: Iterable[str]) -> Iterator[str]:
     return (word for word in words if word.startswith(incomplete))

@@ -8,6 +8,7 @@ from schedlang.database.base import Database
 from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import RunHistory
+from schedlang.database.latency import Timing, timing_in, timing_of
 from schedlang.database.maintenance.diff import BestDiffers, Difference, diff
 from schedlang.database.maintenance.history import history
 from schedlang.database.maintenance.merge import Merged, merge
@@ -37,6 +38,7 @@ __all__ = [
     "RunHistory",
     "SQLiteDatabase",
     "Summary",
+    "Timing",
     "TrialDetails",
     "best_first",
     "diff",
@@ -46,6 +48,8 @@ __all__ = [
     "open_database",
     "prune",
     "summary",
+    "timing_in",
+    "timing_of",
 ]
 
 

@@ -26,10 +26,12 @@ def dataframe_of(
     unscheduled: float,
     trials: Mapping[int, TrialDetails],
     seconds_at: Callable[[float], float],
+    finals: Mapping[int, float],
 ) -> pandas.DataFrame:
     """Return one row for each candidate of a run; see ``RunHistory.to_dataframe``.
 
-    ``unscheduled`` is the latency of that program in seconds, NaN where it is not known.
+    ``unscheduled`` is the latency of that program in seconds, NaN where it is not known; ``finals``
+    are latencies in the finals, by the record's id.
     """
     try:
         import pandas
@@ -37,7 +39,7 @@ def dataframe_of(
         raise MissingExtraError(
             'to_dataframe needs pandas: pip install "schedlang[dataframe]"'
         ) from error
-    rows = list(_rows(run_id, records, unscheduled, trials, seconds_at))
+    rows = list(_rows(run_id, records, unscheduled, trials, seconds_at, finals))
     columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else _NO_ROWS
     decisions = _decisions(records)
     kinds = {name: _kind_of(values) for name, values in decisions.items()}
@@ -58,6 +60,7 @@ def _rows(
     unscheduled: float,
     trials: Mapping[int, TrialDetails],
     seconds_at: Callable[[float], float],
+    finals: Mapping[int, float],
 ) -> Iterator[dict[str, Any]]:
     best, reached, number = math.nan, 0.0, 0
     for record in records:
@@ -76,6 +79,7 @@ def _rows(
             "seconds": reached,
             "status": str(record.status),
             "latency": latency,
+            "finals_latency": math.nan if record.id is None else finals.get(record.id, math.nan),
             "speedup": unscheduled / latency,
             "best": best,
             "verified": record.verified,
@@ -122,7 +126,8 @@ def _texts(records: Sequence[Record]) -> dict[str, list[Any]]:
 _NO_ROWS: dict[str, list[Any]] = {
     name: []
     for name in (
-        *("number", "seconds", "status", "latency", "speedup", "best", "verified", "reused"),
+        *("number", "seconds", "status", "latency", "finals_latency", "speedup", "best"),
+        *("verified", "reused"),
         *("worker", *_spent(None), "search"),
     )
 }

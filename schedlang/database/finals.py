@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 
 from schedlang.measurement import Status
+from schedlang.measurement.measurement import no_latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +44,10 @@ class FinalsEntry:
     def ok(self) -> bool:
         """Whether the program was timed."""
         return self.status is Status.OK
+
+    @property
+    def latency(self) -> float:
+        """Median of the samples, in seconds; NoLatencyError, a ValueError, if it was not timed."""
+        if not self.ok:
+            raise no_latency(f"record {self.record_id} in the finals", self.status, "")
+        return statistics.median(self.samples)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from schedlang.database.dataframe import dataframe_of
 from schedlang.database.details import Rejections, TrialDetails
 from schedlang.database.finals import FinalsEntry
+from schedlang.database.latency import Timing, timing_of
 from schedlang.database.record import Record
 from schedlang.database.run import Run
 from schedlang.database.trace_events import TraceEvents
@@ -80,6 +81,24 @@ class RunHistory:
     lacks: Mapping[str, str] = field(default_factory=dict)
     program: str = field(default="", repr=False)
 
+    def timing(self, record: Record) -> Timing:
+        """Return the timing of a record: of the finals of this run, else of the search."""
+        return timing_of(record, self.finals)
+
+    @property
+    def reference(self) -> float:
+        """Latency of the unscheduled program in seconds; NaN where it is not known."""
+        one = self.unscheduled
+        return math.nan if one is None or not one.ok else self.timing(one).latency
+
+    @property
+    def reference_run(self) -> int | None:
+        """Id of the run that measured the unscheduled program, where it is another one."""
+        one = self.unscheduled
+        if one is None or one.run_id == self.run.id or self.timing(one).entry is not None:
+            return None
+        return one.run_id
+
     def seconds_at(self, moment: float) -> float:
         """Return the wall seconds that the run had used at ``moment`` (since 1970, UTC).
 
@@ -110,16 +129,20 @@ class RunHistory:
 
         Its columns are ``number`` (from 1; none for a candidate that was rejected before it ran),
         ``seconds`` (that the run had used when it was measured), ``status``, ``latency`` in
-        seconds, ``speedup`` over the unscheduled program, ``best`` latency so far, ``verified``,
-        ``reused`` (another run measured it), ``worker``, ``build_seconds``, ``run_seconds`` and
-        ``verify_seconds``, ``search``, a column ``decision:<site>`` for each decision (a tuple
-        where it is of several numbers), ``message``, ``program_key`` and ``record``, its id. What
-        is not known is missing, as is the decision of a candidate that has none at the site.
+        seconds as the search measured it, ``finals_latency`` of those that were in the finals,
+        ``speedup`` of the former over the unscheduled program, ``best`` latency so far in the
+        search, ``verified``, ``reused`` (another run measured it), ``worker``, ``build_seconds``,
+        ``run_seconds`` and ``verify_seconds``, ``search``, a column ``decision:<site>`` for each
+        decision (a tuple where it is of several numbers), ``message``, ``program_key`` and
+        ``record``, its id. What is not known is missing, as is the decision of a candidate that has
+        none at the site.
 
         ``MissingExtraError`` where pandas is not installed.
         """
-        unscheduled = math.nan if self.unscheduled is None else self.unscheduled.latency
-        return dataframe_of(self.run.id, self.records, unscheduled, self.trials, self.seconds_at)
+        finals = {one.record_id: one.latency for one in self.finals if one.ok}
+        return dataframe_of(
+            self.run.id, self.records, self.reference, self.trials, self.seconds_at, finals
+        )
 
     def to_trace(self, path: str | os.PathLike[str]) -> Path:
         """Write the time line as JSON that https://ui.perfetto.dev and Chrome show.

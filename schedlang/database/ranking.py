@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -66,7 +65,7 @@ def _preferred(
 
     def both(number: int) -> list[float]:
         own = newest.get(programs[number])
-        again = [] if own is None else [statistics.median(own.samples)]
+        again = [] if own is None else [own.latency]
         return [left[number].latency, *again]
 
     undefeated = [number for number in left if not lost(number)]
@@ -85,6 +84,15 @@ def _preferred(
         and _CLEARLY_SLOWER * max(both(number)) < min(both(champion))
     }
     return min(faster, key=lambda number: (faster[number], number), default=champion)
+
+
+def best_record(
+    database: Database, workload_key: str, target_key: str, toolchain_key: str | None = None
+) -> Record | None:
+    """Return the record that a look-up prefers; one that was not verified only without others."""
+    keys = workload_key, target_key, toolchain_key
+    found = best_first(database, *keys) or best_first(database, *keys, verified=False)
+    return found[0] if found else None
 
 
 def best_first(

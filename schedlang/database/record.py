@@ -102,7 +102,10 @@ class Record:
 
     @property
     def latency(self) -> float:
-        """Median of the samples, in seconds; NoLatencyError, a ValueError, if it is not OK."""
+        """Median of the samples, in seconds; NoLatencyError, a ValueError, if it is not OK.
+
+        It is that of the search: ``schedlang.database.timing_of`` prefers the finals.
+        """
         if not self.ok:
             raise no_latency(f"record {self.id}", self.status, self.message)
         return statistics.median(self.samples)

@@ -1,4 +1,7 @@
-"""Candidates, measurements, the measurer protocol, and finals."""
+"""Candidates, measurements, the measurer protocol, and finals.
+
+Nothing here imports TVM: who reads a database must not wait for it.
+"""
 
 from schedlang.measurement.adapter import SupportsMeasure, as_measurer
 from schedlang.measurement.latency import describe_latency, describe_speedup

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.measurement import Candidate, Measurement
 from schedlang.measurement.measurer import Measurer
 from schedlang.measurement.protocol import check_measurer
-from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from schedlang.workloads.workload import Workload
 
 
 @runtime_checkable

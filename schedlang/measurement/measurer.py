@@ -6,12 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from schedlang.errors import TargetError
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurement import Candidate, Measurement
-from schedlang.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from schedlang.workloads.workload import Workload
 
 REFERENCE_ID = -1
 """The id under which the unscheduled program is measured."""

@@ -227,8 +227,8 @@ def _level_layers(history: RunHistory, unit: Unit, source: Source) -> list[alt.C
 def _levels(history: RunHistory) -> list[tuple[str, float, str]]:
     """Return name, latency in seconds and colour of what trials are compared with."""
     levels = []
-    if history.unscheduled is not None and history.unscheduled.ok:
-        levels.append((_UNSCHEDULED, history.unscheduled.latency, GREY))
+    if history.reference > 0:
+        levels.append((_UNSCHEDULED, history.reference, GREY))
     if (shortest := machine_limits(history).roofline.seconds) > 0:
         levels.append((_ROOFLINE, shortest, GREEN))
     return levels

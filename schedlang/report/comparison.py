@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.database.history import RunHistory
+from schedlang.database.outcome import Outcome, outcome_of
 from schedlang.database.so_far import NOT_ENDED
 from schedlang.errors import SchedlangError
 from schedlang.measurement import describe_latency
@@ -15,12 +16,10 @@ from schedlang.measurement.finals import (
     DRIFT,
     FEWEST_SAMPLES,
     Interval,
-    median_interval,
 )
 from schedlang.measurement.rank_test import mann_whitney
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables.decisions import label, read_decisions
-from schedlang.plot.tables.outcome import Outcome, outcome_of
 from schedlang.plot.tables.programs import workload_of
 from schedlang.printed import show_text
 from schedlang.report.numbers import (
@@ -151,9 +150,8 @@ def _best(name: str, history: RunHistory, outcome: Outcome) -> Best:
     winner = outcome.winner
     if winner is None:
         return Best(name, outcome, verdict="no candidate has a latency")
-    held = [one.samples for one in history.finals if one.ok and one.record_id == winner.id]
-    samples = held[0] if held else winner.samples
-    return Best(name, outcome, samples, median_interval(samples))
+    assert outcome.timing is not None
+    return Best(name, outcome, outcome.timing.samples, outcome.timing.interval)
 
 
 def _judged(bests: Sequence[Best], histories: Mapping[str, RunHistory]) -> list[Best]:

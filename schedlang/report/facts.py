@@ -68,6 +68,8 @@ def _speedup(context: Context) -> Tile:
         return Tile("Speed-up", "\N{EN DASH}", "the unscheduled program was not timed")
     bound = "" if outcome.complete else "\N{GREATER-THAN OR EQUAL TO} "
     note = f"unscheduled: {bound}{latency_text(outcome.reference)}"
+    if outcome.reference_run is not None:
+        note += f", of run #{outcome.reference_run}"
     return Tile("Speed-up", bound + speedup_text(outcome.speedup), note)
 
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from schedlang.database import Database, best_first, open_database
+from schedlang.database import Database, Timing, best_first, open_database, timing_in
 from schedlang.database.programs import Unreadable, put_program, replayed
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Schedule
@@ -244,7 +244,8 @@ def _first_usable(
                     notes.append(_PACKED)
                 if toolchain is None:
                     notes.append(f"measured with another toolchain: {record.toolchain_key}")
-                return Match(workload, record, schedule, kind, tuple(notes), target, order)
+                timing = timing_in(database, record)
+                return Match(workload, record, schedule, kind, tuple(notes), target, order, timing)
     return None
 
 
@@ -282,12 +283,13 @@ def _similar(
             f"no record for this program: applied the schedule of the similar program "
             f"{found.name!r}{shapes}, verified and measured on this one"
         )
-        return Match(workload, found.record, found.schedule, kind, (note,), target, order)
+        timing = Timing(found.record)
+        return Match(workload, found.record, found.schedule, kind, (note,), target, order, timing)
     if tried.unscheduled is None:
         return None
     note = f"no record for this program: {len(tried.attempts)} schedules of similar ones were tried"
-    unscheduled = Schedule(workload)
-    return Match(workload, tried.unscheduled, unscheduled, "same", (note,), target, order)
+    record, unscheduled = tried.unscheduled, Schedule(workload)
+    return Match(workload, record, unscheduled, "same", (note,), target, order, Timing(record))
 
 
 def _kept(

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from schedlang.database import Record
+from schedlang.database import Record, Timing
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
 from schedlang.targets import Target
@@ -36,6 +36,7 @@ class Match:
         trace is of a similar program, and ``record`` of its measurement on this one; ``"kin"``
         likewise, if the trace was carried over from a program of other shapes.
     notes: differences that matter, as text: another toolchain, another program.
+    timing: samples of the record: of the newest finals that it was in, else of the search.
     """
 
     workload: Workload
@@ -45,6 +46,7 @@ class Match:
     notes: tuple[str, ...]
     _target: Target = field(repr=False)
     _order: tuple[int, ...] = field(repr=False)
+    timing: Timing = field(repr=False)
 
     @property
     def unscheduled(self) -> bool:
@@ -53,8 +55,8 @@ class Match:
 
     @property
     def latency(self) -> float:
-        """Median latency in seconds, as it was measured."""
-        return self.record.latency
+        """Median latency in seconds: of the newest finals that the record was in, if any."""
+        return self.timing.latency
 
     @property
     def trace(self) -> Trace:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections import Counter
 from contextlib import ExitStack
@@ -66,8 +65,6 @@ def _result_so_far(workload: Workload, target: Target, found: RunHistory) -> Tun
     rejected: Counter[str] = Counter()
     for one in found.rejections:
         rejected[one.reason] += one.count
-    unscheduled = found.unscheduled
-    measured = unscheduled is not None and unscheduled.ok
     best = None
     if fastest := fastest_first(found):
         best = Best(fastest[0], Trace.from_json(fastest[0].trace_json, workload), target)
@@ -77,12 +74,12 @@ def _result_so_far(workload: Workload, target: Target, found: RunHistory) -> Tun
         found.records,
         rejected,
         (),
-        unscheduled.latency if measured and unscheduled is not None else math.nan,
+        found.reference,
         found.seconds_at(last),
         found.finished or NOT_ENDED,
         best,
         earlier=len(found.records),
-        unscheduled=unscheduled,
+        unscheduled=found.unscheduled,
         interrupted=not found.finished,
         _history=found,
     )

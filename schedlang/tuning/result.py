@@ -184,6 +184,11 @@ class TuneResult:
         return self._best is not None
 
     @property
+    def reference_run(self) -> int | None:
+        """Id of the run that measured the unscheduled program, where it is another one."""
+        return None if self._history is None else self._history.reference_run
+
+    @property
     def speedup(self) -> float:
         """Reference latency over best latency; 1 where the unscheduled program is the best.
 
@@ -268,6 +273,8 @@ class TuneResult:
             latency = describe_latency(self.reference_latency, flops)
             if not self.reference_complete:
                 latency = f">= {describe_latency(self.reference_latency)}"
+            if self.reference_run is not None:
+                latency += f", measured by run #{self.reference_run}"
             lines.append(f"  unscheduled {latency}")
         if self._best is not None:
             lines.append(f"  best        {self._describe_best(self._best)}")

@@ -17,7 +17,10 @@ from tests.cli.conftest import Tuned
 LISTED = """
 import contextlib, sys
 import schedlang.cli
-for words in (["--help"], ["tune", "--help"], ["doctor", "--help"]):
+import schedlang.cli.app
+verbs = [one.name for one in schedlang.cli.app.app.registered_commands]
+assert len(verbs) > 12
+for words in (["--help"], *([verb, "--help"] for verb in verbs)):
     sys.argv = ["schedlang", *words]
     with contextlib.suppress(SystemExit):
         schedlang.cli.main()
@@ -39,6 +42,86 @@ def test_help_and_completion_are_quick() -> None:
     imported = said.rpartition("imported:")[2].split()
     assert "typer" in imported
     assert not {"tvm", "torch", "altair", "numpy", "scipy", "lightgbm"} & set(imported)
+
+
+WITHOUT_TVM = """
+import contextlib, io, json, sys
+import schedlang.cli
+HEAVY = {"tvm", "torch", "altair", "lightgbm", "scipy"}
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["schedlang", *words]
+    code, said = 0, io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            schedlang.cli.main()
+        except SystemExit as end:
+            code = end.code
+    heavy = sorted(HEAVY & set(sys.modules))
+    print(json.dumps([words, code, said.getvalue(), heavy]), flush=True)
+    assert not heavy, (words, heavy)
+"""
+
+
+def test_a_database_is_read_and_words_are_checked_without_tvm(
+    tuned: Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TVM takes seconds to import: neither records nor mistakes wait for it."""
+    monkeypatch.chdir(tmp_path)
+    file = str(tuned.file)
+    mine = tmp_path / "mine.py"
+    mine.write_text("import tvm\n", encoding="utf-8")
+    read = [
+        ["summary", file],
+        ["summary", file, "--json"],
+        ["show", file, "--as", "json"],
+        ["show", file, "matmul", "--as", "decisions"],
+        ["show", f"{file}@{tuned.candidate}", "--as", "decisions", "--json"],
+        ["show", f"{file}#1", "--as", "decisions"],
+        ["merge", file, "--into", "copy.db"],
+        ["prune", file, "--keep-best", "1", "--dry-run"],
+    ]
+    sizes, at = ["matmul", "--n", "4"], ["--database", file]
+    wrong = [
+        ["tune", "matmull"],
+        ["tune", "matmul", "--q", "4"],
+        ["tune", "matmul", "--n"],
+        ["tune", *sizes, "--trails", "3"],
+        ["tune", *sizes, "--search", "evolutionery"],
+        ["tune", *sizes, "--target", "gpux"],
+        ["tune", *sizes, "--inputs", "nowhere.npz"],
+        ["tune", *sizes, "--space", "nowhere.py:space"],
+        ["tune", *sizes, "--callback", "see"],
+        ["tune", *sizes, "--database", "no/tune.db"],
+        ["tune", "nowhere.py:f"],
+        ["tune", "nowhere.tvmscript"],
+        ["tune-network", "nowhere.onnx"],
+        ["tune-network", f"{mine}:net", "--scheduler", "gradiant"],
+        ["compile", "nowhere.onnx"],
+        ["best", *sizes, "--database", "nowhere.db"],
+        ["best", "matmull", *at],
+        ["best", "matmul", "--q", "4", *at],
+        ["best", *sizes, *at, "--target", "gpux"],
+        ["show", f"{file}@99"],
+        ["show", f"{file}#99"],
+        ["show", file, "matmull"],
+        ["show", file, "matmul", "--target", "gpux"],
+        ["run", f"{file}@99"],
+        ["export", "matmull", *at, "--library", "mm.so"],
+        ["explain", f"{file}@1"],
+        ["report", f"{file}#99"],
+        ["compare", f"{file}#99", f"{file}#1"],
+        ["compare", f"{file}@99", f"{file}@1"],
+        ["prune", file],
+        ["import", "nowhere", "--database", "new.db"],
+    ]
+    script = [sys.executable, "-c", WITHOUT_TVM, json.dumps(read + wrong)]
+    found = subprocess.run(script, capture_output=True, text=True, timeout=300)
+    answers = [json.loads(line) for line in found.stdout.splitlines()]
+    assert found.returncode == 0, (answers[-1:], found.stderr)
+    for words, code, said, _ in answers:
+        assert (code == 0) == (words in read), (words, said)
+        assert "Traceback" not in said
+    assert len(answers) == len(read) + len(wrong)
 
 
 def test_python_m() -> None:

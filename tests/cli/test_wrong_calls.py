@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 import schedlang as sl
 from schedlang.cli import words as words_of
 from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.sizes import sizes_of, value_of
+from schedlang.cli.naming.sizes import parameters_in, sizes_of, value_of
 from schedlang.cli.verb import UsageError
 from schedlang.search import SEARCHES
+from schedlang.search.explore_exploit import SETTINGS
 from schedlang.search.tasks.registry import SCHEDULERS
 from schedlang.targets import kinds
 from schedlang.workloads.operators import registry
@@ -156,9 +158,17 @@ def test_targets() -> None:
 
 def test_words_that_the_shell_completes_are_those_of_the_library() -> None:
     assert set(words_of.OPERATORS) == set(registry._long_names)
-    assert set(words_of.SEARCHES) == {"auto", *SEARCHES}
+    for name, operator in words_of.OPERATORS.items():
+        assert operator.short == registry.short_name(name)
+        declared = inspect.signature(registry.factory(name)).parameters
+        known = parameters_in(operator.sizes)
+        assert list(known) == list(declared), name
+        assert [one.default for one in known.values()] == [
+            one.default for one in declared.values()
+        ], name
+    assert set(words_of.SEARCHES) == {"auto", *SEARCHES, *SETTINGS}
     assert set(words_of.SCHEDULERS) == set(SCHEDULERS)
-    assert set(words_of.TARGETS) <= set(kinds.all_names())
+    assert words_of.TARGETS == kinds.all_names()
 
 
 def test_programs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

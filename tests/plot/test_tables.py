@@ -10,6 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang.database import FinalsEntry, Record
 from schedlang.database.history import Phase, RunHistory, TrialDetails
+from schedlang.database.outcome import outcome_of
 from schedlang.measurement import Status
 from schedlang.plot.tables.decisions import (
     OTHER,
@@ -21,7 +22,6 @@ from schedlang.plot.tables.decisions import (
 )
 from schedlang.plot.tables.finals import finals_table
 from schedlang.plot.tables.machine import machine_limits, target_of
-from schedlang.plot.tables.outcome import outcome_of
 from schedlang.plot.tables.time_line import time_line
 from schedlang.plot.tables.trials import gains, trial_rows
 from schedlang.testing.database import make_record, make_run

@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import SchedlangError, WorkloadError
-from schedlang.workloads.operators.registry import factory
+from schedlang.workloads.operators.registry import factory, short_name
 
 if TYPE_CHECKING:
     from schedlang.workloads.workload import Workload
@@ -47,7 +47,7 @@ def _from_source(workload: Workload) -> tuple[str, dict[str, Any]] | None:
 
 
 def _from_shapes(workload: Workload) -> tuple[str, dict[str, Any]]:
-    name = workload.name
+    name = short_name(workload.name)
     try:
         make = factory(name)
     except WorkloadError:

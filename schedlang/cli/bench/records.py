@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from schedlang.database import FinalsEntry, Record
+from schedlang.database import FinalsEntry, Record, Timing
 from schedlang.formats.decisions import stored_decisions
 from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import CONFIDENCE, DRIFT, FEWEST_SAMPLES
@@ -21,7 +20,7 @@ class RecordComparison:
 
     Attributes
     ----------
-    one, other: the records.
+    one, other: the records. timings: their samples that are compared.
     ratio: median latency of the other over that of the first; None where one has none.
     p_value: probability of samples that differ this much if both are equally fast; None where they
         do not compare.
@@ -32,6 +31,7 @@ class RecordComparison:
 
     one: Record
     other: Record
+    timings: tuple[Timing, Timing]
     ratio: float | None
     p_value: float | None
     verdict: str
@@ -40,8 +40,8 @@ class RecordComparison:
 
     def __str__(self) -> str:
         shown = [
-            describe_latency(record.latency) if record.ok else str(record.status)
-            for record in (self.one, self.other)
+            describe_latency(timing.latency) if timing.record.ok else str(timing.record.status)
+            for timing in self.timings
         ]
         lines = [f"{shown[0]} and {shown[1]}: {self.verdict}"]
         names = ("workload_name", "target_key", "toolchain_key", "search", "verified")
@@ -59,46 +59,48 @@ class RecordComparison:
 
 
 def compare_records(
-    one: Record,
-    other: Record,
+    first: Timing,
+    second: Timing,
     entries: Iterable[FinalsEntry] = (),
 ) -> RecordComparison:
     """Compare two records; ``entries`` are the finals of the database, where both are in one.
 
     Where both took part in the same finals, their samples there are compared: they were taken in
-    turns. Else it is those of the search.
+    turns. Else it is those of the timings.
     """
+    one, other = first.record, second.record
     same = bool(one.program_key) and one.program_key == other.program_key
     decisions = _differing(one, other)
+    ratio = p_value = None
+    timings = (first, second)
     if not (one.ok and other.ok):
-        return RecordComparison(one, other, None, None, "no latency to compare", same, decisions)
-    if one.workload_key != other.workload_key:
+        verdict = "no latency to compare"
+    elif one.workload_key != other.workload_key:
         verdict = "other workloads, whose latencies do not compare"
-        return RecordComparison(one, other, None, None, verdict, same, decisions)
-    samples = _together(one, other, entries)
-    held = samples is not None
-    mine, theirs = samples or (one.samples, other.samples)
-    ratio = statistics.median(theirs) / statistics.median(mine)
-    p_value = None
-    if min(len(mine), len(theirs)) >= FEWEST_SAMPLES:
-        p_value = mann_whitney(mine, theirs)
-    verdict = _verdict(ratio, p_value, held, same)
-    if one.target_key != other.target_key:
-        verdict += "; measured on different machines"
-    return RecordComparison(one, other, ratio, p_value, verdict, same, decisions)
+    else:
+        together = _together(one, other, entries)
+        timings = together or timings
+        mine, theirs = timings[0].samples, timings[1].samples
+        ratio = timings[1].latency / timings[0].latency
+        if min(len(mine), len(theirs)) >= FEWEST_SAMPLES:
+            p_value = mann_whitney(mine, theirs)
+        verdict = _verdict(ratio, p_value, together is not None, same)
+        if one.target_key != other.target_key:
+            verdict += "; measured on different machines"
+    return RecordComparison(one, other, timings, ratio, p_value, verdict, same, decisions)
 
 
 def _together(
     one: Record, other: Record, entries: Iterable[FinalsEntry]
-) -> tuple[Sequence[float], Sequence[float]] | None:
-    """Return the samples of the newest finals that both took part in."""
-    held: dict[float, dict[int, Sequence[float]]] = {}
+) -> tuple[Timing, Timing] | None:
+    """Return the timings in the newest finals that both took part in."""
+    held: dict[float, dict[int, FinalsEntry]] = {}
     for entry in entries:
         if entry.ok and entry.record_id in (one.id, other.id):
-            held.setdefault(entry.held, {})[entry.record_id] = entry.samples
+            held.setdefault(entry.held, {})[entry.record_id] = entry
     for _, found in sorted(held.items(), reverse=True):
         if one.id in found and other.id in found and one.id != other.id:
-            return found[one.id], found[other.id]
+            return Timing(one, found[one.id]), Timing(other, found[other.id])
     return None
 
 

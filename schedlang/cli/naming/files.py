@@ -26,12 +26,18 @@ def is_python(what: str) -> bool:
     return split_name(what)[0].endswith(".py")
 
 
-def object_of(what: str) -> Any:
-    """Return the object that ``file.py:name`` names. The file is run."""
+def check_object(what: str) -> tuple[Path, str]:
+    """Return the file and the name of ``file.py:name``; UsageError where there is no such file."""
     path, name = split_name(what)
     if not name:
         raise UsageError(f"{what!r} names no object of a file; give file.py:name")
-    return member_of(module_of(Path(path)), name)
+    return existing_file(Path(path)), name
+
+
+def object_of(what: str) -> Any:
+    """Return the object that ``file.py:name`` names. The file is run."""
+    path, name = check_object(what)
+    return member_of(module_of(path), name)
 
 
 def made_by(what: str) -> Any:
@@ -40,15 +46,20 @@ def made_by(what: str) -> Any:
     return found() if inspect.isfunction(found) or inspect.isclass(found) else found
 
 
-def module_of(path: Path) -> ModuleType:
-    """Run a Python file, and return its module. It imports files beside it."""
+def existing_file(path: Path) -> Path:
+    """Return the path of a file; UsageError where there is none."""
     if not path.is_file():
         kind = "it is a folder" if path.is_dir() else "there is no such file"
         names = [] if path.is_dir() else _names_in(path.parent)
         near = difflib.get_close_matches(path.name, names, n=1)
         hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
         raise UsageError(f"{path}: {kind}{hint}")
-    name = path.stem
+    return path
+
+
+def module_of(path: Path) -> ModuleType:
+    """Run a Python file, and return its module. It imports files beside it."""
+    name = existing_file(path).stem
     known = sys.modules.get(name)
     if known is not None and _file_of(known) == path.resolve():
         return known

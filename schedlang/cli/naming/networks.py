@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import schedlang as sl
-from schedlang.cli.naming.files import is_python, object_of, split_name
+from schedlang.cli.naming.files import existing_file, is_python, object_of, split_name
 from schedlang.cli.naming.sizes import call_with, sizes_of
 from schedlang.cli.verb import UsageError
 from schedlang.errors import NetworkError
@@ -21,20 +21,26 @@ NETWORK = (
 )
 
 
-def network_of(what: str, words: Sequence[str], options: Collection[str], layout: str) -> Network:
-    """Return the network that ``what`` names, called with its sizes."""
+def check_network(what: str, words: Sequence[str]) -> None:
+    """UsageError for words that name no network, as far as that is known without TVM."""
     sizes = sizes_of(words)
+    path, name = split_name(what)
     if not is_python(what):
         if not what.endswith(".onnx"):
             raise UsageError(f"{what!r} is no network; give an .onnx file, or file.py:function")
         if sizes:
             raise UsageError(f"{what} takes no sizes")
-        if not Path(what).is_file():
-            raise UsageError(f"{what}: there is no such file")
-        return sl.import_network(what, layout=layout)
-    path, name = split_name(what)
-    if not name:
+    elif not name:
         raise UsageError(f"{path}: name the function that returns the model, as {path}:function")
+    existing_file(Path(path))
+
+
+def network_of(what: str, words: Sequence[str], options: Collection[str], layout: str) -> Network:
+    """Return the network that ``what`` names, called with its sizes."""
+    check_network(what, words)
+    if not is_python(what):
+        return sl.import_network(what, layout=layout)
+    sizes, (_, name) = sizes_of(words), split_name(what)
     found = object_of(what)
     if _is_function(found):
         found = call_with(found, what, sizes, options)

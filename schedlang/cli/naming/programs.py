@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from schedlang.cli.naming.files import is_python, member_of, module_of, own_objects, split_name
-from schedlang.cli.naming.sizes import call_with, sizes_of
+from schedlang.cli.naming.files import (
+    existing_file,
+    is_python,
+    member_of,
+    module_of,
+    own_objects,
+    split_name,
+)
+from schedlang.cli.naming.sizes import call_with, check_names, parameters_in, sizes_of
 from schedlang.cli.verb import UsageError
-from schedlang.cli.words import OPERATORS, SCRIPT
+from schedlang.cli.words import OPERATORS, SCRIPT, nearest, operator_called
 from schedlang.errors import WorkloadError
 
 if TYPE_CHECKING:
@@ -35,43 +43,64 @@ def workload_of(what: str, words: Sequence[str], options: Collection[str] = ()) 
 
     UsageError where there is no such program, or it does not take these sizes.
     """
+    check_program(what, words, options)
     sizes = sizes_of(words)
     try:
         if is_python(what):
             return _from_python(what, sizes, options)
-        path, _, function = what.rpartition(":")
-        if what.endswith(SCRIPT) or path.endswith(SCRIPT):
-            path, function = (path, function) if path.endswith(SCRIPT) else (what, "")
-            return _from_script(Path(path), function, sizes)
+        if script := _script(what):
+            return _from_script(Path(script[0]), script[1])
         return _operator(what, sizes, options)
     except WorkloadError as error:
         raise UsageError(str(error)) from error
 
 
-def _operator(name: str, sizes: Mapping[str, str], options: Collection[str]) -> Workload:
-    from schedlang.workloads.operators.registry import factory
+def check_program(what: str, words: Sequence[str], options: Collection[str] = ()) -> None:
+    """UsageError for words that name no program, as far as that is known without TVM."""
+    sizes = sizes_of(words)
+    if is_python(what):
+        existing_file(Path(split_name(what)[0]))
+    elif script := _script(what):
+        existing_file(Path(script[0]))
+        _check_no_sizes(script[0], sizes)
+    else:
+        _check_operator(what, sizes, options)
 
+
+def _script(what: str) -> tuple[str, str] | None:
+    """Return the file and the function of ``file.tvmscript:function``; None for another word."""
+    path, _, function = what.rpartition(":")
+    if path.endswith(SCRIPT):
+        return path, function
+    return (what, "") if what.endswith(SCRIPT) else None
+
+
+def _check_operator(name: str, sizes: Mapping[str, str], options: Collection[str]) -> None:
     if name.startswith("-"):
         raise UsageError(f"the program comes first, before {name}: schedlang VERB matmul --n 512")
     if "/" in name or Path(name).exists():
         raise UsageError(f"{name}: a program is in a file that ends in .py or {SCRIPT}")
-    try:
-        found = factory(name)
-    except WorkloadError as error:
-        # The first sentence has the hint; the rest lists names for Python.
-        hint = str(error).partition(" Known: ")[0]
+    found = operator_called(name)
+    if found is None:
+        hint = nearest(name.lower(), OPERATORS) or "."
         raise UnknownOperator(
-            f"{hint} Operators: {', '.join(OPERATORS)}. A program of yours is named as "
-            f"file.py:function, or is a {SCRIPT} file"
-        ) from None
-    made: Workload = call_with(found, name, sizes, options)
-    return made
+            f"no operator {name!r}{hint} Operators: {', '.join(OPERATORS)}. A program of yours is "
+            f"named as file.py:function, or is a {SCRIPT} file"
+        )
+    check_names(parameters_in(found.sizes), name, sizes, options)
 
 
-def _from_script(path: Path, function: str, sizes: Mapping[str, str]) -> Workload:
+def _operator(name: str, sizes: Mapping[str, str], options: Collection[str]) -> Workload:
+    from schedlang.workloads.operators.registry import factory
+
+    made: Workload = call_with(factory(name), name, sizes, options)
+    # Answers have the name that was typed, not the one that papers use.
+    return replace(made, name=name)
+
+
+def _from_script(path: Path, function: str) -> Workload:
     from schedlang.workloads import from_script
 
-    _check_no_sizes(str(path), sizes)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -86,11 +115,12 @@ def _from_script(path: Path, function: str, sizes: Mapping[str, str]) -> Workloa
 
 
 def _from_python(what: str, sizes: Mapping[str, str], options: Collection[str]) -> Workload:
+    path, name = split_name(what)
+    module = module_of(Path(path))
+    found = member_of(module, name) if name else None
     from schedlang.workloads import as_workload
     from schedlang.workloads.workload import Workload
 
-    path, name = split_name(what)
-    module = module_of(Path(path))
     if not name:
         programs = [key for key, one in own_objects(module).items() if _is_program(one)]
         if len(programs) != 1:
@@ -102,7 +132,7 @@ def _from_python(what: str, sizes: Mapping[str, str], options: Collection[str]) 
                 f"{path}:name"
             )
         [name] = programs
-    found = member_of(module, name)
+        found = member_of(module, name)
     if _is_program(found):
         _check_no_sizes(f"{path}:{name}", sizes)
     elif callable(found):

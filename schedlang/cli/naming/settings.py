@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import schedlang as sl
-from schedlang.cli.naming.files import is_python, made_by, object_of
+from schedlang.cli.naming.files import check_object, is_python, made_by, object_of
 from schedlang.cli.verb import UsageError
+from schedlang.cli.words import SEARCHES, nearest
 
 _VERIFY = {"winners": True, "all": "all", "none": False}
 
@@ -22,6 +23,28 @@ def space_of(space: str | None, modules: Sequence[str] | None, target: Any) -> A
     for name in modules or ():
         made = made + object_of(name)
     return made
+
+
+def check_settings(search: str, *objects: str | Sequence[str] | None) -> None:
+    """UsageError for a name that no search has, and for files that are not there.
+
+    ``objects`` are what else ``file.py:name`` may name. Nothing is run, and TVM is not imported.
+    """
+    if is_python(search):
+        check_object(search)
+    else:
+        check_word("search", search, SEARCHES)
+    for given in objects:
+        for one in (given,) if isinstance(given, str) else given or ():
+            check_object(one)
+
+
+def check_word(option: str, text: str, words: Collection[str]) -> None:
+    """UsageError for a word that is none of those that an option takes."""
+    if text not in words:
+        raise UsageError(
+            f"--{option} {text}{nearest(text, words) or ';'} known: {', '.join(words)}"
+        )
 
 
 def search_of(text: str) -> Any:

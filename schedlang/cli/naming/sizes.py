@@ -40,6 +40,13 @@ def sizes_of(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def parameters_in(text: str) -> dict[str, inspect.Parameter]:
+    """Return the parameters that ``"n=128 dtype=float32"`` stands for, with their defaults."""
+    pairs = (word.partition("=")[::2] for word in text.split())
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return {name: inspect.Parameter(name, kind, default=value_of(one)) for name, one in pairs}
+
+
 def call_with(
     function: Callable[..., Any],
     name: str,
@@ -91,7 +98,9 @@ def check_names(
             )
         close = difflib.get_close_matches(_option(size), known, n=1, cutoff=_NEAR)
         hint = f"; did you mean {close[0]}?" if close else ""
-        takes = "" if close and close[0][2:] in options else f". {_takes(parameters, name)}"
+        takes = "" if close and close[0][2:] in options else f" {_takes(parameters, name)}"
+        if takes and not close:
+            takes = f".{takes}"
         raise UsageError(f"no option {_option(size)}{hint}{takes}")
 
 

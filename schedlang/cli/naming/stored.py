@@ -9,8 +9,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedlang.cli.naming.programs import UnknownOperator, workload_of
+from schedlang.cli.naming.programs import UnknownOperator, check_program, workload_of
 from schedlang.cli.verb import NothingFound, UsageError
+from schedlang.cli.words import OPERATORS, nearest, operator_called
 
 if TYPE_CHECKING:
     from schedlang.database import Database, Record
@@ -70,6 +71,13 @@ def existing(path: Path) -> Path:
     return path
 
 
+def opened(path: Path) -> Database:
+    """Open a database to read it; UsageError where there is no such file."""
+    from schedlang.database import open_database
+
+    return open_database(existing(path), read_only=True)
+
+
 def writable(path: Path) -> Path:
     """Return the path of a file that is going to be written; UsageError where it cannot be."""
     folder = path.parent
@@ -102,9 +110,47 @@ def record_of(database: Database, number: int) -> Record:
     found = database.get([number])
     if found:
         return found[0]
+    held = database.count()
     newest = database.query(limit=1, after=number)
     more = f"; the next is {newest[0].id}" if newest else ""
-    raise NothingFound(f"the database has no record {number}{more}")
+    counted = "1 record" if held == 1 else f"{held:,} records"
+    raise NothingFound(f"the database has no record {number}: it has {counted}{more}")
+
+
+def stored_key(
+    database: Database, what: str, words: Sequence[str], options: Collection[str]
+) -> tuple[str, str] | None:
+    """Return key and name of the workload that a database has under a name or key.
+
+    None where it has none, and with sizes: the words then name a program as ``tune`` takes it. An
+    operator may be stored under its other name. UsageError where several workloads have the name,
+    and for words that name nothing. TVM is not imported.
+    """
+    operator = operator_called(what)
+    names = {what}
+    if operator is not None:
+        names |= {operator.short, *(name for name, one in OPERATORS.items() if one is operator)}
+    found = {key: name for key, name in database.workloads() if key == what or name in names}
+    if not found or words:
+        try:
+            check_program(what, words, options)
+        except UnknownOperator:
+            if found:
+                raise UsageError(
+                    f"{what!r} is a workload of the database, and takes no sizes: leave out "
+                    f"{' '.join(words)!r}"
+                ) from None
+            stored = sorted({name for _, name in database.workloads()})
+            hint = nearest(what, stored) or f"; it has {', '.join(stored) or 'none'}"
+            raise UsageError(f"the database has no workload {what!r}{hint}") from None
+        return None
+    if len(found) > 1:
+        raise UsageError(
+            f"the database has {len(found)} workloads called {what!r}; give the sizes, or one "
+            f"of the keys: {', '.join(found)}"
+        )
+    [(key, name)] = found.items()
+    return key, name if key == what else what
 
 
 def workload_in(
@@ -112,36 +158,23 @@ def workload_in(
 ) -> Workload:
     """Return a workload by the name or key that a database has it under, else as it is named.
 
-    UsageError where several have the name.
+    UsageError as of ``stored_key``.
     """
+    stored = stored_key(database, what, words, options)
+    if stored is None:
+        return workload_of(what, words, options)
     from schedlang.database.programs import Unreadable
 
-    keys = {key: name for key, name in database.workloads() if what in (key, name)}
-    if keys and not words:
-        if len(keys) > 1:
-            raise UsageError(
-                f"the database has {len(keys)} workloads called {what!r}; give the sizes, or one "
-                f"of the keys: {', '.join(keys)}"
-            )
-        [(key, name)] = keys.items()
-        unreadable = Unreadable()
-        found = unreadable.workload(database, key, name)
-        if found is None:
-            raise NothingFound(
-                f"the program of {what} cannot be read: {unreadable or 'it is lost'}"
-            )
-        return found
-    try:
-        return workload_of(what, words, options)
-    except UnknownOperator:
-        names = sorted({name for _, name in database.workloads()})
-        close = difflib.get_close_matches(what, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names) or 'none'}"
-        raise UsageError(f"the database has no workload {what!r}; {hint}") from None
+    unreadable = Unreadable()
+    found = unreadable.workload(database, *stored)
+    if found is None:
+        raise NothingFound(f"the program of {what} cannot be read: {unreadable or 'it is lost'}")
+    return found
 
 
 def schedule_of(record: Record, database: Database) -> Schedule:
     """Apply the trace of a record to its program."""
+    import schedlang.modules  # noqa: F401  (their instructions are known from then on)
     from schedlang.database.programs import Unreadable, replayed
 
     unreadable = Unreadable()

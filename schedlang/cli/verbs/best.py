@@ -8,8 +8,8 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
-from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.stored import existing, workload_in
+from schedlang.cli.naming.machines import check_target, target_of
+from schedlang.cli.naming.stored import opened, workload_in
 from schedlang.cli.showing import shown
 from schedlang.cli.verb import Answer, NothingFound, option_names, verb
 
@@ -26,9 +26,10 @@ def best(
     form: options.FormOption = "python",
 ) -> Answer:
     """Show the best verified program that a database has for a workload."""
+    check_target(target)
+    with opened(database) as held:
+        workload = workload_in(held, what, context.args, option_names(context))
     machine = target_of(target)
-    with sl.open_database(existing(database), read_only=True) as opened:
-        workload = workload_in(opened, what, context.args, option_names(context))
     found = sl.best(workload, machine, database, similar=similar)
     if found is None:
         raise NothingFound(
@@ -44,7 +45,7 @@ def best(
         "latency": found.latency,
         "unscheduled": found.unscheduled,
         "notes": list(found.notes),
-        "measured": documents.of_record(found.record),
+        "measured": documents.of_record(found.timing),
         "form": form,
         "program": program,
     }

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import schedlang as sl
 from schedlang.cli import documents
 from schedlang.cli.naming.runs import histories_of
-from schedlang.cli.naming.stored import Named, named, record_of
+from schedlang.cli.naming.stored import Named, named, opened, record_of
 from schedlang.cli.verb import Answer, UsageError, verb
 
 if TYPE_CHECKING:
@@ -41,9 +40,10 @@ def compare(
 
 
 def _runs(names: list[str]) -> Answer:
+    histories = histories_of(names)
     from schedlang.report import compare as compare_runs
 
-    found = compare_runs(histories_of(names))
+    found = compare_runs(histories)
     return Answer(_with_decisions(found), {"kind": "runs"} | _document(found))
 
 
@@ -52,10 +52,7 @@ def _databases(one: Named, other: Named) -> Answer:
 
     if one.path.resolve() == other.path.resolve():
         raise UsageError(f"both are {one.path}; compare runs of it: {one.path}#1 {one.path}#2")
-    with (
-        sl.open_database(one.path, read_only=True) as first,
-        sl.open_database(other.path, read_only=True) as second,
-    ):
+    with opened(one.path) as first, opened(other.path) as second:
         found = diff(first, second)
         both = first.runs() and second.runs()
     document: dict[str, Any] = {
@@ -87,19 +84,20 @@ def _databases(one: Named, other: Named) -> Answer:
 
 def _records(one: Named, other: Named) -> Answer:
     from schedlang.cli.bench.records import compare_records
+    from schedlang.database import timing_in
 
-    with (
-        sl.open_database(one.path, read_only=True) as first,
-        sl.open_database(other.path, read_only=True) as second,
-    ):
-        records = record_of(first, one.record or 0), record_of(second, other.record or 0)
+    with opened(one.path) as first, opened(other.path) as second:
+        timings = (
+            timing_in(first, record_of(first, one.record or 0)),
+            timing_in(second, record_of(second, other.record or 0)),
+        )
         together = one.path.resolve() == other.path.resolve()
-        entries = first.finals(records[0].workload_key) if together else []
-    found = compare_records(*records, entries)
+        entries = first.finals(timings[0].record.workload_key) if together else []
+    found = compare_records(*timings, entries)
     text = f"{one.text} and {other.text}: {found}"
     document = {
         "kind": "records",
-        "records": [documents.of_record(record) for record in records],
+        "records": [documents.of_record(timing) for timing in timings],
         "ratio": found.ratio,
         "p_value": found.p_value,
         "verdict": found.verdict,

@@ -10,12 +10,13 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import options
-from schedlang.cli.chosen import chosen_record
-from schedlang.cli.naming.machines import target_of
+from schedlang.cli.chosen import chosen
+from schedlang.cli.naming.machines import check_target, target_of
 from schedlang.cli.naming.stored import (
     Named,
     database_to_write,
     named,
+    opened,
     schedule_of,
     workload_in,
     writable,
@@ -54,22 +55,25 @@ def export(
     """Write the best program as a shared library, or records for TVM's MetaSchedule."""
     if (library is None) == (metaschedule is None):
         raise UsageError("give --library FILE or --metaschedule FOLDER")
-    machine = target_of(target)
+    check_target(target)
     given = named(database)
     if given.names_record:
         if metaschedule is not None:
             raise UsageError(f"--metaschedule takes a database as a whole: {given.path}")
         assert library is not None
-        return _export_record(given, what, context.args, machine, writable(library))
+        return _export_record(given, what, context.args, target, writable(library))
+    if library is not None:
+        writable(library)
     workload = None
-    with sl.open_database(given.path, read_only=True) as opened:
+    with opened(given.path) as held:
         if what is not None:
-            workload = workload_in(opened, what, context.args, option_names(context))
+            workload = workload_in(held, what, context.args, option_names(context))
+        machine = target_of(target)
         if metaschedule is not None:
             from schedlang.metaschedule import export_json
 
             exported = export_json(
-                opened,
+                held,
                 metaschedule,
                 target=machine,
                 workload=workload,
@@ -89,7 +93,6 @@ def export(
         raise UsageError(
             f"--library needs the program, with its sizes, or a record: --database {database}@12"
         )
-    writable(library)
     found = sl.best(workload, machine, given.path, similar=False)
     if found is None:
         raise NothingFound(f"{database} has no verified record of {workload.name} on {machine.key}")
@@ -105,12 +108,14 @@ def export(
 
 
 def _export_record(
-    given: Named, what: str | None, words: Sequence[str], machine: sl.Target, library: Path
+    given: Named, what: str | None, words: Sequence[str], target: str, library: Path
 ) -> Answer:
     """Compile a record that the command line names."""
-    with sl.open_database(given.path, read_only=True) as opened:
-        record = chosen_record(opened, given, what, words, ())
-        schedule = schedule_of(record, opened)
+    with opened(given.path) as held:
+        timing = chosen(held, given, what, words, ())
+        record = timing.record
+        schedule = schedule_of(record, held)
+    machine = target_of(target)
     notes = [] if record.verified else ["its results were not compared: schedlang run compares"]
     if machine.key != record.target_key:
         notes.append(f"measured on {record.target_key}, compiled for {machine.key}")
@@ -119,7 +124,7 @@ def _export_record(
         "library": str(path),
         "workload": record.workload_name,
         "record": record.id,
-        "latency": record.latency if record.ok else None,
+        "latency": timing.latency if record.ok else None,
         "notes": notes,
     }
     said = "; ".join([f"record {record.id} of {record.workload_name}", *notes])

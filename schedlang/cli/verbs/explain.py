@@ -11,7 +11,7 @@ import schedlang as sl
 from schedlang.cli import documents, options
 from schedlang.cli.chosen import named_record, no_best
 from schedlang.cli.naming.files import module_of
-from schedlang.cli.naming.machines import target_of, target_of_key
+from schedlang.cli.naming.machines import check_target, target_of, target_of_key
 from schedlang.cli.naming.runs import history_of
 from schedlang.cli.naming.stored import Named, named
 from schedlang.cli.verb import Answer, NothingFound, verb
@@ -45,6 +45,8 @@ def explain(
     Of a run only the records are looked at. Of a record, programs that the first instructions of
     its trace make are built, run and compared with the unscheduled program.
     """
+    if target is not None:
+        check_target(target)
     found = named(run)
     for file in define or ():
         module_of(file)
@@ -67,14 +69,14 @@ def _of_record(given: Named, target: str | None, seconds: float) -> Answer:
 
 
 def _of_run(run: str, found: Named, target: str | None) -> Answer:
+    history = history_of(run)
     from schedlang.tuning import read_result
 
-    history = history_of(run)
     key = history.run.target_key
     machine = target_of_key(key) if target is None else target_of(target)
     result = read_result(found.path, history.run.id, target=machine)
     if not result.has_best:
-        raise NothingFound(no_best(result, history.run.id))
+        raise NothingFound(no_best(result.finished, history.run.id))
     said = sl.explain(result)
     document: dict[str, Any] = {
         "run": documents.of_run(history.run),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import schedlang as sl
-from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.stored import database_to_write, existing
+from schedlang.cli.naming.machines import check_target, target_of
+from schedlang.cli.naming.stored import database_to_write, existing, opened
 from schedlang.cli.verb import Answer, UsageError, verb
+
+if TYPE_CHECKING:
+    from schedlang.database import Database
 
 _DAY = 86400.0
 _MOST = 10**9
@@ -27,16 +29,17 @@ def merge(
 ) -> Answer:
     """Copy records, programs and runs of databases into another one; nothing is doubled."""
     from schedlang.database import merge as merge_databases
+    from schedlang.database import open_database
 
     database_to_write(into)
     for source in sources:
         if existing(source).resolve() == into.resolve():
             raise UsageError(f"{source} cannot be merged into itself")
     merged = {}
-    with sl.open_database(into) as target:
+    with open_database(into) as target:
         for source in sources:
-            with sl.open_database(source, read_only=True) as opened:
-                merged[str(source)] = merge_databases(opened, target)
+            with opened(source) as held:
+                merged[str(source)] = merge_databases(held, target)
     text = "\n".join(f"{source}: {one}" for source, one in merged.items())
     return Answer(text, {"into": str(into), "merged": merged})
 
@@ -61,6 +64,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
 ) -> Answer:
     """Remove records that nobody needs, and make the file smaller."""
+    from schedlang.database import open_database
     from schedlang.database import prune as prune_database
 
     if keep_best is None and older_than_days is None and not failures:
@@ -68,12 +72,14 @@ def prune(
     # A day in the future would remove everything.
     if older_than_days is not None and not 0 <= older_than_days < math.inf:
         raise UsageError(f"--older-than-days {older_than_days:g}: give a number of days, 0 or more")
-    with sl.open_database(existing(database), read_only=dry_run) as opened:
+    if target is not None:
+        check_target(target)
+    with open_database(existing(database), read_only=dry_run) as held:
         pruned = prune_database(
-            opened,
+            held,
             keep_best=keep_best,
             older_than=None if older_than_days is None else time.time() - older_than_days * _DAY,
-            workload_key=None if workload is None else _key(opened, workload),
+            workload_key=None if workload is None else _key(held, workload),
             target_key=None if target is None else target_of(target).key,
             failures=failures,
             dry_run=dry_run,
@@ -81,7 +87,7 @@ def prune(
     return Answer(pruned, {"database": str(database), "pruned": pruned})
 
 
-def _key(database: sl.Database, name: str) -> str:
+def _key(database: Database, name: str) -> str:
     """Return the key of the workload that has a name or key."""
     found = [key for key, other in database.workloads() if name in (key, other)]
     if len(found) == 1:

@@ -10,10 +10,12 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
-from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.networks import NETWORK, network_of
+from schedlang.cli.naming.machines import check_target, target_of
+from schedlang.cli.naming.networks import NETWORK, check_network, network_of
 from schedlang.cli.naming.settings import (
     callbacks_of,
+    check_settings,
+    check_word,
     measurer_of,
     rules_of,
     search_of,
@@ -23,7 +25,7 @@ from schedlang.cli.naming.settings import (
 from schedlang.cli.naming.stored import database_to_write, existing, writable
 from schedlang.cli.output import note
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, option_names, verb
-from schedlang.cli.words import complete_program, complete_scheduler
+from schedlang.cli.words import SCHEDULERS, complete_program, complete_scheduler
 
 What = Annotated[str, typer.Argument(help=NETWORK, autocompletion=complete_program)]
 Layout = Annotated[
@@ -86,6 +88,11 @@ def tune_network(
         database_to_write(database)
     if library is not None:
         writable(library)
+    # Words first: TVM, which the rest needs, takes seconds to import.
+    check_network(what, context.args)
+    check_target(target)
+    check_word("scheduler", scheduler, SCHEDULERS)
+    check_settings(search, space, module, measurer, callbacks, stop_when)
     machine = target_of(target)
     network = network_of(what, context.args, option_names(context), layout)
     with warnings.catch_warnings():
@@ -158,6 +165,7 @@ def compile_network(
         writable(output)
     if database is not None:
         existing(database)
+    check_network(what, context.args)
     machine = target_of(target)
     network = network_of(what, context.args, option_names(context), layout)
     compiled = sl.compile_network(network, database, machine)

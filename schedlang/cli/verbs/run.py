@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import schedlang as sl
 from schedlang.cli import documents, options
-from schedlang.cli.chosen import chosen_record
+from schedlang.cli.chosen import chosen
 from schedlang.cli.naming.machines import target_of, target_of_key
 from schedlang.cli.naming.programs import workload_of
-from schedlang.cli.naming.stored import named, schedule_of
+from schedlang.cli.naming.stored import named, opened, schedule_of
 from schedlang.cli.table import table
 from schedlang.cli.verb import FAILED, Answer, option_names, verb
 
 if TYPE_CHECKING:
     from schedlang.cli.bench.contest import Side
-    from schedlang.database import Record
+    from schedlang.database import Timing
 
 # A machine is noisy where the interval of a median is wider than this part of it.
 _NOISY = 0.2
@@ -41,19 +40,20 @@ def run(
     target: options.OwnTarget = None,
 ) -> Answer:
     """Run a record, or the best of a workload: are its results right, how fast is it?"""
-    from schedlang.cli.bench.contest import OURS, check, time_in_turns, torch_peers
-
     given, own = named(database), option_names(context)
-    with sl.open_database(given.path, read_only=True) as opened:
-        record = chosen_record(opened, given, what, context.args, own, target)
-        schedule = schedule_of(record, opened)
+    with opened(given.path) as held:
+        timing = chosen(held, given, what, context.args, own, target)
+        record = timing.record
+        schedule = schedule_of(record, held)
     machine = target_of_key(record.target_key) if target is None else target_of(target)
     workload = schedule.workload
     if what is not None and context.args:
         workload = workload_of(what, context.args, own)  # it knows its sizes
     head = f"record {record.id} of {record.workload_name}"
-    document: dict[str, Any] = documents.of_record(record) | {"machine": machine.key}
+    document: dict[str, Any] = documents.of_record(timing) | {"machine": machine.key}
     notes: list[str] = []
+    from schedlang.cli.bench.contest import OURS, check, time_in_turns, torch_peers
+
     with machine.measurer(schedule.workload, verify="all") as measurer:
         found = check(measurer, schedule)
         document |= {"now": str(found.status), "now_verified": found.verified}
@@ -73,20 +73,19 @@ def run(
         notes.append("the machine is noisy, so the figures tell little: stop other programs")
     document |= {"sides": [_side(one, sides[0]) for one in sides], "notes": notes}
     flops = schedule.workload.flops
-    lines = [f"{head} on {machine.key}: results are right; {_drift(record, sides[0])}"]
+    lines = [f"{head} on {machine.key}: results are right; {_drift(timing, sides[0])}"]
     lines.append(_table(sides, flops) if bench else _line(sides[0], flops))
     assert sides[0].name == OURS
     return Answer("\n".join(lines + notes), document)
 
 
-def _drift(record: Record, ours: Side) -> str:
-    from schedlang.measurement import describe_latency
+def _drift(timing: Timing, ours: Side) -> str:
     from schedlang.measurement.finals import DRIFT
 
-    if not record.ok:
-        return f"it was recorded as {record.status}"
-    ratio = ours.latency / record.latency
-    then = f"{describe_latency(record.latency)} when it was recorded"
+    if not timing.record.ok:
+        return f"it was recorded as {timing.record.status}"
+    ratio = ours.latency / timing.latency
+    then = f"{timing.describe()} when it was recorded"
     if 1 / DRIFT <= ratio <= DRIFT:
         return f"as fast as it was ({then})"
     return f"{ratio:.2f}x the time of then ({then}): the machine is not as it was"

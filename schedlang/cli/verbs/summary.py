@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import schedlang as sl
 from schedlang.cli import documents, options
-from schedlang.cli.naming.stored import existing
+from schedlang.cli.naming.stored import opened
 from schedlang.cli.table import table
 from schedlang.cli.verb import FAILED, Answer, verb
 
@@ -15,9 +14,9 @@ def summary(database: options.Database) -> Answer:
     from schedlang.database import summary as summary_of
     from schedlang.database.maintenance.summary import HEAD, row_of
 
-    with sl.open_database(existing(database), read_only=True) as opened:
-        rows, runs = summary_of(opened), opened.runs()
-        names = dict(opened.workloads())
+    with opened(database) as held:
+        rows, runs = summary_of(held), held.runs()
+        names = dict(held.workloads())
     document = {"workloads": rows, "runs": [documents.of_run(run) for run in runs]}
     if not rows and not runs:
         return Answer(f"{database} is empty: nothing was measured into it", document, FAILED)

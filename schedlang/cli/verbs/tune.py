@@ -11,12 +11,13 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
-from schedlang.cli.naming.files import object_of
+from schedlang.cli.naming.files import existing_file, object_of
 from schedlang.cli.naming.inputs import arrays_of, tolerance_of
-from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.programs import workload_of
+from schedlang.cli.naming.machines import check_target, target_of
+from schedlang.cli.naming.programs import check_program, workload_of
 from schedlang.cli.naming.settings import (
     callbacks_of,
+    check_settings,
     measurer_of,
     rules_of,
     search_of,
@@ -100,7 +101,14 @@ def tune(
         database_to_write(database)
     if report is not None:
         writable(report)
-    workload = workload_of(what, context.args, option_names(context))
+    own = option_names(context)
+    # Words first: TVM, which the rest needs, takes seconds to import.
+    check_program(what, context.args, own)
+    check_target(target)
+    check_settings(search, space, module, measurer, reference, callbacks, stop_when)
+    if inputs is not None:
+        existing_file(inputs)
+    workload = workload_of(what, context.args, own)
     machine = target_of(target)
     failed: Exception | None = None
     with warnings.catch_warnings():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedlang.database.base import Database
+from schedlang.database.latency import timing_in
 from schedlang.database.maintenance.reading import all_records
+from schedlang.database.ranking import best_record
 from schedlang.measurement import describe_latency
 
 HEAD = ("workload", "key", "target", "trials", "best", "verified", "newest", "failures")
@@ -22,9 +24,11 @@ class Summary:
     Attributes
     ----------
     trials: number of records of candidates; failures: number of failures by status.
-    best: the lowest latency in seconds, the unscheduled program's included; None when none worked.
+    best: latency in seconds of the record that ``best_record`` prefers, which may be that of the
+        unscheduled program: of the finals where it was in some; None when none worked.
     verified: whether the results of the best were compared.
     newest: when the last record was measured, in seconds since 1970.
+    record: id of the best.
     """
 
     workload_key: str
@@ -35,6 +39,7 @@ class Summary:
     best: float | None
     verified: bool
     newest: float
+    record: int | None = None
 
 
 def summary(database: Database) -> list[Summary]:
@@ -45,11 +50,8 @@ def summary(database: Database) -> list[Summary]:
         key = (record.workload_key, record.target_key)
         before = found.get(key)
         failed = failures.setdefault(key, Counter())
-        best, verified = (None, False) if before is None else (before.best, before.verified)
         if not record.ok:
             failed[str(record.status)] += 1
-        elif best is None or record.latency < best:
-            best, verified = record.latency, record.verified
         trials = 0 if before is None else before.trials
         found[key] = Summary(
             record.workload_key,
@@ -57,11 +59,19 @@ def summary(database: Database) -> list[Summary]:
             record.target_key,
             trials + (not record.unscheduled),
             failed,
-            best,
-            verified,
+            None,
+            False,
             record.created if before is None else max(before.newest, record.created),
         )
-    return list(found.values())
+    return [_with_best(database, one) for one in found.values()]
+
+
+def _with_best(database: Database, one: Summary) -> Summary:
+    best = best_record(database, one.workload_key, one.target_key)
+    if best is None:
+        return one
+    latency = timing_in(database, best).latency
+    return replace(one, best=latency, verified=best.verified, record=best.id)
 
 
 def format_summary(summaries: Sequence[Summary]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from schedlang.database import Database, Record
+from schedlang.database import Database, Record, Timing, timing_in
 from schedlang.database.programs import Unreadable
 from schedlang.measurement import Status
 from schedlang.targets import Target
@@ -32,20 +32,25 @@ class Choice:
     origin: ``"tuned"`` for a record's; ``"default"`` for one that was not measured;
         ``"unscheduled"`` for the function as it is.
     func: the program, in place of the function; None for the function as it is.
-    record: its record in the database; None without one.
+    timing: of its record in the database; None without one.
     unscheduled_latency: of the function as it is, in seconds, from the same toolchain; NaN where
         that was not measured.
     """
 
     origin: Origin
     func: PrimFunc | None = None
-    record: Record | None = None
+    timing: Timing | None = None
     unscheduled_latency: float = math.nan
+
+    @property
+    def record(self) -> Record | None:
+        """Its record in the database; None without one."""
+        return None if self.timing is None else self.timing.record
 
     @property
     def latency(self) -> float:
         """Of the record, in seconds; NaN without one."""
-        return math.nan if self.record is None else self.record.latency
+        return math.nan if self.timing is None else self.timing.latency
 
 
 def choices(
@@ -70,9 +75,9 @@ def choices(
             warnings.warn(text, UntunedWarning, stacklevel=4)
         latency = _unscheduled_latency(found.record, database)
         if found.unscheduled:
-            yield Choice("unscheduled", None, found.record, latency)
+            yield Choice("unscheduled", None, found.timing, latency)
             return
-        yield Choice("tuned", found.in_place_of(func), found.record, latency)
+        yield Choice("tuned", found.in_place_of(func), found.timing, latency)
         tried.add(found.record.id)
     if not tried:
         schedule = default_schedule(workload, target)
@@ -93,4 +98,5 @@ def _unscheduled_latency(record: Record, database: Database) -> float:
         Status.OK,
         program_key=record.workload_key,
     )
-    return min((one.latency for one in found if one.unscheduled), default=math.nan)
+    latencies = (timing_in(database, one).latency for one in found if one.unscheduled)
+    return min(latencies, default=math.nan)

@@ -73,7 +73,7 @@ def finals_table(history: RunHistory, rows: Sequence[TrialRow]) -> FinalsTable:
         return FinalsTable(unknown)
     finalists = [_finalist(_name(names, entry), entry, winner) for entry in entries]
     interval = median_interval(winner.samples)
-    noise = (interval.high - interval.low) / 2 / statistics.median(winner.samples)
+    noise = (interval.high - interval.low) / 2 / winner.latency
     return FinalsTable(finalists, noise)
 
 
@@ -84,7 +84,7 @@ def _name(names: Mapping[int, str], entry: FinalsEntry) -> str:
 def _finalist(name: str, entry: FinalsEntry, winner: FinalsEntry) -> Finalist:
     if not entry.ok:
         return Finalist(name, entry)
-    latency, interval = statistics.median(entry.samples), median_interval(entry.samples)
+    latency, interval = entry.latency, median_interval(entry.samples)
     if entry is winner:
         return Finalist(name, entry, latency, interval)
     p_value = mann_whitney(entry.samples, winner.samples)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from schedlang.database.history import RunHistory
+from schedlang.database.outcome import Outcome, outcome_of
 from schedlang.plot.convergence import unit_of
 from schedlang.plot.style import Unit
 from schedlang.plot.tables.decisions import Decisions, Weight, read_decisions, weigh
 from schedlang.plot.tables.finals import FinalsTable, finals_table, names_of
 from schedlang.plot.tables.machine import MachineLimits, machine_limits
-from schedlang.plot.tables.outcome import Outcome, outcome_of
 from schedlang.plot.tables.trials import Gain, TrialRow, gains, trial_rows
 from schedlang.report.datasets import Datasets
 

@@ -69,9 +69,14 @@ def get(name: str, **parameters: Any) -> Workload:
     return factory(name)(**parameters)
 
 
+def short_name(name: str) -> str:
+    """Return the short name of an operator that is given by either; another name as it is."""
+    return _long_names.get(name, name)
+
+
 def factory(name: str) -> Callable[..., Workload]:
     """Return the factory of an operator, by its short or its long name."""
-    found = _factories.get(_long_names.get(name, name))
+    found = _factories.get(short_name(name))
     if found is None:
         known = [*_factories, *_long_names]
         close = difflib.get_close_matches(str(name), known, n=1) or [

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import RunHistory
+from schedlang.database.latency import Timing
 from schedlang.database.record import Record
 from schedlang.database.so_far import fastest_first, has_gone_on
-from schedlang.measurement.finals import Interval, median_interval
+from schedlang.measurement.finals import Interval
 
 
 @dataclass(frozen=True)
@@ -26,23 +26,33 @@ class Outcome:
     seconds: wall time of all calls together, as the run's phases have it.
     winner: record of the fastest program: the winner of the finals, else the fastest verified
         candidate or the unscheduled program, else the fastest; None where nothing has a latency.
-    latency: median latency of the winner in seconds, of the finals where they were held;
-        interval: of that median. NaN and None without a winner.
+    timing: of the winner; ``latency`` and ``interval`` are NaN and None without one.
     runner_up: record of the second of the finals, else of the next fastest other program.
     reference: latency of the unscheduled program in seconds, NaN where it is not known; it is a
         lower bound where it is not ``complete``.
+    reference_run: id of the run that measured the reference, where it is another one.
     space: names of the space's modules; empty where the database does not say.
     """
 
     finished: str
     seconds: float
     winner: Record | None = field(default=None, repr=False)
-    latency: float = math.nan
-    interval: Interval | None = None
+    timing: Timing | None = field(default=None, repr=False)
     runner_up: Record | None = field(default=None, repr=False)
     reference: float = math.nan
     complete: bool = True
+    reference_run: int | None = None
     space: Sequence[str] = ()
+
+    @property
+    def latency(self) -> float:
+        """Median latency of the winner in seconds: of the finals, where they were held."""
+        return math.nan if self.timing is None else self.timing.latency
+
+    @property
+    def interval(self) -> Interval | None:
+        """Confidence interval of that median."""
+        return None if self.timing is None else self.timing.interval
 
     @property
     def speedup(self) -> float:
@@ -60,13 +70,13 @@ def outcome_of(history: RunHistory) -> Outcome:
     if history.unscheduled is not None:
         records[history.unscheduled.id] = history.unscheduled
     placed = sorted((one for one in history.finals if one.ok), key=lambda one: one.place)
-    ranked = [(records[one.record_id], one.samples) for one in placed if one.record_id in records]
-    if not ranked or _is_older(placed, history, stored):
-        ranked = [(record, record.samples) for record in _fastest(history, stored)]
+    ranked = [records[one.record_id] for one in placed if one.record_id in records]
+    decided = bool(ranked) and not _is_older(placed, history, stored)
+    if not decided:
+        ranked = _fastest(history, stored)
     reference = stored.get("reference")
     if not isinstance(reference, int | float) or math.isnan(reference):
-        measured = history.unscheduled is not None and history.unscheduled.ok
-        reference = history.unscheduled.latency if measured and history.unscheduled else math.nan
+        reference = history.reference
     seconds = stored.get("seconds")
     said = isinstance(seconds, int | float) and not history.phases
     known = Outcome(
@@ -74,17 +84,17 @@ def outcome_of(history: RunHistory) -> Outcome:
         float(seconds or 0.0) if said else _used(history),
         reference=float(reference),
         complete=stored.get("complete") is not False,
+        reference_run=history.reference_run,
         space=tuple(map(str, space)) if isinstance(space, list) else (),
     )
     if not ranked:
         return known
-    winner, samples = ranked[0]
+    winner, *others = ranked
     return replace(
         known,
         winner=winner,
-        latency=statistics.median(samples),
-        interval=median_interval(samples),
-        runner_up=ranked[1][0] if len(ranked) > 1 else None,
+        timing=history.timing(winner) if decided else Timing(winner),
+        runner_up=others[0] if others else None,
     )
 
 

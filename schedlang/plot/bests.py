@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 
 from schedlang.measurement.finals import median_interval
+from schedlang.plot.fences import axis_of
 from schedlang.plot.style import BLUE, GREY, WIDTH, Source, Unit, in_order, significant
 
 
@@ -70,19 +71,7 @@ def bests_chart(
 
 
 def _domain(samples: Mapping[str, Sequence[float]], unit: Unit) -> list[float]:
-    """Return the ends of the axis: all intervals, and samples up to Tukey's fences.
-
-    The fences lie one and a half interquartile ranges outside the quartiles; samples beyond are
-    drawn at the edge.
-    """
-    ends: list[float] = []
-    for of_one in samples.values():
-        interval = median_interval(of_one)
-        ends += [interval.low, interval.high]
-        if len(of_one) > 1:
-            first, _, third = statistics.quantiles(of_one, n=4, method="inclusive")
-            fence = 1.5 * (third - first)
-            ends += [max(min(of_one), first - fence), min(max(of_one), third + fence)]
-    low, high = min(ends), max(ends)
-    room = 0.06 * (high - low) or 0.02 * low
-    return [(low - room) * unit.scale, (high + room) * unit.scale]
+    """Return the ends of the axis: all intervals, and samples that are no outliers."""
+    intervals = [median_interval(of_one) for of_one in samples.values()]
+    shown = [end for interval in intervals for end in (interval.low, interval.high)]
+    return [end * unit.scale for end in axis_of(samples.values(), shown)]

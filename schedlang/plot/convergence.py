@@ -146,14 +146,14 @@ def _channels(histories: Mapping[str, RunHistory], over: Over, rows: Rows) -> _C
         axis = alt.Axis(grid=False, format="~r")
         x = alt.X("at:Q", title=f"Wall time ({time.name})", axis=axis, scale=nice)
     options: dict[str, Any] = {
-        "title": f"Latency ({unit.name}, log scale)",
+        "title": f"Latency in the search ({unit.name}, log scale)",
         "scale": alt.Scale(type="log", nice=False, padding=8),
         "axis": alt.Axis(format=",~r", values=_ticks(rows, histories, unit)),
     }
     tips = [
         alt.Tooltip("trial:Q", title="Trial"),
         alt.Tooltip("seconds:Q", title="Wall time (s)", format=",.2f"),
-        alt.Tooltip("latency:Q", title=f"Latency ({unit.name})", format=",.4~r"),
+        alt.Tooltip("latency:Q", title=f"Latency in the search ({unit.name})", format=",.4~r"),
     ]
     if len(histories) > 1:
         tips.insert(0, alt.Tooltip("run:N", title="Run"))

@@ -153,7 +153,7 @@ def heat_map(
             **where,
             color=alt.Color(
                 "best:Q",
-                title=f"Best latency ({unit.name})",
+                title=f"Best in the search ({unit.name})",
                 scale=alt.Scale(type="log", scheme="viridis", reverse=True, nice=False),
                 legend=alt.Legend(format=",.3~r", tickCount=4, gradientLength=160, orient="right"),
             ),

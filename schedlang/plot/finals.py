@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 
 from schedlang.database.history import FINALS, RunHistory
+from schedlang.plot.fences import axis_of
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.style import (
     BLUE,
@@ -26,10 +27,10 @@ from schedlang.plot.tables.trials import trial_rows
 def finals(runs: Runs) -> alt.LayerChart:
     """Return a chart of the finals: each program's latency over the winner's, round by round.
 
-    A small point is a round, a large one the median with its confidence interval. The band is the
-    noise floor, half the width of the confidence interval of the winner's median: smaller
-    differences cannot be told from noise. ValueError for several runs, and where no finals were
-    held.
+    A small point is a round, a large one the median with its confidence interval. Outliers are
+    drawn at the edge. The band is the noise floor, half the width of the confidence interval of the
+    winner's median: smaller differences cannot be told from noise. ValueError for several runs, and
+    where no finals were held.
     """
     histories = histories_of(runs)
     if len(histories) > 1:
@@ -57,16 +58,16 @@ def why_empty(history: RunHistory) -> str:
 
 
 def _domain(table: FinalsTable) -> list[float]:
-    """Return what the chart shows: all intervals, and most rounds."""
-    ends = [table.noise or 0.0, -(table.noise or 0.0)]
-    for one in table.finalists:
-        if one.low is not None and one.high is not None:
-            ordered = sorted(one.differences)
-            few = len(ordered) // 10
-            ends += [one.low, one.high, ordered[few], ordered[-1 - few]]
-    room = 0.06 * (max(ends) - min(ends)) or 0.01
+    """Return the ends of the axis: the medians, the noise, and rounds that are no outliers.
+
+    An interval that ends at an outlier is drawn to the edge.
+    """
+    noise = table.noise or 0.0
+    compared = [one for one in table.finalists if one.difference is not None]
+    medians = [one.difference for one in compared if one.difference is not None]
+    low, high = axis_of([one.differences for one in compared], [*medians, noise, -noise])
     # Nothing takes less than no time.
-    return [max(min(ends) - room, -1.0), max(ends) + room]
+    return [max(low, -1.0), high]
 
 
 def finals_chart(table: FinalsTable, source: Source) -> alt.LayerChart:
@@ -96,7 +97,7 @@ def finals_chart(table: FinalsTable, source: Source) -> alt.LayerChart:
         "difference:Q",
         title=f"Latency relative to the winner ({winner}); to the right is slower",
         axis=alt.Axis(format="+.1%", tickCount=7),
-        scale=alt.Scale(domain=_domain(table)),
+        scale=alt.Scale(domain=_domain(table), nice=False, clamp=True),
     )
     up = alt.Y(
         "name:N",

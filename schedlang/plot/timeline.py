@@ -24,11 +24,13 @@ from schedlang.plot.style import (
 )
 from schedlang.plot.tables.time_line import TimeLine, time_line
 
-COLORS = {"build": BLUE, "run": VERMILLION, "verify": GREEN, "idle": "#aab2bd"}
-"""Of what workers do."""
+COLORS = {"build": BLUE, "run": VERMILLION, "verify": GREEN, "idle": "rgba(138, 147, 160, 0.28)"}
+"""Of what workers do; idle is quiet on white and on black."""
 BINS = 120
 AXIS = 76
 """Width of the axis labels of both parts in pixels: their plots are aligned."""
+# 0, 0.5, 1: without zeros that say nothing.
+_SECONDS = ",.3~f"
 # With more spans, the lower part begins with some of them.
 _AT_ONCE = 1500
 
@@ -36,7 +38,8 @@ _AT_ONCE = 1500
 def timeline(runs: Runs) -> alt.VConcatChart:
     """Return a chart of what the workers of a run did when.
 
-    Above are the shares of the workers' time, below the work of each worker. A range that is marked
+    Above are the shares of the workers' time, below the work of each worker, from the start of the
+    run. A range that is marked
     above with the mouse is what is shown below. ValueError for several runs, and for a run whose
     database has no time line.
     """
@@ -59,7 +62,7 @@ def why_empty(history: RunHistory) -> str:
 
 def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -> alt.VConcatChart:
     """Return the chart without its style; ``numbers`` are those of the trials by record."""
-    begin, end = line.window
+    _, end = line.window
     time = duration_unit(end)
     order = list(COLORS)
     color = alt.Color(
@@ -82,8 +85,8 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
             alt.X(
                 "begin:Q",
                 title=None,
-                scale=alt.Scale(nice=False, zero=False),
-                axis=alt.Axis(grid=False),
+                scale=alt.Scale(domain=[0, significant(end * time.scale, 7)], nice=False),
+                axis=alt.Axis(grid=False, format=_SECONDS),
             ),
             alt.X2("end:Q"),
             alt.Y(
@@ -112,7 +115,7 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
                 "begin:Q",
                 title=over,
                 scale=alt.Scale(domain=brush),
-                axis=alt.Axis(grid=False),
+                axis=alt.Axis(grid=False, format=_SECONDS),
             ),
             alt.X2("end:Q"),
             alt.Y(
@@ -139,13 +142,12 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
 
 def _first_window(line: TimeLine, time: Unit) -> list[float]:
     """Return the range that is shown first: all, or as many spans as one can tell apart."""
-    begin, end = line.window
     if len(line.spans) > _AT_ONCE:
         middle = len(line.spans) // 2
         first = line.spans[max(middle - _AT_ONCE // 8, 0)].begin
         last = line.spans[min(middle + _AT_ONCE // 8, len(line.spans) - 1)].end
         return [first * time.scale, last * time.scale]
-    return [begin * time.scale, end * time.scale]
+    return [0.0, line.window[1] * time.scale]
 
 
 def _lanes(line: TimeLine) -> list[str]:

@@ -437,11 +437,10 @@ def test_summary_as_a_table() -> None:
     assert (second.trials, second.best, second.verified) == (1, None, False)
     assert third.verified
     assert format_summary(summary(database)).splitlines() == [
-        "workload  key  target  trials  best     verified  newest            failures",
-        "GMM       w    t       5       1.25 ms  no        2023-11-14 22:13  "
-        "2 crashed, 1 run_timeout",
-        "Conv      v    t       1       -        no        2023-11-14 22:13  1 rejected",
-        "GMM       w    u       1       2 us     yes       ?                 -",
+        "workload  key  target  trials  best  verified  newest            failures",
+        "GMM       w    t       5       3 ms  yes       2023-11-14 22:13  2 crashed, 1 run_timeout",
+        "Conv      v    t       1       -     no        2023-11-14 22:13  1 rejected",
+        "GMM       w    u       1       2 us  yes       ?                 -",
     ]
     assert format_summary([]).startswith("workload")
 

@@ -13,6 +13,9 @@ from schedlang.measurement import Status
 from schedlang.plot.bests import bests_chart
 from schedlang.plot.sources import histories_of, names_of
 from schedlang.plot.style import Unit, inline
+from schedlang.plot.timeline import COLORS
+from schedlang.report.views.context import Context
+from schedlang.report.views.importance import importance_view
 from tests.report.synthetic import make_history
 
 HISTORY = make_history(60)
@@ -139,3 +142,45 @@ def test_an_outlier_does_not_stretch_the_axis_of_best_programs() -> None:
     scale = bests_chart(samples, Unit("ms", 1e3), inline).to_dict()["layer"][0]["encoding"]["x"]
     low, high = scale["scale"]["domain"]
     assert low < 1 and 1.1 < high < 1.2 and scale["scale"]["clamp"]
+
+
+def test_an_outlier_does_not_stretch_the_axis_of_the_finals() -> None:
+    first, second, *others = HISTORY.finals
+    assert first.ok and second.ok
+    part = len(second.samples) // 5
+    slow = (*second.samples[:-part], *(9 * sample for sample in second.samples[-part:]))
+    disturbed = dataclasses.replace(
+        HISTORY, finals=[first, dataclasses.replace(second, samples=slow), *others]
+    )
+    layers = [
+        next(layer for layer in made["layer"] if "scale" in layer["encoding"].get("x", {}))
+        for made in (sl.plot.finals(one).to_dict() for one in (HISTORY, disturbed))
+    ]
+    before, after = (layer["encoding"]["x"]["scale"] for layer in layers)
+    assert after["clamp"] and after["domain"][1] < 2 * before["domain"][1] < 4
+
+
+def test_the_time_line_begins_with_the_run() -> None:
+    made = sl.plot.timeline(HISTORY).to_dict()
+    above, below = made["vconcat"]
+    begin, end = above["encoding"]["x"]["scale"]["domain"]
+    assert begin == 0 and end > 0
+    window = next(one for one in made["params"] if one["name"] == "window")
+    assert window["value"]["x"][0] == 0
+    # Whole numbers have no zeros behind them: 0, 0.5, 1.
+    assert {part["encoding"]["x"]["axis"]["format"] for part in (above, below)} == {",.3~f"}
+
+
+def test_idle_time_is_quiet_on_white_and_on_black() -> None:
+    opacity = float(COLORS["idle"].rstrip(")").rpartition(",")[2])
+    assert COLORS["idle"].startswith("rgba(") and opacity < 0.4
+
+
+def test_a_decision_is_counted_where_it_has_a_row() -> None:
+    context = Context(HISTORY)
+    rows = [one for one in context.weights if one.importance is not None]
+    context.weights.append(dataclasses.replace(rows[0], importance=None, tried=1))
+    finding = importance_view(context).finding
+    assert f" of {len(rows)} decisions explain" in finding
+    others = len(context.weights) - len(rows)
+    assert f"{others} other" in finding and "not varied" in finding

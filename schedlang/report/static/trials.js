@@ -2,7 +2,8 @@
 const seconds = new Intl.NumberFormat('en', { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 const COLUMNS = [
   { field: 'trial', title: 'Trial', format: plainNumber },
-  { field: 'latency', title: `Latency (${page.unit})`, format: shortNumber },
+  { field: 'latency', title: `Search (${page.unit})`, format: shortNumber },
+  { field: 'finals', title: `Finals (${page.unit})`, format: shortNumber },
   { field: 'ratio', title: 'To best', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }), unit: '\u00d7' },
   { field: 'status', title: 'Status', text: true },
   { field: 'verified', title: 'Verified', flag: true },
@@ -145,7 +146,7 @@ function startTrials() {
       const decided = new Map(decisionsOf(row.place));
       return [...fields.map((field) => row[field]), ...sites.map((site) => decided.get(site))];
     });
-    const titles = [...COLUMNS.map(({ field, title }) => (field === 'latency' ? title : field)), 'message', ...sites];
+    const titles = [...COLUMNS.map(({ field, title }) => (['latency', 'finals'].includes(field) ? title : field)), 'message', ...sites];
     const text = [titles, ...lines].map((line) => line.map((value) => quoted(safe(value))).join(',')).join('\r\n');
     const url = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
     element('a', { href: url, download: 'trials.csv' }).click();

@@ -40,7 +40,7 @@ def convergence_view(context: Context) -> View:
         ]
         for gain in context.gains
     ]
-    columns = ("Trial", "Wall time", "Latency", "Confidence interval")
+    columns = ("Trial", "Wall time", "Latency in the search", "Confidence interval")
     table = Table("Each new best", columns, rows, (0, 1, 2, 3))
     return View(view.key, view.title, _finding(context), _READING, charts=charts, tables=[table])
 

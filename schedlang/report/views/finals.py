@@ -11,8 +11,9 @@ from schedlang.report.views.view import Chart, Table, View, spec_of
 
 _READING = (
     "In the finals the fastest programs are timed again, one sample of each in turn, so that each "
-    "round compares them under the same conditions. Small marks are rounds; the point is the "
-    "median of the differences to the winner, the line its 95% confidence interval. Differences "
+    "round compares them under the same conditions. Small marks are rounds, outliers are drawn at "
+    "the edge; the point is the median of the differences to the winner, the line its 95% "
+    "confidence interval. Differences "
     "inside the grey band cannot be told from noise. The p-value is that of the two-sided Mann- "
     "Whitney U test: the probability of samples that differ this much if both programs are "
     "equally fast. Programs whose medians are within 1% and that the test cannot tell apart are a "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.plot.importance import LIKELY, TOO_FEW, importance_chart
+from schedlang.plot.importance import LIKELY, MOST_SITES, TOO_FEW, importance_chart
 from schedlang.plot.tables.decisions import Weight
 from schedlang.report.numbers import count_text, percent_text
 from schedlang.report.views.context import Context
@@ -49,12 +49,19 @@ def _finding(context: Context) -> str:
         for weight in context.weights
         if weight.importance is not None and weight.importance.p_value <= LIKELY
     ]
-    return (
+    # As many as the chart has rows, but for its limit; the others explain nothing by themselves.
+    weighed = sum(weight.importance is not None for weight in context.weights)
+    others = len(context.weights) - weighed
+    text = (
         f"{first.column.name} explains most: {percent_text(part)} of the differences "
         f"({percent_text(low)} to {percent_text(high)}). "
-        f"{len(likely)} of {count_text(len(context.weights), 'decision')} explain more than chance "
-        "would."
+        f"{len(likely)} of {count_text(weighed, 'decision')} explain more than chance would"
     )
+    if weighed > MOST_SITES:
+        text += f"; the chart has the first {MOST_SITES}"
+    if others:
+        text += f"; {count_text(others, 'other was', 'others were')} not varied, or too seldom"
+    return f"{text}."
 
 
 def _row(weight: Weight) -> list[str]:

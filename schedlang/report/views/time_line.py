@@ -10,9 +10,10 @@ from schedlang.report.views.view import Chart, Table, View, spec_of
 
 _READING = (
     "Above, the share of all workers' time that went into each activity; below, what each worker "
-    "did. Drag over the upper part to choose the range that is shown below, or drag the range "
-    "that is marked. A gap in the lower part is idle time: the worker waited for the search, or "
-    "for the machine, as only one program is timed at a time."
+    "did. The workers are started before their first work. Drag over the upper part to choose the "
+    "range that is shown below, or drag the range that is marked. A gap in the lower part is idle "
+    "time: the worker waited for the search, or for the machine, as only one program is timed at a "
+    "time."
 )
 _PHASES = {"start": "starting workers", "search": "search and measuring", "finals": "finals"}
 
@@ -48,7 +49,8 @@ def _finding(line: TimeLine) -> str:
     parts = ", ".join(f"{percent_text(mean[name])} {name}" for name in ACTIVITIES if mean[name])
     return (
         f"{count_text(len(shares), 'worker')}, busy {percent_text(1 - mean['idle'])} of "
-        f"{duration_text(end - begin)}: {parts}."
+        f"{duration_text(end - begin)}: {parts}. Their work began {duration_text(begin)} after the "
+        "start of the run."
     )
 
 

@@ -13,8 +13,8 @@ from schedlang.report.views.view import View
 
 _READING = (
     "Choose a column's title to sort by it. The filter finds text in any column, in messages and "
-    "in decisions (tile:C=4). Open a trial to see its decisions. Record is the number in the "
-    "database."
+    "in decisions (tile:C=4). Open a trial to see its decisions. Search and Finals are its median "
+    "latencies in both; To best compares those of the search. Record is the number in the database."
 )
 _LONGEST_MESSAGE = 400
 
@@ -38,15 +38,18 @@ def trials_view(context: Context) -> View:
 def trial_data(context: Context) -> list[dict[str, Any]]:
     """Return a row of data for each candidate."""
     scale = context.unit.scale
+    again = {one.record_id: one.latency for one in context.history.finals if one.ok}
     rows = []
     for row in context.rows:
         record = row.record
+        finals = None if record.id is None else again.get(record.id)
         rows.append(
             {
                 "trial": row.number,
                 "record": record.id,
                 "status": str(record.status),
                 "latency": None if row.latency is None else significant(row.latency * scale),
+                "finals": None if finals is None else significant(finals * scale),
                 "samples": len(record.samples) if record.ok else None,
                 "verified": int(record.verified),
                 "seconds": significant(row.seconds),

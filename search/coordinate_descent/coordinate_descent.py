@@ -128,7 +128,12 @@ class CoordinateDescent(StrategyBase):
     def report(self) -> str:
         """How many line searches there are, in plain words."""
         searches = self._line_searches
-        return f"improving {len(searches)} programs, {searches.converged} cannot be improved"
+        going, done = len(searches), searches.converged
+        have = "have" if done > 1 else "has"
+        if not going:
+            return f"{done} {have} converged" if done else ""
+        converged = f"{done} more {have} converged" if done else "none has converged yet"
+        return f"improving {going} program{'' if going == 1 else 's'}; {converged}"
 
     @property
     def screened(self) -> int:

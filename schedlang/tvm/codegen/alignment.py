@@ -3,6 +3,10 @@
 TVM assumes that every argument starts at a multiple of 64 bytes, does not check it, and loads
 vectors with instructions that fault elsewhere; numpy aligns to 16 bytes. Without the assumption
 LLVM takes the instructions for unaligned vectors, which are as fast on aligned data.
+
+Pragmas that mean nothing to the code generator go too: it would warn of each on standard error, as
+of the ``pragma_scope`` with which TVM's own operators (``scatter``, ``index_put``) put statements
+in a row.
 """
 
 from __future__ import annotations
@@ -23,6 +27,9 @@ _OTHERS = "schedlang_others"
 _NAME = "schedlang"
 _LOWERED = "schedlang_lowered"
 _ASSUMPTION = "storage_alignment"
+_PRAGMA = "pragma_"
+# Pragmas that the code generator for CPUs reads.
+_MEANT = ("pragma_import_llvm", "pragma_parallel_")
 
 
 def pipeline_name(target: TVMTarget) -> str:
@@ -37,10 +44,13 @@ def lower(mod: IRModule, target: TVMTarget) -> tuple[IRModule, str]:
 
 
 def _assume_no_alignment(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
-    """Lower TVM's statements about the alignment of parameters to one byte."""
+    """Lower TVM's statements about the alignment of parameters to one byte; drop idle pragmas."""
 
-    def weaken(statement: AttrStmt) -> AttrStmt:
-        if statement.attr_key != _ASSUMPTION:
+    def weaken(statement: AttrStmt) -> Any:
+        key = str(statement.attr_key)
+        if key.startswith(_PRAGMA) and not key.startswith(_MEANT):
+            return statement.body
+        if key != _ASSUMPTION:
             return statement
         return AttrStmt(statement.node, _ASSUMPTION, 1, statement.body)
 

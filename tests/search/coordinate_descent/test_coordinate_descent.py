@@ -313,11 +313,19 @@ def test_restarts_are_new_lines_from_the_prior(workload: Workload) -> None:
         return 1.0
 
     strategy = CoordinateDescent(TILES, workload, lines=1, restarts=3)
+    assert strategy.report == ""
     descend(strategy, flat)
     assert strategy.finished is not None and strategy.finished.startswith(
         "4 line searches converged"
     )
-    assert strategy.report == "improving 0 programs, 4 cannot be improved"
+    assert strategy.report == "4 have converged"
+
+
+def test_what_it_does_is_said_in_words(workload: Workload) -> None:
+    strategy = CoordinateDescent(TILES, workload, lines=2, restarts=0)
+    asked = strategy.ask(2)
+    strategy.tell([timed(p.id, far_sides(p.trace)) for p in asked])
+    assert strategy.report == "improving 2 programs; none has converged yet"
 
 
 def test_without_a_limit_of_restarts_it_ends_with_the_space(workload: Workload) -> None:

@@ -33,7 +33,7 @@ WHOLE = Snapshot(
     counts={Status.OK: 27, Status.WRONG_RESULT: 2, Status.BUILD_ERROR: 2, Status.REJECTED: 1},
     rejected=13,
     screened=1412,
-    report="improving 3 programs, 1 cannot be improved",
+    report="improving 3 programs; 1 more has converged",
     parts={"build": 45.0, "run": 30.0, "search": 24.5, "other": 0.5},
 )
 
@@ -102,7 +102,7 @@ def test_a_line_of_a_log() -> None:
         "tuning conv2d[3x3]: exploring; 31/64 trials; best 36.1 us, 148.8 GFLOPS, 59.6x faster, "
         "65% of the roofline; 2 build_error, 2 wrong_result; "
         "skipped: 1,412 predicted slower, 14 rejected; "
-        "improving 3 programs, 1 cannot be improved; 1 min 15 s, about 40 s left"
+        "improving 3 programs; 1 more has converged; 1 min 15 s, about 40 s left"
     )
 
 

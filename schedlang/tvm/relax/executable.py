@@ -22,6 +22,7 @@ from schedlang.tvm.packing import split_packing
 from schedlang.tvm.relax.legalisation.rules import legalised
 from schedlang.tvm.relax.program import MAIN, number_of_inputs
 from schedlang.tvm.relax.rewriting import rewrite_main, shared_outputs
+from schedlang.tvm.relax.slices.views import with_offsets
 
 if TYPE_CHECKING:
     from tvm.runtime import Module
@@ -102,7 +103,7 @@ class NetworkCode:
         Each function is compiled as ``compile_program`` compiles it alone.
         """
         parameters = list(mod[MAIN].params[number_of_inputs(mod) :])
-        mod = rewrite_main(mod, parameters, {}, copied=shared_outputs(mod))
+        mod = with_offsets(rewrite_main(mod, parameters, {}, copied=shared_outputs(mod)))
         functions = {
             var: func.with_attr("global_symbol", var.name_hint)
             for var, func in mod.functions.items()

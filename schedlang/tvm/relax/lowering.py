@@ -16,7 +16,9 @@ from schedlang.tvm.errors import reason_of
 from schedlang.tvm.relax.calls import with_weights_marked
 from schedlang.tvm.relax.layout.conversion import channels_last
 from schedlang.tvm.relax.legalisation.rules import legalised
+from schedlang.tvm.relax.names import with_short_names
 from schedlang.tvm.relax.simplify import simplify
+from schedlang.tvm.relax.slices.sharing import with_shared_functions
 
 CHANNELS_LAST = "channels_last"
 LAYOUTS = (CHANNELS_LAST, "as_is")
@@ -50,7 +52,8 @@ def lower(
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
     )
-    return with_weights_marked(narrowed(mod)), parameters
+    mod = with_short_names(with_shared_functions(narrowed(mod)))
+    return with_weights_marked(mod), parameters
 
 
 def _run(mod: IRModule, *passes: transform.Pass) -> IRModule:

@@ -14,7 +14,7 @@ from schedlang.tvm.codegen.host import compile_for_host
 from schedlang.tvm.codegen.runtime import aligned_array
 from schedlang.tvm.packing import SplitFunction
 from schedlang.tvm.relax.program import tir_call
-from schedlang.tvm.relax.rewriting import weights_of, with_changed_calls
+from schedlang.tvm.relax.rewriting import weights_of, with_changed_calls, with_opaque_functions
 
 
 def with_packed_weights(
@@ -27,28 +27,8 @@ def with_packed_weights(
     """
     if not split:
         return mod, dict(parameters)
-    mod, callees = _with_main_parts(mod, split)
+    mod, callees = with_opaque_functions(mod, {name: one.main for name, one in split.items()})
     return with_changed_calls(mod, _Packer(weights_of(mod, parameters), split, callees))
-
-
-def _with_main_parts(
-    mod: IRModule, split: Mapping[str, SplitFunction]
-) -> tuple[IRModule, dict[str, GlobalVar]]:
-    """Replace functions by what runs in each call; return the new variables that stand for them.
-
-    A variable has the types of its function's parameters, and these are other ones. Two functions
-    that are equal now stay two.
-    """
-    callees = {name: GlobalVar(name) for name in split}
-    functions = {}
-    for var, func in mod.functions.items():
-        name = var.name_hint
-        if name in callees:
-            relax.expr._update_type(callees[name], relax.FuncType.opaque_func())
-            functions[callees[name]] = split[name].main
-        else:
-            functions[var] = func
-    return IRModule(functions, attrs=mod.attrs), callees
 
 
 class _Packer:

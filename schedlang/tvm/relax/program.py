@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tvm import relax
@@ -13,6 +13,10 @@ from schedlang.errors import NetworkError
 MAIN = "main"
 NUM_INPUT = "num_input"
 """The attribute of TVM's front ends: how many parameters of ``main`` the caller gives."""
+
+
+VIEWS = VIEW, ZERO_OFFSET = "relax.memory.view", "relax.memory.ensure_zero_offset"
+"""The operators of a view; the second one copies a view that functions cannot read in place."""
 
 
 def with_inputs(mod: IRModule, count: int) -> IRModule:
@@ -136,3 +140,27 @@ def used(expr: Any) -> Iterator[Any]:
         children = expr.args
     for child in children:
         yield from used(child)
+
+
+def with_values(mod: IRModule, values: Mapping[Any, Any]) -> IRModule:
+    """Return a module in which variables of ``main`` are bound to other values of the same type."""
+    function = mod[MAIN]
+    builder = relax.BlockBuilder(mod)
+    blocks = [
+        type(block)(
+            [
+                relax.VarBinding(one.var, builder.normalize(values[one.var]))
+                if one.var in values
+                else one
+                for one in block.bindings
+            ]
+        )
+        for block in function.body.blocks
+    ]
+    body = relax.SeqExpr(blocks, function.body.body)
+    made = mod.clone()
+    made.update_func(
+        made.get_global_var(MAIN),
+        relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs),
+    )
+    return made

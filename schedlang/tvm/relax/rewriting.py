@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from tvm import relax, te
-from tvm.ir import IRModule
+from tvm.ir import GlobalVar, IRModule
 from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.program import create_prim_func
 from schedlang.tvm.relax.program import (
     MAIN,
+    VIEWS,
     bindings,
     dtype_of,
     number_of_inputs,
@@ -97,6 +98,26 @@ def weights_of(
     return dict(zip(weights, parameters.items(), strict=True))
 
 
+def with_opaque_functions(
+    mod: IRModule, functions: Mapping[str, PrimFunc]
+) -> tuple[IRModule, dict[str, GlobalVar]]:
+    """Replace functions by others with other parameters; return the variables to call them by.
+
+    A variable has the types of its function's parameters; those of the new ones take any. Two
+    functions that are equal now stay two.
+    """
+    callees = {name: GlobalVar(name) for name in functions}
+    replaced = {}
+    for var, func in mod.functions.items():
+        name = var.name_hint
+        if name in callees:
+            relax.expr._update_type(callees[name], relax.FuncType.opaque_func())
+            replaced[callees[name]] = functions[name]
+        else:
+            replaced[var] = func
+    return IRModule(replaced, attrs=mod.attrs), callees
+
+
 def shared_outputs(mod: IRModule) -> tuple[int, ...]:
     """Return the positions of outputs that share memory with an input, a weight or another output.
 
@@ -119,7 +140,7 @@ def _origin(item: Any, values: Mapping[Any, Any]) -> Hashable:
         value: Any = values.get(item) if isinstance(item, relax.Var) else item
         if isinstance(value, relax.Var):
             item = value
-        elif operator(value) == "relax.reshape":
+        elif operator(value) in (*VIEWS, "relax.reshape"):
             item = value.args[0]
         elif isinstance(value, relax.TupleGetItem):
             whole = values.get(value.tuple_value, value.tuple_value)

@@ -1,0 +1,1 @@
+"""Parts of tensors that functions read: one function for all parts, as in each step of a loop."""

@@ -112,6 +112,7 @@ def of_network(result: NetworkResult) -> dict[str, Any]:
         ],
         "target": result.target.key,
         "latency": result.latency,
+        "complete": result.complete,
         "speedup": result.speedup,
         "trials": result.trials,
         "seconds": result.seconds,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from schedlang.measurement import describe_latency
 from schedlang.networks.compiled.choices import Origin
+from schedlang.networks.totals import Total, latency_text
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,23 @@ class Summary(Sequence[TaskSummary]):
     measured: str
 
     @property
+    def known(self) -> Total:
+        """The time of all tasks, as far as it is known."""
+        return Total.of(task.total for task in self.tasks)
+
+    @property
     def latency(self) -> float:
-        """Seconds of all tasks together, where the latency is known."""
-        return math.fsum(task.total for task in self.tasks if not math.isnan(task.total))
+        """Seconds of all tasks together, as far as their latency is known; NaN where none is."""
+        return self.known.seconds
 
     @property
     def complete(self) -> bool:
         """Whether the latency of every task is known."""
-        return not any(math.isnan(task.total) for task in self.tasks)
+        return self.known.complete
 
     def share(self, task: TaskSummary) -> float:
         """Return the part of ``latency`` that a task has, from 0 to 1; NaN where not known."""
-        return task.total / self.latency if self.latency else math.nan
+        return self.known.share(task.total)
 
     @overload
     def __getitem__(self, place: int) -> TaskSummary: ...
@@ -96,23 +101,22 @@ class Summary(Sequence[TaskSummary]):
         for row in rows:
             cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
             lines.append("  ".join([*cells, row[-2].ljust(11), row[-1]]))
-        known = f"{_shown(self.latency)} for {sum(task.weight for task in self.tasks)} calls"
+        known = f"{self.known} for {sum(task.weight for task in self.tasks)} calls"
         counts = [
             f"{sum(task.origin == origin for task in self.tasks)} {origin}"
             for origin in ("tuned", "default", "unscheduled")
             if any(task.origin == origin for task in self.tasks)
         ]
-        missing = "" if self.complete else ", without what was not measured"
-        lines.append(f"{known}, {self.measured}{missing}; tasks: {', '.join(counts) or 'none'}")
+        lines.append(f"{known}, {self.measured}; tasks: {', '.join(counts) or 'none'}")
         return "\n".join(line.rstrip() for line in lines)
 
     def _row(self, task: TaskSummary) -> tuple[str, ...]:
         share, speedup = self.share(task), task.speedup
         return (
             "-" if math.isnan(share) else f"{share:.1%}",
-            _shown(task.total),
+            latency_text(task.total),
             str(task.weight),
-            _shown(task.latency),
+            latency_text(task.latency),
             "-" if math.isnan(speedup) else f"{speedup:.1f}x",
             "-" if task.record is None else str(task.record),
             task.origin,
@@ -127,7 +131,3 @@ def ordered(tasks: Sequence[TaskSummary]) -> tuple[TaskSummary, ...]:
 
 def _or_zero(seconds: float) -> float:
     return 0.0 if math.isnan(seconds) else seconds
-
-
-def _shown(seconds: float) -> str:
-    return "-" if math.isnan(seconds) else describe_latency(seconds)

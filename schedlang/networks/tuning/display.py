@@ -15,7 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from schedlang.measurement import Measurement, Status, describe_latency
+from schedlang.measurement import Measurement, Status
+from schedlang.networks.totals import latency_text
 from schedlang.networks.tuning.shares import Shares, shares_of
 from schedlang.networks.tuning.task_run import TaskRun
 from schedlang.search import Strategy
@@ -153,7 +154,7 @@ class Display:
         return [
             str(sum(run.shared.weights)),
             f"{shares.parts[place]:.1%}" if shares.parts[place] > 0 else "-",
-            "-" if math.isnan(run.latency) else describe_latency(run.latency),
+            latency_text(run.latency),
             "-" if math.isnan(gain) else f"-{gain:.1%}",
             str(run.trials),
         ]
@@ -168,7 +169,6 @@ class Display:
         done = sum(run.trials for run in self._runs)
         tuned = sum(run.trials > 0 for run in self._runs)
         limit = "" if self._trials is None else f"/{self._trials}"
-        known = describe_latency(shares.total) if shares.total > 0 else "-"
         failures = [
             f"{count} {status}"
             for status, count in sorted(self._counts.items())
@@ -177,7 +177,7 @@ class Display:
         parts = [
             f"{self._title}: {self._phase}, {done}{limit} trials",
             f"{tuned} of {len(self._runs)} tasks",
-            f"{known} so far" if tuned == len(self._runs) else f"{known} in those",
+            f"{shares.total} so far",
             *failures,
             self._time(done),
         ]

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from schedlang.database import Database
 from schedlang.errors import NetworkError
-from schedlang.measurement import describe_latency
 from schedlang.networks.compiled.compiling import compile_network
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.network import Network
 from schedlang.networks.tasks import Task
+from schedlang.networks.totals import Total, latency_text
 from schedlang.printed import show_text
 from schedlang.targets import Target
 from schedlang.tuning.result import TuneResult
@@ -30,7 +30,8 @@ class TaskResult:
     trials: number of candidates that were measured.
     latency: of the best program in seconds, the unscheduled one included; NaN if none is known.
     reference_latency: of the unscheduled program, in seconds; NaN if it is not known.
-    share: part of the networks' time that its calls take; NaN if it is not known.
+    share: part that its calls take of the time of all tasks whose latency is known; NaN where its
+        own is not.
     history: trials so far and best latency in seconds, after each slice of trials.
     finished: why its search ended; empty where it had more to propose.
     failed: why the task cannot be tuned; empty if it can.
@@ -69,7 +70,8 @@ class NetworkResult:
     target: the machine.
     tasks: the distinct tasks of all networks, those with most arithmetic first.
     latencies: for each network, the latency of its tasks' best programs in seconds, each as often
-        as it is called. NaN where a task's latency is not known.
+        as it is called. Tasks whose latency is not known are left out, so that it is a lower bound
+        unless ``complete``; NaN where none is known.
     reference_latencies: the same of the unscheduled programs.
     trials: number of candidates that were measured, those of earlier calls included.
     seconds: wall time of the call.
@@ -92,14 +94,28 @@ class NetworkResult:
     time_split: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
+    def total(self) -> Total:
+        """The time of all tasks, as far as it is known."""
+        return Total.of(sum(one.weights) * one.latency for one in self.tasks)
+
+    @property
     def latency(self) -> float:
         """Sum of ``latencies``: of the one network, where one was tuned."""
-        return math.fsum(self.latencies)
+        return self.total.seconds
+
+    @property
+    def complete(self) -> bool:
+        """Whether the latency of every task is known."""
+        return self.total.complete
 
     @property
     def speedup(self) -> float:
-        """Latency of the unscheduled programs over that of the best ones."""
-        return math.fsum(self.reference_latencies) / self.latency
+        """Latency of the unscheduled programs over that of the best ones, where both are known."""
+        known = [one for one in self.tasks if not math.isnan(one.speedup)]
+        if not known:
+            return math.nan
+        reference = math.fsum(sum(one.weights) * one.reference_latency for one in known)
+        return reference / math.fsum(sum(one.weights) * one.latency for one in known)
 
     def compile(self, network: Network | None = None, *, verify: bool = True) -> CompiledNetwork:
         """Compile a network with the best programs, and compare it with the original model.
@@ -129,8 +145,10 @@ class NetworkResult:
         names = ", ".join(network.name for network in self.networks)
         # Where the trials were used up, their number says why it ended.
         ended = "" if self.finished == f"{self.trials} trials" else f"; {self.finished}"
+        missing = sum(math.isnan(one.latency) for one in self.tasks)
+        unknown = f" ({missing} of {len(self.tasks)} tasks not measured)" if missing else ""
         lines = [
-            f"{names} on {self.target.key}: {_shown(self.latency)} in tensor functions, "
+            f"{names} on {self.target.key}: {self.total} in tensor functions{unknown}, "
             f"{_factor(self.speedup)} faster than unscheduled; {self.trials} trials in "
             f"{self.seconds:.0f} s{ended}",
             "  calls   share        best  speed-up  trials  task",
@@ -140,14 +158,10 @@ class NetworkResult:
             note = f"  ({one.failed})" if one.failed else ""
             share = "-" if math.isnan(one.share) else f"{one.share:.1%}"
             lines.append(
-                f"  {sum(one.weights):5d}  {share:>6}  {_shown(one.latency):>10}"
+                f"  {sum(one.weights):5d}  {share:>6}  {latency_text(one.latency):>10}"
                 f"  {_factor(one.speedup):>8}  {one.trials:6d}  {one.name}{note}"
             )
         return "\n".join(lines)
-
-
-def _shown(seconds: float) -> str:
-    return "-" if math.isnan(seconds) else describe_latency(seconds)
 
 
 def _factor(number: float) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 from schedlang.networks.network import Network
+from schedlang.networks.totals import Total
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.result import NetworkResult, TaskResult
 from schedlang.networks.tuning.settings import Settings
@@ -115,9 +116,9 @@ class Session:
         """Return the result so far."""
         found = [self._task_result(run, finished) for run in self.runs]
         seconds = [sum(one.weights) * one.latency for one in found]
-        total = math.fsum(seconds)
+        total = Total.of(seconds)
         tasks = tuple(
-            replace(one, share=part / total) for one, part in zip(found, seconds, strict=True)
+            replace(one, share=total.share(part)) for one, part in zip(found, seconds, strict=True)
         )
         places = range(len(self._networks))
         settings = self._settings
@@ -125,9 +126,9 @@ class Session:
             self._networks,
             settings.target,
             tasks,
-            tuple(math.fsum(one.weights[k] * one.latency for one in tasks) for k in places),
+            tuple(_sum_of((one.weights[k], one.latency) for one in tasks) for k in places),
             tuple(
-                math.fsum(one.weights[k] * one.reference_latency for one in tasks) for k in places
+                _sum_of((one.weights[k], one.reference_latency) for one in tasks) for k in places
             ),
             self.trials,
             settings.budget.elapsed,
@@ -155,3 +156,8 @@ class Session:
             run.failed,
             result,
         )
+
+
+def _sum_of(calls: Iterable[tuple[int, float]]) -> float:
+    """The seconds of these numbers of calls, where the seconds of one are known."""
+    return Total.of(weight * seconds for weight, seconds in calls if weight).seconds

@@ -14,6 +14,7 @@ import pytest
 from tvm import relax
 
 import schedlang as sl
+from schedlang.cli.documents import of_network
 from schedlang.database import MemoryDatabase, history, open_database
 from schedlang.measurement import Candidate, Measurement
 from schedlang.search.tasks import TaskProgress
@@ -175,8 +176,28 @@ def test_a_task_that_cannot_be_tuned_is_named_and_the_others_go_on() -> None:
     by_name = {one.name: one for one in result.tasks}
     assert "cannot be the reference" in by_name["fused_matmul1_relu1"].failed
     assert by_name["fused_matmul_relu"].trials > 0
-    assert math.isnan(result.latency)
     assert "cannot be the reference" in str(result)
+    _check_totals(result, missing=1)
+
+
+def _check_totals(result: sl.NetworkResult, missing: int) -> None:
+    """What is known is told, and that it is not all."""
+    known = [one for one in result.tasks if not math.isnan(one.latency)]
+    assert len(known) == len(result.tasks) - missing and not result.complete
+    latency = sum(sum(one.weights) * one.latency for one in known)
+    reference = sum(sum(one.weights) * one.reference_latency for one in known)
+    assert result.latency == pytest.approx(latency) and latency > 0
+    assert result.latencies == (pytest.approx(latency),)
+    assert result.speedup == pytest.approx(reference / latency)
+    assert sum(one.share for one in known) == pytest.approx(1.0)
+    first, _, *rows = str(result).splitlines()
+    assert ": at least " in first and f"({missing} of {len(result.tasks)} tasks not" in first
+    assert f"{result.speedup:.1f}x faster" in first
+    for one in known:
+        [row] = [row for row in rows if row.split()[-1] == one.name]
+        assert f"{one.share:.1%}" in row
+    [said] = of_network(result)["networks"]
+    assert said["latency"] == pytest.approx(latency)
 
 
 def test_without_a_file_the_result_has_the_records() -> None:
@@ -204,6 +225,7 @@ def test_a_scheduler_and_an_objective_of_a_users_own() -> None:
     result = tune(mlp((32, 32, 16)), scheduler=Last())
     assert [one.trials for one in result.tasks] == [0, 22, 2]
     assert math.isnan(result.tasks[0].latency)
+    _check_totals(result, missing=1)
     calls: list[int] = []
 
     def objective(latencies: Sequence[float]) -> float:

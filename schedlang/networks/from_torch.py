@@ -97,7 +97,7 @@ def _from_program(
 ) -> Network:
     if program.range_constraints:
         raise _dynamic(program)
-    kept, apart = set(KEPT), set()
+    kept, apart = set(KEPT), set[str]()
     while True:
         decomposed = _decomposed(torch, program, kept, apart)
         missing = unsupported(decomposed.graph)

@@ -9,11 +9,11 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
-from schedlang.cli.chosen import named_record, no_best
+from schedlang.cli.chosen import no_best
 from schedlang.cli.naming.files import module_of
 from schedlang.cli.naming.machines import check_target, target_of, target_of_key
 from schedlang.cli.naming.runs import history_of
-from schedlang.cli.naming.stored import Named, named
+from schedlang.cli.naming.stored import Named, named, record_of
 from schedlang.cli.verb import Answer, NothingFound, verb
 
 
@@ -51,13 +51,15 @@ def explain(
     for file in define or ():
         module_of(file)
     if found.record is not None:
-        return _of_record(found, target, seconds)
+        return _of_record(found, found.record, target, seconds)
     return _of_run(run, found, target)
 
 
-def _of_record(given: Named, target: str | None, seconds: float) -> Answer:
+def _of_record(given: Named, record_id: int, target: str | None, seconds: float) -> Answer:
+    from schedlang.database import timing_in
+
     with sl.open_database(given.path, read_only=True) as database:
-        record = named_record(database, given)
+        record = record_of(database, record_id)
         machine = None if target is None else target_of(target)
         try:
             said = sl.explain_failure(record, database, target=machine, seconds=seconds)
@@ -65,7 +67,8 @@ def _of_record(given: Named, target: str | None, seconds: float) -> Answer:
             if "unknown instruction" in error.problem:
                 error.add_note(f"give it as in: explain {given.text} --define FILE.py")
             raise
-    return Answer(said, documents.of_record(record) | documents.of_failure(said))
+        document = documents.of_record(timing_in(database, record))
+    return Answer(said, document | documents.of_failure(said))
 
 
 def _of_run(run: str, found: Named, target: str | None) -> Answer:

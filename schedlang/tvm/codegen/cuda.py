@@ -22,8 +22,8 @@ from tvm_ffi import structural_walk
 
 from schedlang.errors import TargetError
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
-from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.codegen.generator import CodeGenerator
+from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.codegen.strided_copies import StridedCopies
 from schedlang.tvm.codegen.vector_scopes import OWN_SCOPES
 from schedlang.tvm.program import changed_block, with_root

@@ -7,12 +7,11 @@ loses constants: ``(i + 2) % 6 * 8 + i % 6`` becomes ``(i + 2) % 6 * 9``, and ``
 Divisions of sums of iterators alone come out right, and so do those of shifted sums where the
 iterators are in no other division.
 
-The analysis gives up where an iterator is inside a call, and leaves indices as they are written.
+The analysis gives up on a product of two iterators, and leaves all indices as they are written.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
@@ -27,16 +26,11 @@ _NAME = "schedlang_hidden"
 _EXTENTS = ("thread_extent", "virtual_thread")
 
 
-def hidden(expr: Any) -> Any:
-    """Return a call that TVM knows nothing of in an expression's place."""
-    return call_pure_extern(str(expr.ty.dtype), _NAME, expr)
-
-
 def shown(statement: Any) -> Any:
     """Put what is ``hidden`` in a statement back."""
 
     def show(call: Call) -> Any:
-        is_hidden = len(call.args) == 2 and getattr(call.args[0], "value", None) == _NAME
+        is_hidden = len(call.args) > 1 and getattr(call.args[0], "value", None) == _NAME
         return call.args[1] if is_hidden else call
 
     return structural_map(statement, (Call, show), order="post")
@@ -83,43 +77,50 @@ class Iterators:
         """Tell whether a division may come out wrong beside others, or inverted."""
         return self._kind(division) not in (Kind.PLAIN, Kind.FIXED)
 
-    def unsafe_parts(self, indices: Sequence[Any]) -> list[Any]:
-        """Return the terms of an access's indices that may come out wrong, or be an error.
+    def hidden(self, expr: Any, beside: Sequence[Any] = ()) -> Any:
+        """Return a call that TVM knows nothing of, and gives up on, in an expression's place.
 
-        They are divisions, and iterators that are subtracted from divisions: where they cancel,
-        the analysis divides by zero.
+        It gives up as long as there are iterators in ``expr`` or ``beside`` it.
+        """
+        used = set().union(*map(self._used, (expr, *beside)))
+        squares = [var * var for var in sorted(used, key=lambda var: str(var.name))]
+        return call_pure_extern(str(expr.ty.dtype), _NAME, expr, *squares)
+
+    def is_unsafe(self, indices: Sequence[Any]) -> bool:
+        """Tell whether an access's indices may come out wrong, or be an error.
+
+        The analysis divides by zero where an iterator that is subtracted cancels one in a division.
         """
         divisions = [part for index in indices for part in _outermost_divisions(index)]
         if not divisions:
-            return []
-        unsafe = [part for index in indices for part in self._subtracted(index)]
+            return False
+        if any(map(self._subtracts, indices)):
+            return True
         odd = [part for part in divisions if self.is_odd(part)]
-        if not odd:
-            return unsafe
-        inside = [self._used(part) for part in divisions]
-        for part in odd:
-            others = (used for one, used in zip(divisions, inside, strict=True) if one is not part)
-            alone = self._used(part).isdisjoint(itertools.chain.from_iterable(others))
-            if unsafe or not (alone and self._is_shifted(part)):
-                unsafe.append(part)
-        return unsafe
+        if not all(map(self._is_shifted, odd)):
+            return True
+        return any(
+            not self._used(part).isdisjoint(self._used(other))
+            for part in odd
+            for other in divisions
+            if other is not part
+        )
+
+    def _subtracts(self, index: Any) -> bool:
+        """Tell whether terms of an index are subtracted, or multiplied by no positive constant."""
+        if isinstance(index, Add):
+            return self._subtracts(index.a) or self._subtracts(index.b)
+        if isinstance(index, Sub):
+            return self._subtracts(index.a) or self._kind(index.b) != Kind.FIXED
+        if isinstance(index, Mul) and _is_positive(index.b):
+            return self._subtracts(index.a)
+        return isinstance(index, Mul) and self._kind(index) != Kind.FIXED
 
     def _used(self, expr: Any) -> set[Any]:
         """Return the iterators in an expression."""
         used: list[Any] = []
         structural_walk(expr, (Var, used.append))
         return {var for var in used if var in self._kinds}
-
-    def _subtracted(self, index: Any) -> Iterator[Any]:
-        """Find terms of an index that are subtracted, or multiplied by no positive constant."""
-        if isinstance(index, Add | Sub):
-            yield from self._subtracted(index.a)
-        if isinstance(index, Add):
-            yield from self._subtracted(index.b)
-        if isinstance(index, Sub) and self._kind(index.b) != Kind.FIXED:
-            yield index.b
-        if isinstance(index, Mul) and self._kind(index) == Kind.OTHER:
-            yield index
 
     def _is_shifted(self, division: Any) -> bool:
         """Tell whether no other division is inside, and the dividend is a shifted sum."""
@@ -167,11 +168,16 @@ def _divides(division: Any) -> bool:
 
 
 def _outermost_divisions(expr: Any) -> Iterator[Any]:
+    """Find the divisions that are in no other; in calls and loads, all."""
     if isinstance(expr, DIVISIONS):
         yield expr
     elif isinstance(expr, Add | Sub | Mul):
         yield from _outermost_divisions(expr.a)
         yield from _outermost_divisions(expr.b)
+    elif not isinstance(expr, Var | IntImm):
+        found: list[Any] = []
+        structural_walk(expr, (DIVISIONS, found.append))
+        yield from found
 
 
 def _begins(least: Any) -> Kind:

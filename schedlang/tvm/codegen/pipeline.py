@@ -21,7 +21,7 @@ from tvm.s_tir import pipeline as _tvm
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map
 
-from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, hidden, shown
+from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
 
 Hide = Callable[[Any], Any]
 
@@ -77,10 +77,10 @@ def _hide_unsafe(body: Any, stores_only: bool = False) -> Any:
     iterators = Iterators.of(body)
 
     def rewrite(access: Any) -> Any:
-        unsafe = iterators.unsafe_parts(access.indices)
-        if not unsafe:
+        if not iterators.is_unsafe(access.indices):
             return access
-        indices = [_hide_parts(index, unsafe) for index in access.indices]
+        # The pass leaves the other indices of the access as they are, too.
+        indices = [iterators.hidden(access.indices[0], access.indices), *access.indices[1:]]
         if isinstance(access, TensorLoad):
             return tirx.BufferLoad(access.source, indices)
         return tirx.BufferStore(access.buffer, access.value, indices)
@@ -94,22 +94,14 @@ def _hide_unsafe_stores(body: Any) -> Any:
     return _hide_unsafe(body, stores_only=True)
 
 
-def _hide_parts(index: Any, unsafe: list[Any]) -> Any:
-    if any(index.same_as(part) for part in unsafe):
-        return hidden(index)
-    if isinstance(index, tirx.Add | tirx.Sub | tirx.Mul):
-        left, right = (_hide_parts(part, unsafe) for part in (index.a, index.b))
-        return type(index)(left, right)
-    return index
-
-
 def _hide_remainders(body: Any) -> Any:
     """Hide the remainders that are divided by a negative number."""
+    iterators = Iterators.of(body)
 
     def rewrite(division: Any) -> Any:
         negative = isinstance(division.b, tirx.IntImm) and int(division.b) < 0
         if not negative or not isinstance(division.a, DIVISIONS):
             return division
-        return type(division)(hidden(division.a), division.b)
+        return type(division)(iterators.hidden(division.a), division.b)
 
     return structural_map(body, (DIVISIONS, rewrite), order="post")

@@ -14,7 +14,7 @@ from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm_ffi import structural_map, structural_walk
 
-from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, hidden, shown
+from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
 from schedlang.tvm.schedule.ffi import TVMSchedule
 
 Apply = Callable[..., Any]
@@ -56,7 +56,7 @@ def _hide(sch: TVMSchedule, sref: Any) -> bool:
         return False
 
     def hide(division: Any) -> Any:
-        return hidden(division) if iterators.is_odd(division) else division
+        return iterators.hidden(division) if iterators.is_odd(division) else division
 
     _replace(sch, sref, structural_map(sref.stmt, (DIVISIONS, hide), order="post"))
     return True

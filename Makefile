@@ -1,7 +1,10 @@
-# Each target makes the virtual environment when it is missing or pyproject.toml has changed.
+# Each target makes the virtual environment when it is missing, and installs when pyproject.toml has
+# changed. An environment that somebody else made is used as it is, and nothing of it is deleted.
 PYTHON ?= python3
 VENV := .venv
+MADE := $(VENV)/.made-by-make
 STAMP := $(VENV)/.installed
+TEST_STAMP := $(VENV)/.installed-test
 BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
 RUN := $(VENV)/bin/python
@@ -12,11 +15,11 @@ demo: $(STAMP)
 	$(RUN) examples/demo.py
 
 # Two processes; the tests of a file share their workers, so they stay in one.
-test: $(STAMP)
+test: $(TEST_STAMP)
 	$(RUN) -m pytest tests -n 2 --dist loadfile
 
 # Lines and branches that no test reaches; `make test` measures none, as that makes it slower.
-coverage: $(STAMP)
+coverage: $(TEST_STAMP)
 	$(RUN) -m pytest tests --cov --cov-report=term-missing:skip-covered
 
 lint: $(STAMP)
@@ -43,8 +46,15 @@ gpu-bundle:
 	benchmarks/gpu_bundle.sh pack build/gpu-bundle
 
 clean:
-	rm -rf $(VENV) .venv-ci build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@if [ -e $(MADE) ]; then rm -rf $(VENV); \
+	elif [ -e $(VENV) ]; then echo "$(VENV) stays: make did not make it"; fi
+	rm -rf .venv-ci build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The front ends' packages: without them their tests are skipped.
+$(TEST_STAMP): $(STAMP)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[test-optional]'
+	touch $@
 
 # The peers that the benchmarks compare with are large: only `make bench` installs them.
 $(BENCH_STAMP): $(STAMP)
@@ -56,6 +66,7 @@ $(DOCS_STAMP): $(STAMP)
 	touch $@
 
 $(STAMP): pyproject.toml
-	$(PYTHON) -m venv --clear $(VENV)
+	@[ -e $(VENV) ] || { mkdir -p $(VENV) && touch $(MADE); }
+	[ -x $(RUN) ] || $(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@

@@ -97,7 +97,8 @@ def _from_program(
 ) -> Network:
     if program.range_constraints:
         raise _dynamic(program)
-    kept, apart = set(KEPT), set[str]()
+    kept: set[str] = set(KEPT)
+    apart: set[str] = set()
     while True:
         decomposed = _decomposed(torch, program, kept, apart)
         missing = unsupported(decomposed.graph)

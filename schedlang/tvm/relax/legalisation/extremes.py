@@ -14,6 +14,7 @@ from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst
 
 from schedlang.tvm.relax.legalisation.default import default
+from schedlang.tvm.relax.legalisation.ordering import key, numbers
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 
 Rule = Callable[[Any, Any], Any]
@@ -30,18 +31,17 @@ def _keeping(name: str, dtype: str) -> Callable[[Any, Any], Any]:
     return lambda a, b: tirx.Select(is_nan(a, dtype), a, _CHOOSE[name](a, b))
 
 
-_OPPOSITE = {"max": math.inf, "min": -math.inf}
 _CHOOSE = {"max": tirx.max, "min": tirx.min}
 
 
 def reducer(name: str, dtype: str) -> Any:
     """Return the reduction ``"max"`` or ``"min"`` of floating-point numbers, which keeps NaN.
 
-    Its identity is infinite: that of ``te.max`` is the lowest finite number.
+    It computes on the numbers as they are. Its identity is infinite: that of ``te.max`` is the
+    lowest finite number.
     """
-    return te.comm_reducer(
-        _keeping(name, dtype), lambda dtype: tirx.const(-_OPPOSITE[name], dtype), name
-    )
+    worst = -math.inf if name == "max" else math.inf
+    return te.comm_reducer(_keeping(name, dtype), lambda kind: tirx.const(worst, kind), name)
 
 
 def relu(bb: Any, call: Any) -> Any:
@@ -123,24 +123,22 @@ def reduction(name: str) -> Rule:
             return default(bb, call)
         axes = None if call.attrs.axis is None else [int(axis) for axis in call.attrs.axis]
         keep = bool(call.attrs.keepdims)
-        return bb.call_te(lambda value: reduced(value, axes, keep), x, primfunc_name_hint=name)
+
+        return bb.call_te(lambda data: reduced(data, axes, keep), x, primfunc_name_hint=name)
 
     def reduced(x: te.Tensor, axes: Sequence[int] | None, keep: bool) -> te.Tensor:
-        rank = len(x.shape)
+        rank, reduce = len(x.shape), te.max if name == "max" else te.min
         chosen = {axis % rank for axis in (range(rank) if axes is None else axes)}
-        inner = {
-            axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}")
-            for axis in range(rank)
-            if axis in chosen
-        }
+        inner = {axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}") for axis in sorted(chosen)}
         left = [axis for axis in range(rank) if keep or axis not in chosen]
-        shape = [1 if axis in chosen else x.shape[axis] for axis in left]
 
         def element(*place: Any) -> Any:
             outer = dict(zip(left, place, strict=True))
-            index = [inner[axis] if axis in inner else outer[axis] for axis in range(rank)]
-            return reducer(name, str(x.dtype))(x[tuple(index)], axis=list(inner.values()))
+            index = tuple(inner[axis] if axis in inner else outer[axis] for axis in range(rank))
+            value = key(x[index], str(x.dtype), unknown_first=name == "min")
+            return reduce(value, axis=list(inner.values()))
 
-        return te.compute(shape, element, f"x_red_{name}")
+        shape = [1 if axis in chosen else x.shape[axis] for axis in left]
+        return numbers(te.compute(shape, element, f"x_red_{name}"), str(x.dtype))
 
     return rule

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-from tvm import relax, te, tirx
+from tvm import relax, te, topi
 
-from schedlang.tvm.relax.legalisation.extremes import Rule, is_nan
+from schedlang.tvm.relax.legalisation.extremes import Rule
+from schedlang.tvm.relax.legalisation.ordering import keys
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
-
-_LAST = 2**31 - 1
 
 
 def first_place(name: str) -> Rule:
@@ -35,47 +33,14 @@ def first_place(name: str) -> Rule:
         return relax.op.reshape(made, shape_of(call))
 
     def searched(data: te.Tensor, axis: int) -> te.Tensor:
-        chosen = _reducer(name, str(data.dtype))
-        inner = te.reduce_axis((0, data.shape[axis]), "k")
-        shape = [extent for place, extent in enumerate(data.shape) if place != axis]
-
-        def element(*index: Any) -> Any:
-            value = data[(*index[:axis], inner, *index[axis:])]
-            return chosen((inner.var.astype("int32"), value), axis=inner)
-
-        places, _ = te.compute(shape, element, f"x_red_arg{name}")
-        return te.compute(shape, lambda *index: places[index], "place")
+        dtype = str(data.dtype)
+        find = topi.argmax if name == "max" else topi.argmin
+        if is_inexact(dtype):
+            return find(keys(data, unknown_first=name == "min"), axis)
+        # Of the lowest numbers alone, TVM finds none.
+        return find(topi.cast(data, "int64") if dtype != "int64" else data, axis)
 
     return rule
-
-
-def _reducer(name: str, dtype: str) -> Any:
-    has_nan = is_inexact(dtype)
-
-    def better(one: Any, other: Any) -> Any:
-        return one > other if name == "max" else one < other
-
-    def combine(left: Any, right: Any) -> Any:
-        earlier = left[0] < right[0]
-        kept = tirx.Or(better(left[1], right[1]), tirx.And(left[1].equal(right[1]), earlier))
-        if has_nan:
-            one, other = is_nan(left[1], dtype), is_nan(right[1], dtype)
-            kept = tirx.Or(
-                tirx.And(one, tirx.Or(tirx.Not(other), earlier)), tirx.And(tirx.Not(other), kept)
-            )
-        return (
-            tirx.Select(kept, left[0], right[0]),
-            tirx.Select(kept, left[1], right[1]),
-        )
-
-    def identity(index: str, dtype: str) -> Any:
-        worst = -math.inf if name == "max" else math.inf
-        if not has_nan:
-            ends = np.iinfo(dtype)
-            worst = ends.min if name == "max" else ends.max
-        return tirx.const(_LAST, index), tirx.const(worst, dtype)
-
-    return te.comm_reducer(combine, identity, f"arg{name}")
 
 
 _SORTED = ("int32", "int64")
@@ -116,23 +81,7 @@ def topk(bb: Any, call: Any) -> Any:
 
 
 def _keys(bb: Any, x: Any) -> Any:
-    """Integers in the order of floating-point numbers; both zeros are equal, and NaN is last."""
     if not is_inexact(dtype_of(x)):
         return bb.emit(relax.op.astype(x, "int64" if dtype_of(x) == "uint32" else "int32"))
-    wide = "float64" if dtype_of(x) == "float64" else "float32"
-    bits, magnitude = (64, 2**63 - 1) if wide == "float64" else (32, 2**31 - 1)
-    dtype = f"int{bits}"
-
-    def key(value: Any) -> Any:
-        value = value.astype(wide)
-        zero = tirx.const(0, wide)
-        value = tirx.Select(value.equal(zero), zero, value)  # both zeros
-        number = tirx.reinterpret(dtype, value)
-        turned = tirx.bitwise_xor(number, tirx.const(magnitude, dtype))
-        signed = tirx.Select(number < tirx.const(0, dtype), turned, number)
-        return tirx.Select(tirx.isnan(value), tirx.const(magnitude, dtype), signed)
-
-    def keys(data: te.Tensor) -> te.Tensor:
-        return te.compute(data.shape, lambda *index: key(data[index]), "sort_key")
-
-    return bb.emit(bb.call_te(keys, x, primfunc_name_hint="sort_key"))
+    made = bb.call_te(lambda data: keys(data), x, primfunc_name_hint="sort_key")
+    return bb.emit(made)

@@ -9,13 +9,13 @@ from contextlib import contextmanager, nullcontext
 
 from schedlang.measurement import Status
 from schedlang.measurement.stopwatch import Stopwatch
-from schedlang.targets.measure import floating_point
 from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.packed import PackedProgram
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
+from schedlang.targets.worker import floating_point
 
 
 class Caller:

@@ -14,9 +14,9 @@ from typing import Any
 
 from schedlang.measurement import Status
 from schedlang.measurement.phase import PhaseLog
-from schedlang.targets.measure import floating_point
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import Fault, describe
+from schedlang.targets.worker import floating_point
 from schedlang.targets.worker.protocol import Message, encode, read_message
 from schedlang.targets.worker.request import ACTIVITIES
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
-from schedlang.targets.measure import floating_point
 from schedlang.targets.measure.fault import Fault, left_changed
+from schedlang.targets.worker import floating_point
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.codegen.threads import in_each_thread
 

@@ -82,6 +82,10 @@ for i in T.parallel(16):
             part[j] = A[j]
 """,
     "a pure function": "for i in T.parallel(64):\n    C[i] = T.exp(A[i])",
+    "a pure function of C's": """
+for i in T.parallel(64):
+    C[i] = T.call_pure_extern("float32", "expf", A[i])
+""",
 }
 APART_IN_TWO_DIMENSIONS = {
     "tiles": """
@@ -136,6 +140,9 @@ for i in T.parallel(4):
             part[j] = A[j]
 """,
     "a function of the C library": 'C[0] = T.float32(T.call_extern("int32", "rand"))',
+    "a function that is said to be pure": """
+C[0] = T.float32(T.call_pure_extern("int32", "rand"))
+""",
     "memory that iterations share": """
 W = T.sblock_alloc_buffer((1,), "float32")
 W[0] = T.float32(0)

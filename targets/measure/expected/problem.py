@@ -22,6 +22,7 @@ from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, is_floating
+from schedlang.targets.worker import floating_point
 
 DrawInputs = Callable[[np.random.Generator], Any]
 Inputs = Sequence[Any] | Mapping[str, Any] | DrawInputs
@@ -193,9 +194,12 @@ class Problem:
 
 
 def _called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a user's function; its exceptions say which argument of ``tune`` it was."""
+    """Call a user's function; its exceptions say which argument of ``tune`` it was.
+
+    It rounds and treats denormal numbers as programs do, whatever the user's process does.
+    """
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), floating_point.by_default():
             return function(*arguments)
     except Exception as error:
         error.add_note(f"in the function that was given as {name}=")

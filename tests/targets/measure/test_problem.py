@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -16,14 +17,17 @@ from schedlang.targets.measure.expected.tolerance import Tolerance, tolerances_o
 from schedlang.targets.measure.inputs import InputSource, random_inputs
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.verify import compare
+from schedlang.targets.worker import floating_point
 from schedlang.tvm.analysis.index_ranges import ValueRange
 from schedlang.workloads.workload import Argument
 from tests.targets.programs import matmul
+from tests.targets.worker import state_changes
 
 A = Argument("A", (2, 3), "float32", "input")
 INDEX = Argument("index", (4,), "int32", "input")
 STATE = Argument("state", (2,), "float32", "inout")
 OUT = Argument("out", (2,), "float32", "output")
+TINY = Argument("tiny", (2,), "float32", "input")
 ARGS = (A, OUT, INDEX, STATE)
 
 a = np.ones((2, 3), "float32")
@@ -126,6 +130,20 @@ def test_a_tolerance_replaces_the_default_of_its_output() -> None:
     whole = [np.array([3, 4])], [np.array([4, 4])], ["int64"]
     assert compare(*whole) is not None
     assert compare(*whole, tolerances=(Tolerance(0.0, 1.0),)) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the rounding mode is known")
+def test_the_reference_computes_by_default_in_a_process_that_does_not() -> None:
+    """Libraries such as torch have denormal numbers flushed where a user asks for it."""
+    state_changes.flush()
+    try:
+        tiny = Problem(reference=lambda given: given * np.float32(1e-20))
+        given = ((np.full(2, 1e-22, "float32"),),)
+        found = tiny.results(InputSource((TINY, OUT), 0, given=given))
+        assert floating_point.changes() == ("how denormal numbers are computed with",)
+    finally:
+        floating_point.use_default()
+    assert found is not None and (found.results[0].expected[0] > 0).all()
 
 
 def test_the_reference_gets_copies_and_may_return_wider_numbers() -> None:

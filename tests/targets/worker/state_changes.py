@@ -76,13 +76,13 @@ def _use_other_locale() -> None:
 
 
 _round_upwards = partial(library().fesetround, UPWARDS)
-_flush = partial(_set_bits, 0, 1 << 24) if ON_ARM else partial(_set_bits, _MXCSR, 0x8000)
+flush = partial(_set_bits, 0, 1 << 24) if ON_ARM else partial(_set_bits, _MXCSR, 0x8000)
 
 CHANGES: dict[str, Callable[[], Any]] = {
     "the rounding mode": _round_upwards,
     "the rounding mode: in a thread of parallel loops": lambda: _in_thread(_round_upwards),
-    "how denormal numbers are computed with": _flush,
-    "how denormal numbers are computed with: in a thread": lambda: _in_thread(_flush),
+    "how denormal numbers are computed with": flush,
+    "how denormal numbers are computed with: in a thread": lambda: _in_thread(flush),
     "its file mode mask": lambda: os.umask(0o77),
     "its environment": lambda: library().setenv(b"SCHEDLANG_LEFT", b"1", 1),
     "its environment: less": lambda: library().unsetenv(b"SCHEDLANG_LEFT"),

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes.util import find_library
 from functools import cache
 from typing import Any, NamedTuple
@@ -82,6 +84,19 @@ def use_default() -> None:
         library.fesetenv(_DEFAULT_ENVIRONMENT)
     else:
         library.fesetround(_TO_NEAREST)
+
+
+@contextmanager
+def by_default() -> Iterator[None]:
+    """Have the calling thread compute by default in the ``with`` block, and as before behind it."""
+    library, *_ = _environment()
+    before = ctypes.create_string_buffer(_ENVIRONMENT_BYTES)
+    library.fegetenv(before)
+    use_default()
+    try:
+        yield
+    finally:
+        library.fesetenv(before)
 
 
 def changes() -> tuple[str, ...]:

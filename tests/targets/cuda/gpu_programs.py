@@ -5,10 +5,16 @@ from __future__ import annotations
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
+from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload
 from tests.targets.programs import N, from_body, matmul_variant
 
 THREADS = 128
+TERMS = 64
+SUMS = (
+    f'x: T.Buffer(({TERMS},), "int32"), a: T.Buffer(({TERMS},), "float32"), '
+    'c: T.Buffer((100000,), "float32")'
+)
 
 
 def bound(mod: IRModule, threads: int = THREADS) -> IRModule:
@@ -31,10 +37,14 @@ def wrong_matmul() -> IRModule:
     return bound(matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"))
 
 
-def matmul_with(extra: str) -> IRModule:
-    """A right product, and ``extra`` statements in each thread before its element is written."""
+def matmul_with(extra: str, on_host: str = "") -> IRModule:
+    """A right product, and ``extra`` statements in each thread before its element is written.
+
+    The statements ``on_host`` run before, on the CPU.
+    """
     return from_body(
         f"""
+{on_host}
 for b in T.thread_binding({N * N // THREADS}, thread="blockIdx.x"):
     for t in T.thread_binding({THREADS}, thread="threadIdx.x"):
         with T.sblock("C"):
@@ -48,6 +58,36 @@ for b in T.thread_binding({N * N // THREADS}, thread="blockIdx.x"):
                 C[vi, vj] = C[vi, vj] + A[vi, k] * B[k, vj]
 """
     )
+
+
+def leaves_its_process_rounding(upwards: int) -> IRModule:
+    """A right product whose part on the CPU sets the rounding mode."""
+    return matmul_with("", f'T.evaluate(T.call_extern("int32", "fesetround", {upwards}))')
+
+
+def sums_by_index() -> IRModule:
+    """Sums by index, each thread with a term of its own."""
+    return from_body(
+        f"""
+for b in T.thread_binding({TERMS // 32}, thread="blockIdx.x"):
+    for t in T.thread_binding(32, thread="threadIdx.x"):
+        with T.sblock("sum"):
+            vk = T.axis.opaque({TERMS}, b * 32 + t)
+            c[x[vk]] = c[x[vk]] + a[vk]
+""",
+        SUMS,
+    )
+
+
+def unscheduled_sums_by_index() -> Workload:
+    """The workload of ``sums_by_index``."""
+    text = f"""
+for k in range({TERMS}):
+    with T.sblock("sum"):
+        vk = T.axis.opaque({TERMS}, k)
+        c[x[vk]] = c[x[vk]] + a[vk]
+"""
+    return from_prim_func(from_body(text, SUMS)["main"], name="sums by index")
 
 
 def writes_behind() -> IRModule:

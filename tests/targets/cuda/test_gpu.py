@@ -19,6 +19,7 @@ from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.workloads.workload import Workload
 from tests.targets import programs
 from tests.targets.cuda import gpu_programs
+from tests.targets.worker import state_changes
 
 pytestmark = pytest.mark.gpu
 
@@ -71,6 +72,29 @@ def test_wrong_numbers_are_refused(measurer: LocalCUDA, workload: Workload) -> N
 def test_results_that_an_earlier_call_left_are_refused(measurer: LocalCUDA) -> None:
     found = measured(measurer, gpu_programs.stale_matmul())
     assert found[0].status is Status.WRONG_RESULT, found[0].message
+
+
+def test_a_program_that_leaves_its_process_changed_is_refused(
+    measurer: LocalCUDA, workload: Workload
+) -> None:
+    good = gpu_programs.bound_matmul(workload)
+    upwards = gpu_programs.leaves_its_process_rounding(state_changes.UPWARDS)
+    found = measured(measurer, good, upwards, good)
+    assert found[1].status is Status.RUN_ERROR, found[1].message
+    assert "changed the rounding mode" in found[1].message
+    assert found[0].ok and found[2].ok, (found[0].message, found[2].message)
+
+
+def test_threads_that_race_through_indices_are_refused(
+    measurer: LocalCUDA, workload: Workload
+) -> None:
+    measurer.bind(gpu_programs.unscheduled_sums_by_index())
+    try:
+        found = measured(measurer, gpu_programs.sums_by_index())
+        assert found[0].status is Status.WRONG_RESULT
+        assert "run in threads of the GPU and update the same elements of 'c'" in found[0].message
+    finally:
+        measurer.bind(workload)
 
 
 def test_writes_behind_a_tensor_are_refused(measurer: LocalCUDA, workload: Workload) -> None:

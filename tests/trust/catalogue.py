@@ -11,6 +11,7 @@ from tests.trust.subjects import (
     floats,
     indices,
     integers,
+    large,
     matmul,
     narrow,
     normalisation,
@@ -43,6 +44,7 @@ _TOPICS = (
     integers,
     ends,
     signs,
+    large,
     processes,
     state,
 )

@@ -15,7 +15,8 @@ IF_THEN_ELSE = "prim.if_then_else"
 COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 BINARY = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min,
-    tirx.Max, tirx.And, tirx.Or, *COMPARISONS,
+    tirx.Max, tirx.And, tirx.Or, tirx.LShift, tirx.RShift, tirx.BitwiseAnd, tirx.BitwiseOr,
+    tirx.BitwiseXor, *COMPARISONS,
 )  # fmt: skip
 _EXACT_BINARY = (tirx.Min, tirx.Max, tirx.And, tirx.Or, *COMPARISONS)
 REINTERPRET = "tirx.reinterpret"
@@ -96,7 +97,7 @@ class RoundingErrors:
             return self._all(value.a, value.b) | (Rounding.NEAR if own else Rounding.EXACT)
         if isinstance(value, tirx.Cast):
             return self.of(value.value) | (Rounding.NEAR if _rounds(value) else Rounding.EXACT)
-        if isinstance(value, tirx.Not):
+        if isinstance(value, tirx.Not | tirx.BitwiseNot):
             return self.of(value.a)
         if isinstance(value, tirx.Select):
             return self._choice(value.condition, value.true_value, value.false_value)

@@ -126,10 +126,6 @@ class _Solver:
         if name == IF_THEN_ELSE.rpartition(".")[2]:
             self._each(call.args[1:], number, depth)
             return
-        if name in ("shift_right", "shift_left") and (by := _number(call.args[1])) is not None:
-            factor = 2.0 ** (by if name == "shift_right" else -by)
-            self._solve(call.args[0], number * factor, depth)
-            return
         inverse = _INVERSES.get(name, float)
         try:
             known = inverse(number)
@@ -152,6 +148,10 @@ class _Solver:
                 self._solve(one, number + (right or 0.0), depth)
             if right is None:
                 self._solve(other, (left or 0.0) - number, depth)
+        elif isinstance(value, tirx.LShift | tirx.RShift):
+            if right is not None:
+                factor = 2.0 ** (right if isinstance(value, tirx.RShift) else -right)
+                self._solve(one, number * factor, depth)
         elif isinstance(value, tirx.Mul):
             self._product(one, other, number, depth)
         elif isinstance(value, tirx.Div | tirx.FloorDiv):

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.draws import Draw, plain_draw
+from schedlang.targets.measure.draws import Draw, further_draws, plain_draw
 from schedlang.targets.measure.expected.changes import Changes
 from schedlang.targets.measure.expected.coverage import Coverage, coverage_of, more_draws
 from schedlang.tvm.data_flow.branches import record_branches
 from schedlang.tvm.data_flow.changeable import changeable
+from schedlang.tvm.data_flow.thresholds import thresholds_of
 from schedlang.workloads import from_script, matmul
-from schedlang.workloads.workload import Workload
+from schedlang.workloads.workload import Argument, Workload
 
 SIZE = 200
 
@@ -283,13 +284,136 @@ def f(
     assert [found.missed for found in coverage.one_sided] == [(0,)]
 
 
-def test_a_long_program_is_left_alone() -> None:
-    workload = from_script("""
+LONG = """
 @T.prim_func(s_tir=True)
-def f(a: T.Buffer((4096, 4096), "float32"), y: T.Buffer((4096, 4096), "float32")):
-    for i, j in T.grid(4096, 4096):
+def f(
+    a: T.Buffer((3200, 3200), "float32"), b: T.Buffer((3200,), "float32"),
+    y: T.Buffer((3200, 3200), "float32"),
+):
+    for i, j in T.grid(3200, 3200):
         with T.sblock("y"):
             vi, vj = T.axis.remap("SS", [i, j])
-            y[vi, vj] = T.max(a[vi, vj], T.float32(0))
+            y[vi, vj] = {}
+"""
+A, B = "a[vi, vj]", "b[vj]"
+
+
+def of_a_long_program(value: str) -> tuple[Coverage, list[Draw]]:
+    workload = from_script(LONG.format(value))
+    coverage, found, _ = searched(workload)
+    assert coverage.looked == "part" and coverage.most_draws == 1
+    return coverage, found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"T.min({A}, T.float32(300))",
+        f"T.max(T.min({A} * T.float32(0.01) + {B}, T.float32(100)), T.float32(-100))",
+        f"T.if_then_else({A} > T.float32(20) and {B} < T.float32(-3), {B}, {A})",
+        f"T.Select({A} * {B} >= T.float32(500), {B}, {A})",
+    ],
+)
+def test_sides_of_a_long_program_are_found_in_a_part_of_it(value: str) -> None:
+    coverage, found = of_a_long_program(value)
+    assert len(found) == 1 and told(coverage) == []
+
+
+def test_sides_of_a_long_program_that_nothing_reaches_are_told() -> None:
+    coverage, _ = of_a_long_program(f"T.max({A} * {A}, T.float32(-1))")
+    condition = f"{A} * {A} < -1"
+    assert told(coverage) == [f"block 'y': no input has {condition} in the part that was looked at"]
+
+
+REPEATED = """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((1000,), "float32"), y: T.Buffer((1,), "float32")):
+    for r, k in T.grid({0}, 1000):
+        with T.sblock("y"):
+            vr, vk = T.axis.remap("RR", [r, k])
+            with T.init():
+                y[0] = T.float32(0)
+            y[0] = y[0] + T.max(a[vk], T.float32(30))
+"""
+
+
+def test_a_long_program_without_parts_is_run_as_a_whole() -> None:
+    coverage, found, _ = searched(from_script(REPEATED.format(12_000)))
+    assert coverage.looked == "all" and coverage.most_runs > 5
+    assert len(found) == 1 and told(coverage) == []
+
+
+def test_nobody_knows_the_sides_of_a_longer_one_without_parts() -> None:
+    coverage, found, _ = searched(from_script(REPEATED.format(300_000)))
+    assert found == []
+    assert told(coverage) == [
+        "block 'y': nobody knows whether inputs have a[vk] > 30 or a[vk] < 30"
+    ]
+
+
+def test_few_draws_are_kept_of_large_tensors() -> None:
+    def kept(size: int, steps: float = 1e3) -> int:
+        return further_draws([Argument("a", (size,), "float32", "input")], steps)
+
+    assert (kept(1000), kept(1 << 25), kept(1 << 29)) == (3, 1, 0)
+    assert kept(1000, 1e9) == 1
+
+
+def test_the_draws_that_take_the_most_sides_are_kept() -> None:
+    workload = program("T.max(a[v], T.float32(5)) + T.max(b[v], T.float32(7))")
+    coverage = covered(workload)
+    coverage.add(draw())
+    coverage.most_draws = 1
+
+    def values(one: Draw) -> list[Any]:
+        a, b, *others = draw()
+        return [a * 10 if one.change in (0, 4) else a, b * 10 if one.change == 4 else b, *others]
+
+    [found] = more_draws(coverage, [plain_draw(workload.args)], values, lambda one: one)
+    assert found.change == 4 and told(coverage) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "near"),
+    [
+        ("T.min(a[v], T.float32(300))", {0: {300}}),
+        ("T.max(T.float32(8), a[v] * T.float32(2) - T.float32(4))", {0: {6}}),
+        ("T.min(T.float32(3) - a[v] / T.float32(4), T.float32(1))", {0: {8}}),
+        ("T.Select(a[v] * b[v] > T.float32(-16), a[v], b[v])", {0: {4}, 1: {-4}}),
+        ("T.min(T.exp(a[v]), T.float32(1))", {0: {0}}),
+        ("T.min(T.log(a[v] - T.float32(9)), T.float32(0))", {0: {10}}),
+        ("T.min(T.sqrt(a[v]), T.float32(5))", {0: {25}}),
+        ("T.min(T.tanh(a[v]), T.float32(2))", {}),
+        ("T.max(a[v], b[v])", {}),
+        ('T.Cast("float32", T.shift_right(p[v], 3) > 5)', {2: {40}}),
+        ("T.max(T.min(a[v], T.float32(6)), T.float32(-2))", {0: {-2, 6}}),
+    ],
+)
+def test_operations_before_a_branch_are_inverted(value: str, near: dict[int, set[float]]) -> None:
+    assert {
+        place: set(values) for place, values in thresholds_of(program(value).mod).items()
+    } == near
+
+
+def test_sums_before_a_branch_are_inverted() -> None:
+    workload = from_script("""
+@T.prim_func(s_tir=True)
+def f(
+    a: T.Buffer((8, 100), "float32"), b: T.Buffer((100, 8), "float32"),
+    y: T.Buffer((8, 8), "float32"),
+):
+    c = T.sblock_alloc_buffer((8, 8), "float32")
+    for i, j, k in T.grid(8, 8, 100):
+        with T.sblock("c"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                c[vi, vj] = T.float32(0)
+            c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
+    for i, j in T.grid(8, 8):
+        with T.sblock("y"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            y[vi, vj] = T.min(c[vi, vj] * T.float32(0.5), T.float32(2450))
 """)
-    assert coverage_of(workload.mod, workload.args) is None
+    assert thresholds_of(workload.mod) == {0: (7,), 1: (7,)}
+    coverage, found, _ = searched(workload)
+    assert found and told(coverage) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,17 +14,21 @@ from schedlang.errors import WorkloadError
 from schedlang.measurement import Status
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
+from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.large import LargePolicy, find_reference
+from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.memory import argument_bytes, fitting_workers, worker_bytes
 from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.worker.request import Reply
 from schedlang.tvm.analysis.window import window_of
 from schedlang.tvm.program import from_json, structurally_equal
+from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import Bench, bench_of
-from tests.targets.programs import matmul, matmul_variant, scheduled_matmul
+from tests.targets.programs import from_body, matmul, matmul_variant, scheduled_matmul
 
 WORKLOAD = matmul()
 POLICY = LargePolicy(steps=1e5, window_steps=2e4, schedules=3, schedule_seconds=5.0)
@@ -124,6 +129,44 @@ def test_a_schedule_that_leaves_the_last_row_gives_none(bench: Bench) -> None:
             bench,
             "C[vi, vj] = T.if_then_else(vi < 63, C[vi, vj] + A[vi, vk] * B[vk, vj], T.float32(0))",
         )
+
+
+BOUNDED = """
+for i, j, k in T.grid(64, 64, 64):
+    with T.sblock("P"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.float32(0)
+        C[vi, vj] = C[vi, vj] + {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("term", "unreached"),
+    [
+        ("T.min(A[vi, vk] * B[vk, vj], T.float32(70))", ()),
+        (
+            "T.max(A[vi, vk] * A[vi, vk], T.float32(-1)) * B[vk, vj]",
+            ("block 'P': no input has A[vi, vk] * A[vi, vk] < -1",),
+        ),
+    ],
+)
+def test_a_schedule_gives_results_on_other_sides_too(term: str, unreached: tuple[str]) -> None:
+    workload = from_prim_func(from_body(BOUNDED.format(term))["main"])
+    bench = bench_of(workload)
+    part = window_of(workload.mod, POLICY.window_steps)
+    assert part is not None
+    compiled = bench._backend.compile
+    found = bench._runner.learn_from(compiled(workload.mod), compiled(part))
+    assert bench._runner.unreached == unreached
+    assert len(found.results) == (1 if unreached else 2)
+    again = replace(
+        Binding.of(workload, Target("cpu"), 0, verifies=True, problem=Problem(), draws=1),
+        reference=found,
+    )
+    other = CandidateRunner(bench._backend, Binding.read(again.message()))
+    assert other.unreached == unreached and other.reference is not None
+    assert [one.draw for one in other.reference.results] == [one.draw for one in found.results]
 
 
 def test_as_many_workers_as_memory_has_room_for() -> None:

@@ -6,29 +6,33 @@ from tests.trust.attack import Subject, edit, right, tensors, wrong
 
 _KIND = "sides of large programs"
 
-_CLIP = """
-for i, j in T.grid(3200, 3200):
-    with T.sblock("clip"):
-        vi, vj = T.axis.remap("SS", [i, j])
-        y[vi, vj] = T.max(T.min(x[vi, vj], T.float32(60)), T.float32(-40))
+_TERM = "T.max(T.min(a[vi] * b[vk], T.float32(20000)), T.float32(-30000))"
+_SUM = f"""
+for i, k in T.grid(3200, 3200):
+    with T.sblock("total"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            total[vi] = T.float32(0)
+        total[vi] = total[vi] + {_TERM}
 """
-CLIP = Subject(
-    "10 million elements",
-    tensors(x=("float32", 3200, 3200), y=("float32", 3200, 3200)),
-    _CLIP,
+SUM = Subject(
+    "sums of 10 million bounded terms",
+    tensors(a=("float32", 3200), b=("float32", 3200), total=("float32", 3200)),
+    _SUM,
     (
         wrong(
-            "minimum of 10 million dropped",
+            "upper bound of 10 million terms dropped",
             _KIND,
-            edit("T.min(x[vi, vj], T.float32(60))", "x[vi, vj]"),
+            edit("T.min(a[vi] * b[vk], T.float32(20000))", "a[vi] * b[vk]"),
         ),
-        wrong("maximum of 10 million dropped", _KIND, edit("T.float32(-40)", "T.float32(-3e38)")),
+        wrong(
+            "lower bound of 10 million terms dropped",
+            _KIND,
+            edit("T.float32(-30000)", "T.float32(-3e38)"),
+        ),
         right(
-            "bounds of 10 million in the other order",
-            edit(
-                "T.max(T.min(x[vi, vj], T.float32(60)), T.float32(-40))",
-                "T.min(T.max(x[vi, vj], T.float32(-40)), T.float32(60))",
-            ),
+            "bounds of 10 million terms in the other order",
+            edit(_TERM, "T.min(T.max(a[vi] * b[vk], T.float32(-30000)), T.float32(20000))"),
         ),
     ),
 )
@@ -44,11 +48,11 @@ for i, j, k in T.grid(240, 240, 240):
 for i, j in T.grid(240, 240):
     with T.sblock("bounded"):
         vi, vj = T.axis.remap("SS", [i, j])
-        y[vi, vj] = T.min(product[vi, vj] * T.float32(0.5) + bias[vj], T.float32(300))
+        y[vi, vj] = T.min(product[vi, vj] * T.float32(0.5) + bias[vj], T.float32(300000))
 for i, j in T.grid(240, 240):
     with T.sblock("slope"):
         vi, vj = T.axis.remap("SS", [i, j])
-        z[vi, vj] = T.Select(product[vi, vj] < T.float32(-900), T.float32(-900), product[vi, vj])
+        z[vi, vj] = T.Select(product[vi, vj] < T.float32(-900000), T.float32(-900000), product[vi, vj])
 """
 PRODUCT = Subject(
     "bounds behind a product",
@@ -65,7 +69,7 @@ PRODUCT = Subject(
             "minimum behind a product dropped",
             _KIND,
             edit(
-                "T.min(product[vi, vj] * T.float32(0.5) + bias[vj], T.float32(300))",
+                "T.min(product[vi, vj] * T.float32(0.5) + bias[vj], T.float32(300000))",
                 "product[vi, vj] * T.float32(0.5) + bias[vj]",
             ),
         ),
@@ -73,15 +77,15 @@ PRODUCT = Subject(
             "a Select behind a product dropped",
             _KIND,
             edit(
-                "T.Select(product[vi, vj] < T.float32(-900), T.float32(-900), product[vi, vj])",
+                "T.Select(product[vi, vj] < T.float32(-900000), T.float32(-900000), product[vi, vj])",
                 "product[vi, vj]",
             ),
         ),
         right(
             "a Select behind a product as a maximum",
             edit(
-                "T.Select(product[vi, vj] < T.float32(-900), T.float32(-900), product[vi, vj])",
-                "T.max(product[vi, vj], T.float32(-900))",
+                "T.Select(product[vi, vj] < T.float32(-900000), T.float32(-900000), product[vi, vj])",
+                "T.max(product[vi, vj], T.float32(-900000))",
             ),
         ),
     ),
@@ -91,8 +95,8 @@ _QUANTISED = """
 for i, j in T.grid(2400, 2200):
     with T.sblock("q"):
         vi, vj = T.axis.remap("SS", [i, j])
-        q[vi, vj] = T.Cast("int8", T.max(T.min(T.round(
-            x[vi, vj] * T.float32(0.05)), T.float32(127)), T.float32(-128)))
+        q[vi, vj] = T.Cast("int8", T.max(T.min(
+            T.round(x[vi, vj] * T.float32(0.05)), T.float32(127)), T.float32(-128)))
 for i, j in T.grid(2400, 2200):
     with T.sblock("c"):
         vi, vj = T.axis.remap("SS", [i, j])
@@ -117,10 +121,8 @@ QUANTISED = Subject(
         ),
         right(
             "bounds of a cast in the other order",
-            edit(
-                "T.max(T.min(T.round(\n            x[vi, vj] * T.float32(0.05)), T.float32(127)), T.float32(-128))",
-                "T.min(T.max(T.round(x[vi, vj] * T.float32(0.05)), T.float32(-128)), T.float32(127))",
-            ),
+            edit("T.max(T.min(", "T.min(T.max("),
+            edit("T.float32(127)), T.float32(-128)", "T.float32(-128)), T.float32(127)"),
         ),
     ),
 )

@@ -1,7 +1,8 @@
-"""How values look as the last line of a notebook's cell."""
+"""How values look: as the last line of a notebook's cell, and as a list in a message."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -15,3 +16,18 @@ def show_text(value: object, printer: Any, cycle: bool) -> None:
         if place:
             printer.break_()
         printer.text(line)
+
+
+def listed(items: Iterable[object], *, most: int = 5, lines: bool = True) -> str:
+    """Return the first of many things, and how many more there are, to end a message with.
+
+    Several stand on lines of their own, one in the line that the message begins; all of them in one
+    line unless ``lines``.
+    """
+    named = [str(item) for item in items]
+    shown = named[:most]
+    if len(named) > most:
+        shown.append(f"and {len(named) - most} more")
+    if not lines:
+        return "; ".join(shown)
+    return shown[0] if len(shown) == 1 else "".join(f"\n  {line}" for line in shown)

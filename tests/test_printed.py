@@ -1,10 +1,11 @@
-"""What the last line of a notebook's cell shows."""
+"""What the last line of a notebook's cell shows, and how messages list many things."""
 
 from __future__ import annotations
 
 import schedlang as sl
 from schedlang.language.schedule import Trace
 from schedlang.networks import NetworkResult
+from schedlang.printed import listed
 from schedlang.report import Comparison
 from schedlang.tuning.explaining.explanation import Explanation
 
@@ -51,3 +52,10 @@ def test_the_repr_of_a_result_is_one_line() -> None:
 def test_the_repr_of_a_history_has_no_records() -> None:
     result = sl.tune(sl.workloads.matmul(16, 16, 16), trials=2, seed=0, search="random")
     assert "Record(" not in repr(result.history) and "Phase(" not in repr(result.history)
+
+
+def test_a_message_names_the_first_of_many_things() -> None:
+    assert listed(["a"]) == "a"
+    assert listed("abcde") == "\n  a\n  b\n  c\n  d\n  e"
+    assert listed(range(12)) == "\n  0\n  1\n  2\n  3\n  4\n  and 7 more"
+    assert listed("abc", lines=False, most=2) == "a; b; and 1 more"

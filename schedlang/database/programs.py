@@ -7,13 +7,11 @@ import warnings
 from schedlang.database import Database, Record
 from schedlang.errors import SchedlangError, UnreadableWarning, WorkloadError
 from schedlang.language.schedule import Schedule, Trace
+from schedlang.printed import listed
 from schedlang.tvm import errors
 from schedlang.tvm.program import to_json
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload
-
-# Number of rows that one warning names.
-_NAMED = 4
 
 
 class Unreadable:
@@ -54,14 +52,21 @@ class Unreadable:
         return bool(self.rows)
 
     def __str__(self) -> str:
-        said = [f"{row}: {_first_line(why)}" for row, why in self.rows.items()]
-        more = len(said) - _NAMED
-        return "; ".join(said[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+        return listed(self._said, lines=False)
+
+    @property
+    def listed(self) -> str:
+        """The rows with the reasons, to end a message with."""
+        return listed(self._said)
+
+    @property
+    def _said(self) -> list[str]:
+        return [f"{row}: {_first_line(why)}" for row, why in self.rows.items()]
 
     def warn(self, stacklevel: int = 2) -> None:
         """Give one UnreadableWarning that names the rows; nothing where there are none."""
         if self.rows:
-            message = f"some rows of the database are not used: {self}"
+            message = f"some rows of the database are not used: {self.listed}"
             warnings.warn(message, UnreadableWarning, stacklevel=stacklevel + 1)
 
 

@@ -15,15 +15,13 @@ from schedlang.instructions.line import renumbered
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.apply import Interpreter, apply
 from schedlang.interpreters.flatten import flatten
+from schedlang.printed import listed
 from schedlang.tvm import errors
 from schedlang.tvm.schedule import get_module, get_trace, new_traced_schedule
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
-
-# Number of instructions that one message names.
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +54,7 @@ class TVMForm:
     @property
     def omissions(self) -> str:
         """The instructions that were left out, as one line."""
-        more = len(self.left_out) - _NAMED
-        named = "; ".join(map(str, self.left_out[:_NAMED]))
-        return named + (f"; and {more} more" if more > 0 else "")
+        return listed(self.left_out, lines=False)
 
 
 def to_tvm(line: Line, workload: Workload, *, numbers: bool = False) -> TVMForm:

@@ -13,6 +13,7 @@ from schedlang.database import Database, Timing, best_first, open_database, timi
 from schedlang.database.programs import Unreadable, put_program, replayed
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Schedule
+from schedlang.printed import listed
 from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.match import Kind, Match
 from schedlang.tuning.records import packed_ahead
@@ -135,16 +136,19 @@ def apply(
                 warnings.warn(text, UntunedWarning, stacklevel=2)
     if unreadable and strict:
         raise DatabaseError(
-            f"rows that cannot be read: {unreadable}; tune again, or leave out strict=True"
+            f"tune again, or leave out strict=True: rows cannot be read: {unreadable.listed}"
         )
     unreadable.warn()
     if untuned:
-        message = f"no record for {', '.join(untuned)} on {target.key}: they stay unscheduled"
+        names = listed(untuned)
         if strict:
-            raise DatabaseError(f"{message}; tune them first, or leave out strict=True")
+            raise DatabaseError(
+                f"tune first, or leave out strict=True: no record on {target.key} for: {names}"
+            )
+        message = f"what has no record on {target.key} stays unscheduled: {names}"
         warnings.warn(message, UntunedWarning, stacklevel=2)
     if packing:
-        message = f"{', '.join(packing)}: each call packs the weights, and {_PACKED}"
+        message = f"each call packs the weights, and {_PACKED}: {listed(packing)}"
         warnings.warn(message, PackingWarning, stacklevel=2)
     return program.replace_functions(mod, replaced)
 

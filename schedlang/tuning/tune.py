@@ -12,6 +12,7 @@ from typing import Any
 from schedlang.database import Database, open_database
 from schedlang.database.details import check_notes, check_tags
 from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
+from schedlang.printed import listed
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
@@ -51,7 +52,6 @@ TRIALS, TRIALS_WITH_RULES = 64, 1000
 """Most candidates where neither trials nor seconds are given; the second with stop rules."""
 
 BATCH = 16
-_MOST_REASONS = 4
 
 
 def default_space(target: Target | str = "cpu") -> Space:
@@ -276,6 +276,4 @@ def _why_nothing(space: Space, workload: Workload) -> str:
     visits = space.explain(workload)
     if any(visit.instructions for visit in visits):
         return ""
-    said = "; ".join(map(str, visits[:_MOST_REASONS]))
-    more = len(visits) - _MOST_REASONS
-    return f"; no module did anything: {said}" + (f"; and {more} more" if more > 0 else "")
+    return f"; no module did anything: {listed(visits, lines=False)}"

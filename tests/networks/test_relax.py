@@ -143,7 +143,7 @@ def test_a_network_with_records_applied_builds() -> None:
     with MemoryDatabase() as database:
         task = network.tasks[0]
         sl.tune(task.workload, trials=3, database=database, progress=False)
-        with pytest.warns(sl.UntunedWarning, match="no record for"):
+        with pytest.warns(sl.UntunedWarning, match="has no record"):
             applied = sl.apply(network.mod, database)
     changed = applied[task.name].script() != network.mod[task.name].script()
     assert changed, "unrolled and vectorised, it is faster"

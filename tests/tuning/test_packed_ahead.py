@@ -69,9 +69,7 @@ def test_a_function_that_is_built_alone_packs_in_each_call(
         weight = rng.random((N, N), np.float32)
         function(a, weight, out)
         np.testing.assert_allclose(out, a @ weight, rtol=1e-4)
-    with pytest.warns(
-        sl.PackingWarning, match="main: each call packs the weights, and the latency"
-    ):
+    with pytest.warns(sl.PackingWarning, match="each call packs the weights, and the latency"):
         applied = sl.apply(weighted().mod, database)
     assert split_packing(applied["main"]) is not None
 

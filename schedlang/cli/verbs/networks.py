@@ -158,7 +158,14 @@ def compile_network(
     profile: Annotated[
         bool, typer.Option("--profile", help="Time each function inside the network.")
     ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Time for choosing default schedules; functions left then get a hasty one.",
+        ),
+    ] = None,
     layout: Layout = "channels_last",
+    progress: options.ShowProgress = None,
 ) -> Answer:
     """Compile a network with the best programs of a database, check it, and write a library."""
     if output is not None:
@@ -168,7 +175,7 @@ def compile_network(
     check_network(what, context.args)
     machine = target_of(target)
     network = network_of(what, context.args, option_names(context), layout)
-    compiled = sl.compile_network(network, database, machine)
+    compiled = sl.compile_network(network, database, machine, seconds=seconds, progress=progress)
     lines: list[str] = []
     document: dict[str, Any] = {"network": network.name, "target": machine.key, "verified": None}
     if verify and network.reference is not None:

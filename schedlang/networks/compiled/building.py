@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class Function:
     Parameters
     ----------
     name: in the network's module.
-    programs: to take one after the other; the last one is the function as it is.
+    programs: to take one after the other; after the last one, the function as it is.
 
     Attributes
     ----------
@@ -39,8 +40,8 @@ class Function:
 
     def __init__(self, name: str, programs: Iterator[Choice]) -> None:
         self.name = name
-        self._programs = programs
-        self.choice = next(programs)
+        self._programs = chain(programs, [Choice("unscheduled")])
+        self.choice = next(self._programs)
 
     def take_next(self, error: BaseException) -> None:
         """Take the next program, and warn that this one cannot be compiled."""

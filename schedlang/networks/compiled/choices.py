@@ -12,7 +12,7 @@ from schedlang.database import Database, Record, Timing, timing_in
 from schedlang.database.programs import Unreadable
 from schedlang.measurement import Status
 from schedlang.targets import Target
-from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.defaults.many import Default
 from schedlang.tuning.lookup import UNVERIFIED, UntunedWarning, find
 from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
@@ -20,7 +20,8 @@ from schedlang.workloads.workload import Workload
 if TYPE_CHECKING:
     from tvm.tirx.function import PrimFunc
 
-Origin = Literal["tuned", "default", "unscheduled"]
+Origin = Literal["tuned", "default", "hasty", "unscheduled"]
+"""Where a program comes from."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class Choice:
 
     Attributes
     ----------
-    origin: ``"tuned"`` for a record's; ``"default"`` for one that was not measured;
-        ``"unscheduled"`` for the function as it is.
+    origin: ``"tuned"`` for a record's; ``"default"`` for one that was not measured; ``"hasty"``
+        for one that, moreover, there was no time to compare with others; ``"unscheduled"`` for the
+        function as it is.
     func: the program, in place of the function; None for the function as it is.
     timing: of its record in the database; None without one.
     unscheduled_latency: of the function as it is, in seconds, from the same toolchain; NaN where
@@ -53,23 +55,23 @@ class Choice:
         return math.nan if self.timing is None else self.timing.latency
 
 
-def choices(
+def recorded(
     workload: Workload,
     func: PrimFunc,
     target: Target,
-    database: Database | None,
+    database: Database,
     unreadable: Unreadable,
 ) -> Iterator[Choice]:
-    """Yield programs for a function, the best one first; the last one is the function as it is.
+    """Yield the programs of a database for a function, the best one first.
 
     What follows the first is for a program that cannot be compiled. ``func`` is the workload's
     function in the network.
     """
     tried: set[int | None] = set()
-    while database is not None:
+    while True:
         found = find(workload, target, database, database, False, unreadable, tried)
         if found is None or found.record.id in tried:
-            break
+            return
         if found.unscheduled and UNVERIFIED in found.notes:
             text = f"{workload.name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
             warnings.warn(text, UntunedWarning, stacklevel=4)
@@ -79,14 +81,15 @@ def choices(
             return
         yield Choice("tuned", found.in_place_of(func), found.timing, latency)
         tried.add(found.record.id)
-    if not tried:
-        schedule = default_schedule(workload, target)
-        if len(schedule.trace):
-            order = range(len(func.params))
-            yield Choice(
-                "default", program.with_parameters(schedule.mod[program.MAIN], order, func)
-            )
-    yield Choice("unscheduled")
+
+
+def defaulted(func: PrimFunc, default: Default) -> Iterator[Choice]:
+    """Yield the default program of a function that has no record, if there is one."""
+    schedule = default.schedule
+    if len(schedule.trace):
+        order = range(len(func.params))
+        made = program.with_parameters(schedule.mod[program.MAIN], order, func)
+        yield Choice("hasty" if default.hasty else "default", made)
 
 
 def _unscheduled_latency(record: Record, database: Database) -> float:

@@ -5,26 +5,32 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from schedlang.database import Database
 from schedlang.database.programs import Unreadable
 from schedlang.errors import NetworkError, TargetError, WorkloadError
 from schedlang.networks.compiled.building import Built, Function, build
-from schedlang.networks.compiled.choices import Choice, choices
+from schedlang.networks.compiled.choices import Choice, defaulted, recorded
+from schedlang.networks.compiled.display import Display
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.compiled.summary import Summary, TaskSummary, ordered
 from schedlang.networks.compiled.twins import twins_of
 from schedlang.networks.network import Network
+from schedlang.printed import listed
 from schedlang.targets import Target, as_target
+from schedlang.tuning.budget import Budget
+from schedlang.tuning.defaults.many import default_schedules
 from schedlang.tuning.lookup import UntunedWarning, opened_for_reading
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls
 from schedlang.tvm.relax.executable import prepared
 from schedlang.tvm.relax.twins import with_twins
 from schedlang.workloads.construct import from_prim_func
+from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -34,6 +40,9 @@ def compile_network(
     network: Network,
     database: Database | str | os.PathLike[str] | None = None,
     target: Target | str = "cpu",
+    *,
+    seconds: float | None = None,
+    progress: bool | None = None,
 ) -> CompiledNetwork:
     """Compile a network with the best programs of a database: a callable like the model.
 
@@ -51,52 +60,88 @@ def compile_network(
     database: a path or a ``Database``; without one every function has a default schedule.
     target: a ``Target`` or its name. A network for a CPU that is not this one can be exported, and
         not be called.
+    seconds: time for choosing default schedules, from the call on. When it is over, functions that
+        are left, those with the least arithmetic, get the first schedule that comes to hand, and
+        the summary calls them ``"hasty"``. None sets no limit. Code generation is not limited.
+    progress: show how far it is; None does so on a terminal and in a notebook.
 
-    Raises ``DatabaseError`` when the database cannot be opened, and for a path without a file;
-    ``TargetError`` for a target that is no CPU; ``BuildError`` where TVM cannot compile.
+    Ctrl-C ends the call. Raises ``DatabaseError`` when the database cannot be opened, and for a
+    path without a file; ``TargetError`` for a target that is no CPU; ``BuildError`` where TVM
+    cannot compile.
     """
     if not isinstance(network, Network):
         raise NetworkError(
             f"compile_network takes a network, not a {type(network).__name__}; import it first: "
             "sl.import_network(model, example_inputs)"
         )
+    budget = Budget(seconds)
     target = as_target(target)
     if target.kind != "cpu":
         raise TargetError(f"target {target.key!r} is of kind {target.kind!r}; networks run on CPUs")
-    mod, parameters = with_twins(network.mod, network.parameters, twins_of(network))
-    mod = prepared(mod, target.tvm_target())
-    weights = Counter(call.function for call in calls(mod))
     unreadable = Unreadable()
     with ExitStack() as stack:
+        display = stack.enter_context(Display(f"compiling {network.name}", progress))
+        mod, parameters = with_twins(network.mod, network.parameters, twins_of(network))
+        mod = prepared(mod, target.tvm_target())
+        weights = Counter(call.function for call in calls(mod))
         opened = None if database is None else opened_for_reading(database, stack)
-        functions = _functions(mod, weights, target, opened, unreadable)
+        workloads = _workloads(mod, weights)
+        programs = _programs(mod, workloads, weights, target, opened, unreadable, budget, display)
+        functions = {name: Function(name, found) for name, found in programs.items()}
+        display.enter("generating code")
         built = build(mod, parameters, functions.values(), target)
     unreadable.warn()
     untuned = [one.name for one in functions.values() if one.choice.record is None]
     if database is not None and untuned:
-        message = f"no record for {', '.join(untuned)} on {target.key}: they are not tuned"
+        message = f"what has no record on {target.key} is not tuned: {listed(untuned)}"
         warnings.warn(message, UntunedWarning, stacklevel=2)
     return CompiledNetwork(network, target, built, _summary(network, weights, functions, built))
 
 
-def _functions(
+def _workloads(mod: IRModule, weights: Mapping[str, int]) -> dict[str, Workload]:
+    """The functions that are called and can be scheduled, by name."""
+    found = {}
+    for name, func in program.named_functions(mod).items():
+        if name in weights:
+            with suppress(WorkloadError):
+                found[name] = from_prim_func(func, name)
+    return found
+
+
+def _programs(
     mod: IRModule,
+    workloads: Mapping[str, Workload],
     weights: Mapping[str, int],
     target: Target,
     database: Database | None,
     unreadable: Unreadable,
-) -> dict[str, Function]:
-    """The functions that are called and can be scheduled, by name."""
-    found = {}
-    for name, func in program.named_functions(mod).items():
-        if name not in weights:
-            continue
-        try:
-            workload = from_prim_func(func, name)
-        except WorkloadError:
-            continue
-        found[name] = Function(name, choices(workload, func, target, database, unreadable))
-    return found
+    budget: Budget,
+    display: Display,
+) -> dict[str, Iterator[Choice]]:
+    """The programs of each function: of the database, or its default."""
+    funcs = program.named_functions(mod)
+    found: dict[str, Iterator[Choice]] = {}
+    if database is not None:
+        display.enter("reading records")
+        for name, workload in workloads.items():
+            records = recorded(workload, funcs[name], target, database, unreadable)
+            first = next(records, None)
+            if first is not None:
+                found[name] = chain([first], records)
+    missing = [name for name in workloads if name not in found]
+    missing.sort(key=lambda name: -weights[name] * workloads[name].flops)
+    display.enter("choosing default schedules", len(missing))
+    defaults = default_schedules(
+        [workloads[name] for name in missing],
+        target,
+        deadline=budget.search_deadline(finals=False),
+        tell=display.tell,
+    )
+    found |= {
+        name: defaulted(funcs[name], default)
+        for name, default in zip(missing, defaults, strict=True)
+    }
+    return {name: found[name] for name in workloads}
 
 
 def _summary(

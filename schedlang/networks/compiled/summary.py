@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import get_args, overload
 
 from schedlang.networks.compiled.choices import Origin
 from schedlang.networks.totals import Total, latency_text
@@ -21,8 +21,8 @@ class TaskSummary:
     functions: names in ``Network.mod`` of all functions of the task.
     weight: number of calls. Those of a plain reshape cost nothing and do not count.
     origin: ``"tuned"``, by a record of the database; ``"default"``, by a schedule that was not
-        measured; ``"unscheduled"``, where the record says that nothing is faster, or where there is
-        neither.
+        measured; ``"hasty"``, by one that there was no time to choose; ``"unscheduled"``, where the
+        record says that nothing is faster, or where there is neither.
     latency: of one call in seconds, as the record or ``profile`` says; NaN without.
     unscheduled_latency: of the unscheduled function, in seconds; NaN where it was not measured.
     record: id of the record in the database; None without one.
@@ -104,7 +104,7 @@ class Summary(Sequence[TaskSummary]):
         known = f"{self.known} for {sum(task.weight for task in self.tasks)} calls"
         counts = [
             f"{sum(task.origin == origin for task in self.tasks)} {origin}"
-            for origin in ("tuned", "default", "unscheduled")
+            for origin in get_args(Origin)
             if any(task.origin == origin for task in self.tasks)
         ]
         lines.append(f"{known}, {self.measured}; tasks: {', '.join(counts) or 'none'}")

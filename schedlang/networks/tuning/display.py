@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import time
 from collections import Counter
@@ -10,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -20,14 +18,11 @@ from schedlang.networks.totals import latency_text
 from schedlang.networks.tuning.shares import Shares, shares_of
 from schedlang.networks.tuning.task_run import TaskRun
 from schedlang.search import Strategy
-from schedlang.tuning.live.live_view import LINE_SECONDS, LOGGER, NOTEBOOK_SECONDS
-from schedlang.tuning.live.notebook import NotebookView, in_notebook
-from schedlang.tuning.live.output import Output
+from schedlang.tuning.live.screen import Screen
 from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
 
 # Tasks that the table shows, those with the largest share first.
 _ROWS = 12
-_NOTEBOOK_COLUMNS = 110
 
 
 class Display:
@@ -47,24 +42,18 @@ class Display:
     def __init__(
         self, title: str, runs: Sequence[TaskRun], trials: int | None, show: bool | None
     ) -> None:
-        output = Output(show)
+        self._screen = Screen(show, self._picture)
         self._title, self._runs, self._trials = title, runs, trials
-        self._began = self._picture_shown = time.monotonic()
-        self._line_shown = -math.inf
+        self._began = time.monotonic()
         self._counts: Counter[Status] = Counter()
         self._gains: dict[int, float] = {}
         self._current: int | None = None
         self._phase = "starting workers"
-        self._notebook = NotebookView() if show is not False and in_notebook() else None
-        self._live: Live | None = None
-        if output.moves and self._notebook is None:
-            self._live = Live(console=output.console, refresh_per_second=4, transient=True)
-        self._lines = output if output.takes_lines and self._notebook is None else None
 
     def update(self, measurement: Measurement, search: Strategy) -> None:
         """Count one measurement."""
         self._counts[measurement.status] += 1
-        self._refresh()
+        self._screen.refresh()
 
     def enter(self, phase: str) -> None:
         """Nothing: a slice is short, and its phases say little."""
@@ -78,27 +67,25 @@ class Display:
     def begin_slice(self, place: int) -> None:
         """Say which task is next."""
         self._current, self._phase = place, "tuning"
-        self._refresh()
+        self._screen.refresh()
 
     def end_slice(self, place: int, before: float) -> None:
         """Show what a slice gained; ``before`` is the task's best latency before it."""
         run = self._runs[place]
         now = run.latency
         self._gains[place] = 1.0 - now / before if before > 0 else math.nan
-        if time.monotonic() - self._line_shown >= LINE_SECONDS:
-            self._write(self._line(place))
-        self._refresh()
+        if self._screen.line_is_due:
+            self._screen.write(self._line(place))
+        self._screen.refresh()
 
     def say(self, phase: str) -> None:
         """Show another phase than tuning."""
         self._current, self._phase = None, phase
-        self._write(self._summary())
-        self._refresh(now=True)
+        self._screen.write(self._summary())
+        self._screen.refresh(now=True)
 
     def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        self._refresh()
+        self._screen.start()
         return self
 
     def __exit__(
@@ -107,31 +94,10 @@ class Display:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def _refresh(self, *, now: bool = False) -> None:
-        if self._live is not None:
-            self._live.update(self._picture())
-        moment = time.monotonic()
-        if self._notebook is not None and (now or moment - self._picture_shown >= NOTEBOOK_SECONDS):
-            self._picture_shown = moment
-            self._notebook.show(self._html())
+        self._screen.stop()
 
     def _picture(self) -> Group:
         return Group(self._table(), Text(self._summary()))
-
-    def _html(self) -> str:
-        """Return the picture as HTML; rich escapes all text."""
-        console = Console(record=True, width=_NOTEBOOK_COLUMNS, file=io.StringIO())
-        console.print(self._picture())
-        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
-
-    def _write(self, line: str) -> None:
-        self._line_shown = time.monotonic()
-        LOGGER.info("%s", line)
-        if self._lines is not None:
-            self._lines.write(line)
 
     def _table(self) -> Table:
         shares = shares_of(self._runs)

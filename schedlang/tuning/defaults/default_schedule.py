@@ -46,7 +46,19 @@ def default_schedule(
     target: a ``Target`` or its name.
     space: the space; by default the target's default space, or its movement space.
     """
-    workload, target = as_workload(workload), as_target(target)
+    return choose_schedule(as_workload(workload), as_target(target), space)
+
+
+def choose_schedule(
+    workload: Workload,
+    target: Target,
+    space: Space | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Schedule:
+    """Return what ``default_schedule`` does, of the programs made before ``is_over()`` is true.
+
+    It is asked before each program but the mode.
+    """
     if space is None and only_moves_data(workload.func):
         moved = _attempt(lambda: origin(target.movement_space(), workload))
         if moved is not None:
@@ -54,18 +66,22 @@ def default_schedule(
     searched = target.default_space() if space is None else space
     mode = _attempt(lambda: origin(searched, workload))
     if mode is not None:
-        return _fastest(mode, searched, target)
+        return _fastest(mode, searched, target, is_over)
     finishing = Space([module for module in searched if module.stage == "finish"], searched.name)
     finished = _attempt(lambda: origin(finishing, workload))
     return Schedule(workload) if finished is None else finished
 
 
-def _fastest(mode: Schedule, space: Space, target: Target) -> Schedule:
+def _fastest(mode: Schedule, space: Space, target: Target, is_over: Callable[[], bool]) -> Schedule:
     """Return the mode, or another program of the space if its estimate is clearly lower."""
+    if is_over():
+        return mode
     chosen, least = mode, _CLEARLY_FASTER * _estimate(mode, target)
     if math.isinf(least):
         return mode
     for make in _others(mode.trace, space):
+        if is_over():
+            break
         other = _attempt(make)
         estimate = math.inf if other is None else _estimate(other, target)
         if other is not None and estimate < least:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import schedlang as sl
 from schedlang.database import Database, MemoryDatabase
 from schedlang.networks import Network
 from schedlang.targets import host
+from schedlang.tuning.defaults import many
 from schedlang.tvm.packing import with_weights
 from schedlang.tvm.program import named_functions, replace_functions
 from tests.networks.compiled.relax_networks import (
@@ -27,6 +30,7 @@ from tests.networks.compiled.relax_networks import (
     store,
     tensor,
 )
+from tests.tuning.fake_time import FakeTime
 
 
 @pytest.fixture
@@ -66,7 +70,9 @@ def test_the_fastest_verified_record_wins(network: Network, database: Database) 
     wanted = store(database, task, 2e-4, parallel(task))
     store(database, task, 3e-4, parallel(task, 1))
     store(database, task, 1e-5, parallel(task, 1), verified=False)
-    with pytest.warns(sl.UntunedWarning, match="no record for matmul1, transpose"):
+    with pytest.warns(
+        sl.UntunedWarning, match=r"has no record on .* is not tuned: \n  matmul1\n  transpose$"
+    ):
         exe = sl.compile_network(network, database)
     assert {one.name: one.record for one in exe.summary}["fused_matmul_relu"] == wanted.id
 
@@ -89,7 +95,6 @@ def test_without_records_nothing_is_measured(network: Network) -> None:
     assert "tuned" not in {one.origin for one in exe.summary}
     assert all(math.isnan(one.latency) for one in exe.summary)
     assert math.isnan(exe.summary.latency) and not exe.summary.complete
-    assert not exe.summary.complete
     assert exe.verify().passed
 
 
@@ -216,3 +221,33 @@ def test_a_network_for_another_machine_can_be_compiled_and_not_run(network: Netw
     exe = sl.compile_network(network, target=other)
     with pytest.raises(sl.TargetError, match=r"aarch64|x86_64"):
         exe(np.zeros((8, 16), np.float32))
+
+
+def test_when_the_time_is_over_the_rest_gets_hasty_schedules(
+    network: Network, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(many, "time", FakeTime())
+    caplog.set_level(logging.INFO, "schedlang")
+    asked: list[str] = []
+    real = many.choose_schedule
+
+    def choose(workload: sl.Workload, *rest: Any, **options: Any) -> Any:
+        asked.append(workload.name)
+        found = real(workload, *rest, **options)
+        many.time.sleep(1e9)  # type: ignore[attr-defined]
+        return found
+
+    monkeypatch.setattr(many, "choose_schedule", choose)
+    exe = sl.compile_network(network, seconds=1e3)
+    flops = {task.name: task.weight * task.flops for task in network.tasks}
+    assert asked == sorted(asked, key=lambda name: -flops[name])
+    origins = {one.name: one.origin for one in exe.summary}
+    assert origins[asked[0]] == "default"
+    assert {origins[name] for name in asked[1:] if flops[name]} == {"hasty"}
+    assert " hasty " in str(exe.summary) and "hasty" in str(exe.summary).splitlines()[-1]
+    assert exe.verify().passed
+    said = [record.getMessage() for record in caplog.records]
+    assert any(f"choosing default schedules, 0 of {len(asked)} functions" in one for one in said)
+    assert any("generating code" in one for one in said)
+    with pytest.raises(ValueError, match="seconds=0"):
+        sl.compile_network(network, seconds=0)

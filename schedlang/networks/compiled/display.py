@@ -1,0 +1,81 @@
+"""Show how far the compilation of a network is."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from schedlang.tuning.live.screen import Screen
+from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
+
+_BAR_COLUMNS = 30
+
+
+class Display:
+    """A line that changes on a terminal or in a notebook, and a line now and then in a log.
+
+    Parameters
+    ----------
+    title: of the compilation.
+    show: None shows it on a terminal and in a notebook only, False nowhere.
+    """
+
+    def __init__(self, title: str, show: bool | None) -> None:
+        self._title = title
+        self._phase = "preparing"
+        self._done = self._count = 0
+        self._began = self._entered = time.monotonic()
+        self._screen = Screen(show, self._picture)
+
+    def enter(self, phase: str, count: int = 0) -> None:
+        """Say what it does now: with so many functions, of which ``tell`` counts those done."""
+        self._phase, self._done, self._count = phase, 0, count
+        self._entered = time.monotonic()
+        self._screen.write(self._line())
+        self._screen.refresh(now=True)
+
+    def tell(self, done: int) -> None:
+        """Say how many functions are done."""
+        self._done = done
+        if self._screen.line_is_due:
+            self._screen.write(self._line())
+        self._screen.refresh()
+
+    def __enter__(self) -> Self:
+        self._screen.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._screen.stop()
+
+    def _line(self) -> str:
+        counted = f", {self._done} of {self._count} functions" if self._count else ""
+        return f"{self._title}: {self._phase}{counted}, {self._time()}"
+
+    def _time(self) -> str:
+        """Say how long it took, and about how long this phase still takes."""
+        now = time.monotonic()
+        text = duration(now - self._began)
+        if not 0 < self._done < self._count:
+            return text
+        left = (now - self._entered) / self._done * (self._count - self._done)
+        return f"{text}, about {duration(left)} left" if left >= NO_TIME_LEFT else text
+
+    def _picture(self) -> RenderableType:
+        text = Text(self._line())
+        if not self._count:
+            return text
+        row = Table.grid(padding=(0, 1))
+        row.add_row(text, ProgressBar(self._count, self._done, width=_BAR_COLUMNS))
+        return row

@@ -1,0 +1,79 @@
+"""A picture that changes on a terminal or in a notebook, and lines where there is neither."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Callable
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from schedlang.tuning.live.live_view import LINE_SECONDS, LOGGER, NOTEBOOK_SECONDS
+from schedlang.tuning.live.notebook import NotebookView, in_notebook
+from schedlang.tuning.live.output import Output
+
+_NOTEBOOK_COLUMNS = 110
+
+
+class Screen:
+    """Shows a picture that is made anew each time; it is gone from a terminal at the end.
+
+    The logger ``schedlang`` gets the lines in any case.
+
+    Parameters
+    ----------
+    show: None shows it on a terminal and in a notebook only, False nowhere; True writes the lines
+        to standard error where the output is neither.
+    picture: makes the picture.
+    """
+
+    def __init__(self, show: bool | None, picture: Callable[[], RenderableType]) -> None:
+        output = Output(show)
+        self._picture = picture
+        self._picture_shown = time.monotonic()
+        self._line_shown = -math.inf
+        self._notebook = NotebookView() if show is not False and in_notebook() else None
+        self._live: Live | None = None
+        if output.moves and self._notebook is None:
+            self._live = Live(console=output.console, refresh_per_second=4, transient=True)
+        self._lines = output if output.takes_lines and self._notebook is None else None
+
+    def start(self) -> None:
+        """Show the first picture."""
+        if self._live is not None:
+            self._live.start()
+        self.refresh()
+
+    def stop(self) -> None:
+        """Leave the terminal as it was."""
+        if self._live is not None:
+            self._live.stop()
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Show a new picture; in a notebook if the last one is long ago, or ``now``."""
+        if self._live is not None:
+            self._live.update(self._picture())
+        moment = time.monotonic()
+        if self._notebook is not None and (now or moment - self._picture_shown >= NOTEBOOK_SECONDS):
+            self._picture_shown = moment
+            self._notebook.show(self.html())
+
+    def html(self) -> str:
+        """Return the picture as HTML; rich escapes all text."""
+        console = Console(record=True, width=_NOTEBOOK_COLUMNS, file=io.StringIO())
+        console.print(self._picture())
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    @property
+    def line_is_due(self) -> bool:
+        """Whether the last line is long ago."""
+        return time.monotonic() - self._line_shown >= LINE_SECONDS
+
+    def write(self, line: str) -> None:
+        """Write a line."""
+        self._line_shown = time.monotonic()
+        LOGGER.info("%s", line)
+        if self._lines is not None:
+            self._lines.write(line)

@@ -37,7 +37,7 @@ EXPORTED = ("tuning", "networks", "plot", "report")
 OWN = ("_lazy", "_moved", "_public")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
-    ("errors", "printed"),
+    ("errors", "printed", "announcing"),
     ("expressions", "distributions"),
     ("tvm",),
     ("workloads",),

@@ -30,6 +30,7 @@ from schedlang.tuning.unscheduled import Unscheduled
 
 FINALS_SECONDS = 5.0
 """Most seconds of the finals' samples."""
+_TIMING = "timing the unscheduled program"
 
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
@@ -117,7 +118,7 @@ class TuningRun:
         if self.budget.limited:
             # It is part of the result: better to know how long it takes than to be late.
             with self._stopping_in_time():
-                self._measure_unscheduled()
+                self._measure_unscheduled(bar)
         while trials is None or state.trials < trials:
             if self.watch.reason:
                 return self.watch.reason
@@ -149,7 +150,7 @@ class TuningRun:
                 state.strategy.tell(outcomes)
             # Now, as the workers are ready, and the program is in the database if a run is
             # interrupted.
-            self._measure_unscheduled()
+            self._measure_unscheduled(bar)
             self._tell_state(bar)
             self.recorder.store()
             # What was not measured in time is pending: only asking again can take that up.
@@ -157,9 +158,11 @@ class TuningRun:
                 state.journal.save(state.strategy, state.records, state.leaderboard)
         return f"{trials} trial{'' if trials == 1 else 's'}"
 
-    def _measure_unscheduled(self) -> None:
+    def _measure_unscheduled(self, bar: Progress | None = None) -> None:
         log = self.recorder.log
         if not self.unscheduled.find():
+            if bar is not None:
+                bar.enter(_TIMING)
             activity = log.activity
             log.enter("start")
             self.unscheduled.measure()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from schedlang.announcing import announced
 from schedlang.targets.errors import BuildError
 
 _OPTIONS = (
@@ -177,11 +178,14 @@ def _compile(source: str, arch: str) -> Cubin:
     with tempfile.TemporaryDirectory(prefix="schedlang-nvcc-") as folder:
         file, cubin = Path(folder) / "kernels.cu", Path(folder) / "kernels.cubin"
         file.write_text(source)
+        kernels = len(set(_KERNEL.findall(source)))
+        step = f"nvcc compiles {kernels} kernel{'' if kernels == 1 else 's'} for {arch}"
         command = [str(nvcc), "-cubin", f"-arch={arch}", *_OPTIONS, "-o", str(cubin), str(file)]
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_SECONDS, check=False
-            )
+            with announced(step):
+                done = subprocess.run(
+                    command, capture_output=True, text=True, timeout=_SECONDS, check=False
+                )
         except subprocess.TimeoutExpired:
             raise CompileError(f"nvcc takes longer than {_SECONDS:g} s") from None
         said = done.stderr + done.stdout

@@ -184,11 +184,13 @@ def compile_network(
         lines.append(str(found))
         if not found.passed:
             return Answer("\n".join(lines), document, FAILED)
+        compiled.time_call()
     summary = compiled.profile() if profile else compiled.summary
     lines.insert(0, str(summary))
     document |= {
         "latency": summary.latency,
         "complete": summary.complete,
+        "call": summary.call,
         "tasks": [
             {
                 "task": one.name,

@@ -10,6 +10,9 @@ from typing import get_args, overload
 from schedlang.networks.compiled.choices import Origin
 from schedlang.networks.totals import Total, latency_text
 
+# A call that takes this many times what its tasks add up to is said to be slower.
+_SLOWER = 1.15
+
 
 @dataclass(frozen=True)
 class TaskSummary:
@@ -51,10 +54,18 @@ class TaskSummary:
 
 @dataclass(frozen=True)
 class Summary(Sequence[TaskSummary]):
-    """The tasks of a compiled network, those with the largest part of its time first."""
+    """The tasks of a compiled network, those with the largest part of its time first.
+
+    Attributes
+    ----------
+    tasks: in that order.
+    measured: where their latencies are from.
+    call: seconds of a call of the whole network; NaN where it was not timed.
+    """
 
     tasks: tuple[TaskSummary, ...]
     measured: str
+    call: float = math.nan
 
     @property
     def known(self) -> Total:
@@ -91,7 +102,12 @@ class Summary(Sequence[TaskSummary]):
     def with_latencies(self, latencies: dict[str, float], measured: str) -> Summary:
         """Return a summary with other latencies of one call, in seconds, by the task's name."""
         timed = [replace(task, latency=latencies.get(task.name, math.nan)) for task in self.tasks]
-        return Summary(ordered(timed), measured)
+        return Summary(ordered(timed), measured, self.call)
+
+    @property
+    def slowdown(self) -> float:
+        """Seconds of a call over those of its tasks; NaN where either is not known."""
+        return self.call / self.latency if self.complete and self.latency else math.nan
 
     def __str__(self) -> str:
         head = ("share", "time", "calls", "each", "speed-up", "record", "program", "function")
@@ -108,7 +124,17 @@ class Summary(Sequence[TaskSummary]):
             if any(task.origin == origin for task in self.tasks)
         ]
         lines.append(f"{known}, {self.measured}; tasks: {', '.join(counts) or 'none'}")
+        if not math.isnan(self.call):
+            lines.append(f"one call takes {latency_text(self.call)}{self._why_slower()}")
         return "\n".join(line.rstrip() for line in lines)
+
+    def _why_slower(self) -> str:
+        if not self.slowdown >= _SLOWER:
+            return ""
+        return (
+            f", {self.slowdown:.3g}x what its functions add up to: alone they found their data in "
+            "the caches, and the steps between them take time; profile() times each in its place"
+        )
 
     def _row(self, task: TaskSummary) -> tuple[str, ...]:
         share, speedup = self.share(task), task.speedup

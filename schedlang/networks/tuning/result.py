@@ -123,8 +123,9 @@ class NetworkResult:
         Parameters
         ----------
         network: one of ``networks``; may be left out where there is one.
-        verify: raise ``NetworkError`` where its outputs on random inputs are wrong. A network
-            without an original model is not compared.
+        verify: raise ``NetworkError`` where its outputs on random inputs are wrong, and time calls
+            of it: ``summary`` says where they are slower than its records add up to. A network
+            without an original model is neither compared nor timed.
         """
         if network is None:
             if len(self.networks) > 1:
@@ -137,6 +138,7 @@ class NetworkResult:
             found = executable.verify()
             if not found.passed:
                 raise NetworkError(f"the compiled network {network.name} is wrong: {found}")
+            executable.time_call()
         return executable
 
     _repr_pretty_ = show_text

@@ -12,6 +12,7 @@ from typing import Self
 
 from rich.live import Live
 
+from schedlang.announcing import LOGGER
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Strategy
@@ -20,9 +21,6 @@ from schedlang.tuning.live.notebook import NotebookView, html_of, in_notebook
 from schedlang.tuning.live.output import Output
 from schedlang.tuning.live.snapshot import Snapshot
 from schedlang.tuning.live.terminal import View
-
-LOGGER = logging.getLogger("schedlang")
-"""Gets the lines of every run with the level INFO, and each new best with DEBUG."""
 
 LINE_SECONDS, NOTEBOOK_SECONDS = 5.0, 0.5
 """Seconds between two lines of a log, and between two pictures of a notebook."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from schedlang.tuning.live.live_view import LINE_SECONDS, LOGGER, NOTEBOOK_SECONDS
+from schedlang.announcing import LOGGER
+from schedlang.tuning.live.live_view import LINE_SECONDS, NOTEBOOK_SECONDS
 from schedlang.tuning.live.notebook import NotebookView, in_notebook
 from schedlang.tuning.live.output import Output
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from schedlang.announcing import announced
 from schedlang.targets.cuda.emulator.errors import EmulationError
 from schedlang.targets.cuda.emulator.execute import Array, Execution, execute
 from schedlang.targets.cuda.emulator.reference import Expected, expected_of
@@ -64,10 +65,12 @@ def emulate(
     if machine.kind != "cuda":
         raise ValueError(f"target={machine.key!r} is no GPU; give one such as 'sm_90'")
     _check_size(workload, orders, seconds)
-    source = cuda_source(mod, machine.tvm_target())
-    expected = expected_of(workload, inputs, seed, runs=unscheduled)
-    run = execute(source, expected.inputs, orders=orders, seed=seed, seconds=seconds)
-    return judge(run, expected)
+    times = "once" if orders == 1 else f"in {orders} orders of its threads"
+    with announced(f"emulating {workload.name} on the CPU, {times}"):
+        source = cuda_source(mod, machine.tvm_target())
+        expected = expected_of(workload, inputs, seed, runs=unscheduled)
+        run = execute(source, expected.inputs, orders=orders, seed=seed, seconds=seconds)
+        return judge(run, expected)
 
 
 def _check_size(workload: Workload, orders: int, seconds: float) -> None:

@@ -17,6 +17,7 @@ import schedlang as sl
 from schedlang.cli.documents import of_network
 from schedlang.database import MemoryDatabase, history, open_database
 from schedlang.measurement import Candidate, Measurement
+from schedlang.networks.compiled.summary import Summary, TaskSummary
 from schedlang.search.tasks import TaskProgress
 from tests.crash.tuner import Replayed
 
@@ -302,6 +303,7 @@ def test_on_this_machine() -> None:
     assert network.verify(executable=network.compile(mod=tuned)).passed
     executable = result.compile()
     assert {one.origin for one in executable.summary} <= {"tuned", "unscheduled"}
+    assert executable.summary.call > 0 and "one call takes" in str(executable)
     wrong = replace(network, reference=lambda inputs: [np.zeros((16, 4), "float32")])
     with pytest.raises(sl.NetworkError, match="is wrong"):
         replace(result, networks=(wrong,)).compile()
@@ -322,3 +324,15 @@ def test_callbacks_hear_of_all_tasks_and_a_rule_ends_each_of_them(tmp_path: Path
     again = Table()
     assert tune(mlp((8, 16, 24)), again, **given).trials == result.trials
     assert again.bound == []
+
+
+def test_a_summary_says_when_a_call_is_slower_than_its_records_add_up_to() -> None:
+    task = TaskSummary("f", ("f",), 2, "tuned", 1e-3, 4e-3, 7, 0)
+    summary = Summary((task,), "as the records say")
+    assert math.isnan(summary.slowdown) and "one call" not in str(summary)
+    assert str(replace(summary, call=2.1e-3)).endswith("one call takes 2.1 ms")
+    slower = replace(summary, call=3e-3)
+    assert slower.slowdown == pytest.approx(1.5)
+    assert "one call takes 3 ms, 1.5x what its functions add up to" in str(slower)
+    unknown = replace(slower, tasks=(replace(task, latency=math.nan),))
+    assert str(unknown).endswith("one call takes 3 ms")

@@ -61,6 +61,8 @@ class Subject:
     attacks: the programs.
     followers: wrong programs that run behind each of them, in its process where that survives; none
         where the attacks harm nothing but their own results.
+    behind: the workload of the followers, of which nothing is known before an attack; by default
+        this one.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Subject:
     body: str
     attacks: tuple[Attack, ...]
     followers: tuple[Attack, ...] = ()
+    behind: Subject | None = None
 
     @cached_property
     def workload(self) -> Workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -109,11 +110,17 @@ def _refusal(subject: Subject, attack: Attack, last: Measurement, by: str) -> Ve
 
 def _with_followers(bench: LocalCPU, subject: Subject, attack: Attack) -> Iterator[Verdict]:
     """Measure an attack, wrong programs behind it that it might make right, and right ones."""
-    wrong_ones = [subject.program(follower) for follower in subject.followers]
-    programs = [subject.program(attack), *wrong_ones, *[subject.workload.mod] * _RIGHT_FOLLOWERS]
-    candidates = [Candidate(n, program) for n, program in enumerate(programs)]
-    found = {measurement.id: measurement for measurement in bench.measure(candidates)}
-    first, *followers = (found[n] for n in range(len(programs)))
+    behind = subject.behind or subject
+    wrong_ones = [behind.program(follower) for follower in subject.followers]
+    programs = [subject.program(attack), *wrong_ones, *[behind.workload.mod] * _RIGHT_FOLLOWERS]
+    candidates = deque(Candidate(n, program) for n, program in enumerate(programs))
+    bench.bind(subject.workload)
+    measured: list[Measurement] = []
+    if behind is not subject:
+        measured += bench.measure([candidates.popleft()])
+        bench.bind(behind.workload)
+    measured += bench.measure(candidates)
+    first, *followers = sorted(measured, key=lambda measurement: measurement.id)
     passed = [one for one in followers[: len(wrong_ones)] if _accepted(one)]
     if passed or (_accepted(first) and first.status not in attack.caught):
         yield Verdict(subject.name, attack.name, right=False, accepted=True)

@@ -1,7 +1,7 @@
-"""Right programs that leave their process changed: what runs behind them would compute otherwise.
+"""Right programs that leave their process changed, for what runs behind them.
 
-Each of them would be right on its own. Behind it run wrong programs that the change makes right,
-and right ones that it makes wrong.
+Behind each of them its worker goes over to another workload, and finds the right results of that.
+Then come wrong programs that are right in the state that was left, and right ones.
 """
 
 from __future__ import annotations
@@ -46,17 +46,30 @@ def _calls(name: str, call: str) -> Attack:
     return _leaves(name, f'T.evaluate(T.call_extern("int32", {call}))')
 
 
-_NEAREST = """
+_PLAIN = """
 for i in T.serial(256):
     with T.sblock("y"):
         vi = T.axis.spatial(256, i)
-        y[vi] = T.nearbyint(x[vi] * T.float32(8))
+        y[vi] = x[vi] + T.float32(1)
 """
-
-ROUNDING = Subject(
+_SIGNATURE = tensors(x=("float32", 256), y=("float32", 256))
+_ROUNDING = Subject(
     "rounding to integers",
-    tensors(x=("float32", 256), y=("float32", 256)),
-    _NEAREST,
+    _SIGNATURE,
+    _PLAIN.replace("x[vi] + T.float32(1)", "T.nearbyint(x[vi] * T.float32(8))"),
+    (),
+)
+_TINY = Subject(
+    "denormal products",
+    _SIGNATURE,
+    _PLAIN.replace("x[vi] + T.float32(1)", "x[vi] * T.float32(1e-20) * T.float32(1e-20)"),
+    (),
+)
+
+STATE = Subject(
+    "state left behind",
+    _SIGNATURE,
+    _PLAIN,
     (
         _calls("rounds upwards behind itself", f'"fesetround", {_UPWARDS}'),
         _leaves(
@@ -93,19 +106,14 @@ ROUNDING = Subject(
         wrong("up in place of the nearest", "", edit("T.nearbyint", "T.ceil")),
         wrong("down in place of the nearest", "", edit("T.nearbyint", "T.floor")),
     ),
+    behind=_ROUNDING,
 )
 
-_TINY = """
-for i in T.serial(256):
-    with T.sblock("y"):
-        vi = T.axis.spatial(256, i)
-        y[vi] = x[vi] * T.float32(1e-20) * T.float32(1e-20)
-"""
-
 FLUSHING = Subject(
-    "denormal products",
-    tensors(x=("float32", 256), y=("float32", 256)),
-    _TINY,
+    "flushing left behind",
+    _SIGNATURE,
+    _PLAIN,
     (_leaves("denormal numbers are zero from now on", _FLUSH),),
     followers=(wrong("zeros in place of denormal numbers", "", edit("x[vi]", "T.float32(0)")),),
+    behind=_TINY,
 )

@@ -37,8 +37,15 @@ def configure_threads(cpus: Sequence[int]) -> int:
 
 
 def thread_count() -> int:
-    """Return the number of threads of a parallel loop that this thread starts."""
-    return int(tvm_ffi.get_global_func("runtime.NumThreads")())
+    """Return the number of threads of a parallel loop that this thread starts.
+
+    They are started where they do not exist yet; the affinity of this thread is kept.
+    """
+    mask = _affinity()
+    count = int(tvm_ffi.get_global_func("runtime.NumThreads")())
+    if mask is not None and mask != _affinity():
+        os.sched_setaffinity(0, mask)
+    return count
 
 
 def _affinity() -> set[int] | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import tvm  # noqa: F401  (loads the library that has the threads)
+from schedlang.tvm.codegen.runtime import thread_count
 
 _Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -36,5 +36,6 @@ def _launcher() -> Any:
         launch = ctypes.CDLL(None).TVMBackendParallelLaunch
     except (OSError, TypeError, AttributeError):
         return None
+    thread_count()  # starts them, and keeps this thread on its CPUs
     launch.argtypes = (_Task, ctypes.c_void_p, ctypes.c_int)
     return launch

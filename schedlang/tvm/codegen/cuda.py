@@ -22,6 +22,7 @@ from tvm_ffi import structural_walk
 
 from schedlang.errors import TargetError
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
+from schedlang.tvm.codegen.cuda_names import OWN_NAMES
 from schedlang.tvm.codegen.generator import CodeGenerator
 from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.codegen.strided_copies import StridedCopies
@@ -97,7 +98,8 @@ class LoweredProgram:
     def build(self) -> Executable:
         """Generate the code. Where TVM finds a GPU's driver, it compiles that of kernels too."""
         with tvm.transform.PassContext(opt_level=3, config=dict(self._config)):
-            return Executable(tir_to_runtime(self.host, self.device, TVMTarget("llvm")))
+            device = {target: OWN_NAMES(mod) for target, mod in self.device.items()}
+            return Executable(tir_to_runtime(self.host, device, TVMTarget("llvm")))
 
     def source(self) -> str:
         """Return the CUDA C++ of the kernels; empty where there is none."""

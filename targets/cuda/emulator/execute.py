@@ -102,7 +102,8 @@ def _job(source: CUDASource, count: int, orders: int, seed: int, seconds: float)
     head = [max(round(seconds), 1), orders, seed, len(source.memories), count, len(source.launches)]
     lines = [" ".join(map(str, head))]
     for memory in source.memories:
-        lines.append(f"{memory.name} {np.dtype(memory.dtype).itemsize} {_bytes(memory)}")
+        name = "_".join(memory.name.split()) or "_"  # a word: it is read up to the next space
+        lines.append(f"{name} {np.dtype(memory.dtype).itemsize} {_bytes(memory)}")
     for launch in source.launches:
         values = [f"b {one}" if isinstance(one, int) else f"i {one}" for one in launch.arguments]
         sizes = [*launch.grid, *launch.block, launch.dynamic_shared_bytes, len(values)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+from tvm import te
 
 import schedlang as sl
 from schedlang.targets import BuildError, LibraryError, Target, build_callable, export_library
@@ -18,6 +20,7 @@ from schedlang.targets.cpu.target import CPUTarget
 from schedlang.tvm import codegen
 from tests.targets.deployment import modules
 from tests.targets.deployment.conftest import A, B
+from tests.targets.odd_names import GROUPS
 from tests.targets.programs import matmul, scheduled_matmul
 
 
@@ -64,6 +67,25 @@ def test_a_library_of_several_functions(tmp_path: Path) -> None:
     program.twice(ones, out)
     program["add_to"](ones, out)
     np.testing.assert_array_equal(out, 3)
+
+
+def test_tensors_may_have_any_name(tmp_path: Path) -> None:
+    """Words of C, and what is no word of any language: also in messages about arguments."""
+    names = [*GROUPS["odd"], *GROUPS["keywords"][:20]]
+    inputs = [te.placeholder((4,), "float32", name=name) for name in names]
+    last = te.compute((4,), lambda i: inputs[0][i] + inputs[-1][i], name="D")
+    workload = sl.workloads.from_te([*inputs, last])
+    program = sl.load(export_library(workload.mod, "cpu", tmp_path / "names.so"))
+    arrays, out = [np.ones(4, np.float32) for _ in names], np.zeros(4, np.float32)
+    for call in (program, build_callable(workload.mod)):
+        out[:] = 0
+        call(*arrays, out)
+        np.testing.assert_array_equal(out, 2)
+    for place, name in enumerate(names):
+        wrong = [*arrays, out]
+        wrong[place] = np.ones(3, np.float32)
+        with pytest.raises(ValueError, match=re.escape(f"takes {name}: float32[4]")):
+            program(*wrong)
 
 
 def test_an_applied_module_is_exported(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_an_endless_kernel_is_ended() -> None:
 
 def test_a_changed_input_is_a_fault() -> None:
     found = shared_product(16).emulate_edited(
-        "__syncthreads();", "__syncthreads(); A_ptr[0] = 5.0f;"
+        "__syncthreads();", "__syncthreads(); v_a_ptr[0] = 5.0f;"
     )
     assert "changed_input" in {fault.kind for fault in found.faults}
 

@@ -22,6 +22,7 @@ from schedlang.metaschedule import as_tvm_database
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.tvm import program
 from schedlang.tvm.analysis import block_names
+from schedlang.tvm.codegen.cuda import bound
 from schedlang.tvm.schedule import get_module
 from schedlang.workloads import from_script, matmul
 from schedlang.workloads.workload import Workload
@@ -188,6 +189,19 @@ def test_what_a_pass_of_tvm_schedules_does_not_change() -> None:
     theirs = TVMSchedule(record.workload.mod)
     record.trace.apply_to_schedule(theirs, remove_postproc=False)
     assert "T.unroll" in theirs.mod.script()
+    assert mod.script() == before
+
+
+def test_a_program_that_gets_default_threads_does_not_change() -> None:
+    """TVM's pass that binds the blocks without threads is a schedule, too."""
+    sch = Schedule(nested())
+    sch.blockize(sch.get_loops("outer")[0])
+    sch.cache_read("outer_o", 0, "global")
+    sch.cache_write("inner", 0, "global")
+    mod = program.from_json(program.to_json(sch.mod))
+    before = mod.script()
+    made = bound(mod, sl.Target("cuda", arch="sm_80").tvm_target())
+    assert "threadIdx.x" in made.script()
     assert mod.script() == before
 
 

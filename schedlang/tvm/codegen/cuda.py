@@ -28,6 +28,7 @@ from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.codegen.strided_copies import StridedCopies
 from schedlang.tvm.codegen.vector_scopes import OWN_SCOPES
 from schedlang.tvm.program import changed_block, with_root
+from schedlang.tvm.schedule import HeldProgram
 
 if TYPE_CHECKING:
     from tvm.runtime import Device
@@ -185,7 +186,8 @@ def bound(mod: IRModule, target: TVMTarget) -> IRModule:
             "the program has parallel or vectorised loops outside GPU threads: it is scheduled for "
             'a CPU. Draw one from a GPU\'s space: sl.default_space("h100").sample(workload)'
         )
-    functions = {name: _with_free_root(function) for name, function in mod.functions.items()}
+    held = HeldProgram(mod)  # the pass schedules a module that has its statements
+    functions = {name: _with_free_root(function) for name, function in held.mod.functions.items()}
     try:
         with target:
             return DefaultGPUSchedule()(IRModule(functions, attrs=mod.attrs))

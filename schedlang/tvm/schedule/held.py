@@ -33,7 +33,7 @@ class HeldProgram:
     __slots__ = ("_statements", "mod")
 
     def __init__(self, mod: IRModule | None = None) -> None:
-        self.mod: IRModule | None = None
+        self.mod: Any = None
         self._statements: list[Any] = []
         if mod is not None:
             self.hold(mod)

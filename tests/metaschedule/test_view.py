@@ -192,7 +192,7 @@ def test_it_is_a_database_of_tvm(drawn: Any) -> None:
     assert view.query_schedule(as_main(MOD[NAMES[2]]), target, "g") is None
     assert view.missed == {"g": "its program is not in the database"}
     # TVM passes an error of a method it calls on as a RuntimeError.
-    with pytest.raises(RuntimeError, match="this view of a schedlang database is for reading"):
+    with pytest.raises(DatabaseError, match="this view of a schedlang database is for reading"):
         view.commit_tuning_record(fastest)
 
 

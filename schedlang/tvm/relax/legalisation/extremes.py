@@ -14,34 +14,29 @@ from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst
 
 from schedlang.tvm.relax.legalisation.default import default
-from schedlang.tvm.relax.legalisation.ordering import key, numbers
+from schedlang.tvm.relax.legalisation.ordering import is_number, key, numbers
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 
 Rule = Callable[[Any, Any], Any]
 """From the block builder and the call of an operator to an expression without it."""
 
 
-def is_nan(value: Any, dtype: str) -> Any:
-    """Return whether a number of a tensor program is NaN."""
-    return tirx.isnan(value.astype("float32") if dtype == "bfloat16" else value)
-
-
-def _keeping(name: str, dtype: str) -> Callable[[Any, Any], Any]:
+def _keeping(name: str) -> Callable[[Any, Any], Any]:
     """The maximum or minimum of two numbers, either of which may be NaN."""
-    return lambda a, b: tirx.Select(is_nan(a, dtype), a, _CHOOSE[name](a, b))
+    return lambda a, b: tirx.Select(is_number(b), _CHOOSE[name](b, a), b)
 
 
 _CHOOSE = {"max": tirx.max, "min": tirx.min}
 
 
-def reducer(name: str, dtype: str) -> Any:
+def reducer(name: str) -> Any:
     """Return the reduction ``"max"`` or ``"min"`` of floating-point numbers, which keeps NaN.
 
     It computes on the numbers as they are. Its identity is infinite: that of ``te.max`` is the
     lowest finite number.
     """
     worst = -math.inf if name == "max" else math.inf
-    return te.comm_reducer(_keeping(name, dtype), lambda kind: tirx.const(worst, kind), name)
+    return te.comm_reducer(_keeping(name), lambda dtype: tirx.const(worst, dtype), name)
 
 
 def relu(bb: Any, call: Any) -> Any:
@@ -97,7 +92,7 @@ def pairwise(name: str) -> Rule:
     def _both(one: te.Tensor, other: te.Tensor) -> te.Tensor:
         shape = topi.utils.get_const_tuple(topi.add(one, other).shape)
         one, other = topi.broadcast_to(one, shape), topi.broadcast_to(other, shape)
-        choose = _keeping(name, str(one.dtype))
+        choose = _keeping(name)
         return te.compute(shape, lambda *place: choose(one[place], other[place]), "compute")
 
     return rule
@@ -116,7 +111,8 @@ def reduction(name: str) -> Rule:
     def rule(bb: Any, call: Any) -> Any:
         x, dtype = call.args[0], dtype_of(call.args[0])
         if dtype == "bool":
-            made = bb.emit(relax.op.astype(x, "int8"))
+            # The maximum of no unsigned integers is 0, which is False.
+            made = bb.emit(relax.op.astype(x, "uint8"))
             made = bb.emit(relax.Call(call.op, [made], call.attrs))
             return relax.op.astype(made, "bool")
         if not is_inexact(dtype):

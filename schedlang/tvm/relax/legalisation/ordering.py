@@ -13,6 +13,15 @@ from tvm import te, tirx
 _BITS = {"float64": 64}
 
 
+def is_number(value: Any) -> Any:
+    """Return whether a number of a tensor program is not NaN.
+
+    The comparison becomes a vector instruction, and ``isnan`` does not; TVM's simplifier takes
+    ``x == x`` for true, but not this one.
+    """
+    return tirx.LE(value, value)
+
+
 def key_type(dtype: str) -> str:
     """Return the element type of the keys of a floating-point type."""
     return f"int{_BITS.get(dtype, 32)}"
@@ -23,9 +32,15 @@ def _wide(dtype: str) -> str:
 
 
 def _magnitude(dtype: str) -> Any:
-    """All bits but the sign's; as a key, that of NaN."""
+    """All bits but the sign's."""
     kind = key_type(dtype)
     return tirx.const(2 ** (int(kind[3:]) - 1) - 1, kind)
+
+
+def _quiet(dtype: str) -> Any:
+    """The bits of NaN, which are its key."""
+    kind = key_type(dtype)
+    return tirx.const(0x7FF8 << 48 if kind == "int64" else 0x7FC0 << 16, kind)
 
 
 def key(value: Any, dtype: str, *, ties: bool = False, unknown_first: bool = False) -> Any:
@@ -38,14 +53,14 @@ def key(value: Any, dtype: str, *, ties: bool = False, unknown_first: bool = Fal
     unknown_first: whether NaN is smaller than all others instead.
     """
     kind, magnitude, zero = key_type(dtype), _magnitude(dtype), tirx.const(0, _wide(dtype))
-    infinite = tirx.const(0x7FF0 << 48 if kind == "int64" else 0x7F80 << 16, kind)
     value = value.astype(_wide(dtype))
     if ties:
         value = tirx.Select(value.equal(zero), zero, value)
     bits = tirx.reinterpret(kind, value)
     turned = bits ^ ((bits >> tirx.const(int(kind[3:]) - 1, kind)) & magnitude)
-    unknown = -magnitude if unknown_first else magnitude
-    return tirx.Select((bits & magnitude) > infinite, unknown, turned)
+    quiet = _quiet(dtype)
+    unknown = ~quiet if unknown_first else quiet
+    return tirx.Select(is_number(value), turned, unknown)
 
 
 def keys(x: te.Tensor, *, unknown_first: bool = False) -> te.Tensor:

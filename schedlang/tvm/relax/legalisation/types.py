@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from schedlang.tvm.relax.legalisation.default import default
-from schedlang.tvm.relax.legalisation.extremes import Rule, is_nan, number
+from schedlang.tvm.relax.legalisation.extremes import Rule, number
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 
 
@@ -46,8 +46,8 @@ def not_equal(bb: Any, call: Any) -> Any:
         one, other = topi.broadcast_to(one, shape), topi.broadcast_to(other, shape)
 
         def element(*place: Any) -> Any:
-            a, b, dtype = one[place], other[place], str(one.dtype)
-            return tirx.any(a < b, b < a, is_nan(a, dtype), is_nan(b, dtype))
+            a, b = one[place], other[place]
+            return tirx.any(a < b, b < a, _is_nan(a, one.dtype), _is_nan(b, one.dtype))
 
         return te.compute(shape, element, "compute")
 
@@ -114,7 +114,11 @@ def class_of(name: str) -> Rule:
 
 
 def _each_is_nan(x: te.Tensor) -> te.Tensor:
-    return te.compute(x.shape, lambda *place: is_nan(x[place], str(x.dtype)), "compute")
+    return te.compute(x.shape, lambda *place: _is_nan(x[place], x.dtype), "compute")
+
+
+def _is_nan(value: Any, dtype: Any) -> Any:
+    return tirx.isnan(value.astype("float32") if str(dtype) == "bfloat16" else value)
 
 
 def of_nothing(bb: Any, call: Any) -> Any:

@@ -43,7 +43,7 @@ def max_pool(bb: Any, call: Any) -> Any:
             chosen = list(index)
             for place, axis in enumerate(axes):
                 chosen[axis] = index[axis] * strides[place] + inner[place] * dilation[place]
-            return reducer("max", str(data.dtype))(padded[tuple(chosen)], axis=inner)
+            return reducer("max")(padded[tuple(chosen)], axis=inner)
 
         return te.compute(after, element, "pool_max", tag="pool_max")
 

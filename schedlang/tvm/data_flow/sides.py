@@ -9,7 +9,7 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
-from tvm_ffi import structural_map
+from tvm_ffi import structural_equal, structural_map
 
 from schedlang.tvm.data_flow.rounding import BINARY, COMPARISONS, IF_THEN_ELSE, dtype_of
 
@@ -82,6 +82,8 @@ class SideFinder:
     def _own(self, value: Any, path: tuple[Any, ...]) -> None:
         """Note the sides of an operation itself."""
         if isinstance(value, COMPARISONS):
+            if structural_equal(value.a, value.b):
+                return  # it asks whether a number is NaN, and inputs are none
             self._note((value, _opposite(value)), (value.a, value.b), path)
         elif isinstance(value, tirx.Max):
             one, other = value.a, value.b

@@ -32,8 +32,8 @@ def power_steps(var: Any, value: Any, known: Callable[[Any], Any]) -> list[tuple
         return unchanged
     number = float(np.reshape(exponent, ()))
     is_float = dtype_of(base).startswith(("float", "bfloat"))
-    # The power of -inf is inf and its root NaN; torch takes the root in these two types.
-    if abs(number) == 0.5 and dtype_of(base) in ("float32", "float64"):
+    # The power of -inf is inf and its root NaN; torch takes the root in these types.
+    if abs(number) == 0.5 and dtype_of(base) in ("float32", "float64", "bfloat16"):
         return [(var, relax.op.sqrt(base) if number > 0 else relax.op.rsqrt(base))]
     if number != int(number) or not 1 <= abs(number) <= _LARGEST or (number < 0 and not is_float):
         return unchanged

@@ -84,6 +84,8 @@ SMOOTH: Functions = {
     "round decimals": lambda x: torch.round(x.clamp(-9, 9), decimals=1),
     "power 2": lambda x: x**2,
     "power 3": lambda x: x**3,
+    "power 7": lambda x: x**7,
+    "power 13 and 0.5": lambda x: (x**13, x.abs() ** 0.5),
     "power -1": lambda x: x**-1,
     "power -2": lambda x: x**-2,
     "power 0": lambda x: x**0,
@@ -130,6 +132,7 @@ BINARY: Functions = {
     "logical_and": torch.logical_and,
     "logical_or": torch.logical_or,
     "logical_xor": torch.logical_xor,
+    "cat": lambda a, b: torch.cat([a.reshape(-1), b.reshape(-1)]),
     "where greater": lambda a, b: torch.where(a > b, a, b),
 }
 ARITHMETIC: Functions = {

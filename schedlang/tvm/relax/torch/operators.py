@@ -2,9 +2,9 @@
 
 TVM 0.27 computes products of float64 in float32, ignores ``alpha`` of ``add`` and ``sub`` and the
 scales of ``elu``, casts the scalar of ``integers * 0.5`` to an integer, does not drop values in
-training, reads and writes foreign memory where several tensors index different axes, loses NaN in
-divisions that round, rounds the places of nearest neighbours, reads the arguments of ``batch_norm`` at the
-places of another operator, and reads memory at negative indices.
+training, reads foreign memory at negative indices and where several tensors index different axes,
+loses NaN in divisions that round, rounds the places of nearest neighbours, and reads the arguments
+of ``batch_norm`` at the places of another operator.
 """
 
 from __future__ import annotations

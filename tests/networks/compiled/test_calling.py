@@ -201,8 +201,10 @@ def test_an_operator_without_a_function_and_one_that_cannot_be_scheduled() -> No
     np.testing.assert_array_equal(two, np.argsort(x))
     assert {one.name: one.origin for one in exe.summary} == {
         "add": "default",
-        "sort": "unscheduled",
+        "sort_key": "default",
+        "gather": "default",
         "argsort": "unscheduled",
+        "argsort1": "unscheduled",
     }
 
 

@@ -50,6 +50,19 @@ def _running(operator: Callable[..., Any]) -> Converter:
     return convert
 
 
+def _sort(importer: Any, node: Any) -> Any:
+    """The numbers in order, and their places; equal ones stay in theirs, as TVM sorts stably."""
+    x, emit = argument(importer, node, 0, "input"), importer.block_builder.emit
+    if not shape_of(x):
+        raise ValueError("there is no axis to sort along")
+    # The overload `stable` has one more argument, by name only.
+    shift = 1 if node.target.__name__ == "sort.stable" else 0
+    axis = argument(importer, node, 1 + shift, "dim", -1) % len(shape_of(x))
+    descending = bool(argument(importer, node, 2 + shift, "descending", False))
+    places = emit(relax.op.argsort(x, axis, descending, "int64"))
+    return emit(relax.op.gather_elements(x, places, axis)), places
+
+
 def _median(importer: Any, node: Any) -> Any:
     """The lower of the two middle numbers and its place; the first NaN where there is one."""
     x, emit = argument(importer, node, 0, "input"), importer.block_builder.emit
@@ -93,6 +106,8 @@ REDUCTIONS: dict[str, Converter] = {
     "prod.dim_int": _extreme(relax.op.prod),
     "max.dim": _with_place(relax.op.max, relax.op.argmax),
     "min.dim": _with_place(relax.op.min, relax.op.argmin),
+    "sort.default": _sort,
+    "sort.stable": _sort,
     "median.default": _median,
     "median.dim": _median,
     "cumsum.default": _running(relax.op.cumsum),

@@ -25,6 +25,17 @@ def _extreme(operator: Callable[..., Any]) -> Converter:
     return convert
 
 
+def _any(importer: Any, node: Any) -> Any:
+    """Whether an element is not zero: the maximum of booleans."""
+    x = cast(importer, argument(importer, node, 0, "input"), "bool")
+    axes = argument(importer, node, 1, "dim")
+    axes = [axes] if isinstance(axes, int) else axes
+    keep = bool(argument(importer, node, 2, "keepdim", False))
+    if not shape_of(x):
+        return x
+    return importer.block_builder.emit(relax.op.max(x, axes or None, keepdims=keep))
+
+
 def _with_place(extreme: Callable[..., Any], place: Callable[..., Any]) -> Converter:
     """``max`` or ``min`` along an axis, and where it is."""
 
@@ -104,6 +115,9 @@ REDUCTIONS: dict[str, Converter] = {
     "amax.default": _extreme(relax.op.max),
     "amin.default": _extreme(relax.op.min),
     "prod.dim_int": _extreme(relax.op.prod),
+    "any.default": _any,
+    "any.dim": _any,
+    "any.dims": _any,
     "max.dim": _with_place(relax.op.max, relax.op.argmax),
     "min.dim": _with_place(relax.op.min, relax.op.argmin),
     "sort.default": _sort,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +69,7 @@ def test_a_wrong_result_is_found() -> None:
     assert judging.difference(case, right, right) == ""
     assert "1 wrong" in judging.difference(case, [right[0] + 1e-3], right)
     assert "float64" in judging.difference(case, [right[0].astype(np.float64)], right)
+    case = replace(case, signed_zeros=True)
     zero, negative = [np.zeros((), np.float32)], [np.array(-0.0, np.float32)]
     assert "1 wrong" in judging.difference(case, zero, negative)
 

@@ -145,7 +145,7 @@ def _cases() -> list[Case]:
         *over("", TOGETHER, {**distinct, "float16": floats["float16"]}, error=256),
         *over("", {name: every[name] for name in kept}, odd, error=256),
         *over("", {**whole, "mean": torch.mean, "var": torch.var}, one, error=256),
-        *over("", {"cumsum": lambda x: x.cumsum(0), "sum 0": lambda x: x.sum(0)}, one),
+        *over("", {"cumsum 0": lambda x: x.cumsum(0), "sum 0": lambda x: x.sum(0)}, one),
         *over("", {"amax": lambda x: x.amax(-1), "sort": lambda x: x.sort(-1)[0]}, one),
     ]
 

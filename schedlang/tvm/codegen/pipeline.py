@@ -19,7 +19,7 @@ from tvm.ir import IRModule, TensorLoad
 from tvm.ir.transform import module_pass
 from tvm.s_tir import pipeline as _tvm
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_map
+from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
 
@@ -74,7 +74,12 @@ def _of_body(function: Any, change: Hide) -> Any:
 
 def _hide_unsafe(body: Any, stores_only: bool = False) -> Any:
     """Hide what TVM may compute wrongly in the indices of accesses."""
+    if not _found(body, DIVISIONS):
+        return body
     iterators = Iterators.of(body)
+    kinds = tirx.BufferStore if stores_only else (TensorLoad, tirx.BufferStore)
+    if not any(iterators.is_unsafe(access.indices) for access in _found(body, kinds)):
+        return body
 
     def rewrite(access: Any) -> Any:
         if not iterators.is_unsafe(access.indices):
@@ -85,7 +90,6 @@ def _hide_unsafe(body: Any, stores_only: bool = False) -> Any:
             return tirx.BufferLoad(access.source, indices)
         return tirx.BufferStore(access.buffer, access.value, indices)
 
-    kinds = tirx.BufferStore if stores_only else (TensorLoad, tirx.BufferStore)
     return structural_map(body, (kinds, rewrite), order="post")
 
 
@@ -96,12 +100,26 @@ def _hide_unsafe_stores(body: Any) -> Any:
 
 def _hide_remainders(body: Any) -> Any:
     """Hide the remainders that are divided by a negative number."""
+    if not any(map(_splits_negatively, _found(body, DIVISIONS))):
+        return body
     iterators = Iterators.of(body)
 
     def rewrite(division: Any) -> Any:
-        negative = isinstance(division.b, tirx.IntImm) and int(division.b) < 0
-        if not negative or not isinstance(division.a, DIVISIONS):
+        if not _splits_negatively(division):
             return division
         return type(division)(iterators.hidden(division.a), division.b)
 
     return structural_map(body, (DIVISIONS, rewrite), order="post")
+
+
+def _splits_negatively(division: Any) -> bool:
+    divisor = division.b
+    return (
+        isinstance(division.a, DIVISIONS) and isinstance(divisor, tirx.IntImm) and divisor.value < 0
+    )
+
+
+def _found(body: Any, kinds: Any) -> list[Any]:
+    found: list[Any] = []
+    structural_walk(body, (kinds, found.append))
+    return found

@@ -12,6 +12,7 @@ from typing import Any
 
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api as _ffi
+from tvm.tirx import Var
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
@@ -32,7 +33,7 @@ def within(apply: Apply) -> Apply:
 
 def _hiding(apply: Apply, region: Callable[[Any], Any]) -> Apply:
     def run(sch: TVMSchedule, handle: Any, *args: Any) -> Any:
-        first = handle if not hasattr(handle, "__getitem__") else handle[0]
+        first = handle[0] if isinstance(handle, list | tuple) else handle
         sref = region(_ffi.ScheduleGetSRef(sch, first))
         if not _hide(sch, sref):
             return apply(sch, handle, *args)
@@ -48,7 +49,13 @@ def _hiding(apply: Apply, region: Callable[[Any], Any]) -> Apply:
 def _hide(sch: TVMSchedule, sref: Any) -> bool:
     """Hide the odd divisions below a block or loop; return whether there are any."""
     found: list[Any] = []
-    structural_walk(sref.stmt, (DIVISIONS, found.append))
+
+    def note(division: Any) -> None:
+        # Most are of a loop that was fused, and not odd.
+        if not isinstance(division.a, Var):
+            found.append(division)
+
+    structural_walk(sref.stmt, (DIVISIONS, note))
     if not found:
         return False
     iterators = Iterators.of(_root(sref).stmt)

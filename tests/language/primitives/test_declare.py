@@ -37,7 +37,7 @@ def test_the_signature_and_the_docstring_are_those_of_the_declaration() -> None:
     assert signature.return_annotation == "list[LoopRV]"
     assert "Split a loop into nested ones" in (inspect.getdoc(Schedule.split) or "")
     assert Schedule.split.__qualname__ == "LoopPrimitives.split"
-    assert inspect.getsource(Schedule.split).lstrip().startswith('@primitive("Split")')
+    assert inspect.getsource(Schedule.split).lstrip().startswith('@primitive("Split"')
 
 
 def test_wrong_calls_raise_the_type_errors_of_python() -> None:

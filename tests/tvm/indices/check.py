@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from schedlang.tvm.codegen.grouping import compile_functions
 from schedlang.tvm.codegen.runtime import borrow_array
 from schedlang.tvm.program import MAIN
 from tests.tvm.indices.programs import Program, random_program
-from tests.tvm.indices.schedules import DEFAULT, SCHEDULES, scheduled
+from tests.tvm.indices.schedules import DEFAULT, SCHEDULES, UNSCHEDULED, scheduled
 
 REFUSED, NOT_COMPILED, RIGHT, WRONG = OUTCOMES = "refused", "not compiled", "right", "wrong"
 _BATCH = 256
@@ -41,13 +42,19 @@ class _Scheduled:
     function: Any
 
 
-def cases(seed: int, numbers: Iterable[int], names: Iterable[str] | None = None) -> Iterator[Case]:
-    """Check programs with every schedule, by default all and one of the default space."""
+def cases(seed: int, numbers: Iterable[int], schedules: int | None = None) -> Iterator[Case]:
+    """Check programs unscheduled, with some random schedules, and with one of the default space.
+
+    ``schedules`` is the number of the random ones; None takes all.
+    """
     waiting: list[_Scheduled] = []
-    wanted = [*SCHEDULES, DEFAULT] if names is None else list(names)
+    others = [name for name in SCHEDULES if name != UNSCHEDULED]
     for number in numbers:
         program = random_program(seed, number)
-        for name in wanted:
+        chosen = random.Random(number).sample(
+            others, len(others) if schedules is None else schedules
+        )
+        for name in (UNSCHEDULED, *chosen, DEFAULT):
             try:
                 sch = scheduled(program.workload, name, number)
             except (SchedlangError, IndexError):

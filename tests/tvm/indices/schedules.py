@@ -172,9 +172,10 @@ def scheduled(workload: sl.Workload, name: str, seed: int) -> sl.Schedule:
     return sch
 
 
+UNSCHEDULED = "unscheduled"
 DEFAULT = "default"
 SCHEDULES: Mapping[str, Callable[[sl.Schedule], None]] = {
-    "unscheduled": _unscheduled,
+    UNSCHEDULED: _unscheduled,
     "fuse": _fuse,
     "split": _split,
     "fuse, split": _fuse_split,

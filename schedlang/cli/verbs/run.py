@@ -80,12 +80,13 @@ def run(
 
 
 def _drift(timing: Timing, ours: Side) -> str:
+    from schedlang.measurement import describe_latency
     from schedlang.measurement.finals import DRIFT
 
     if not timing.record.ok:
         return f"it was recorded as {timing.record.status}"
     ratio = ours.latency / timing.latency
-    then = f"{timing.describe()} when it was recorded"
+    then = f"{describe_latency(timing.latency)} when it was recorded"
     if 1 / DRIFT <= ratio <= DRIFT:
         return f"as fast as it was ({then})"
     return f"{ratio:.2f}x the time of then ({then}): the machine is not as it was"

@@ -102,9 +102,9 @@ class CompiledNetwork:
         return self.network.verify(*args, executable=run, seed=seed, tolerance=tolerance, **kwargs)
 
     def time_call(self, *args: Any, repeats: int = 10, **kwargs: Any) -> float:
-        """Time calls of the whole network; return the median in seconds.
+        """Time calls of the whole network; return the median in seconds, which ``summary`` keeps.
 
-        ``summary`` keeps it. It is more than the latencies of the tasks add up to: each of them was measured alone. The
+        It is more than the latencies of the tasks add up to: each of them was measured alone. The
         summary says so where the difference is large.
 
         Parameters

@@ -3,7 +3,7 @@ const seconds = new Intl.NumberFormat('en', { minimumFractionDigits: 3, maximumF
 const COLUMNS = [
   { field: 'trial', title: 'Trial', format: plainNumber },
   { field: 'latency', title: `Search (${page.unit})`, format: shortNumber },
-  { field: 'finals', title: `Finals (${page.unit})`, format: shortNumber },
+  { field: 'finals', title: `Finals (${page.unit})`, format: shortNumber, inside: true },
   { field: 'ratio', title: 'To best', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }), unit: '\u00d7' },
   { field: 'status', title: 'Status', text: true },
   { field: 'verified', title: 'Verified', flag: true },
@@ -52,7 +52,7 @@ function startTrials() {
   const holder = document.getElementById('trial-table');
   if (!holder) return;
   const all = trialRows();
-  const columns = COLUMNS.filter(({ field }) => all.some((row) => row[field] !== null));
+  const columns = COLUMNS.filter(({ field, inside }) => !inside && all.some((row) => row[field] !== null));
   const state = { by: columns[0], down: false, page: 0, size: 25, text: '', status: '', open: new Set() };
   const body = element('tbody');
   const counter = document.getElementById('trial-count');
@@ -132,6 +132,7 @@ function startTrials() {
       element('dt', { title: module ? `module ${module}` : null }, site), element('dd', {}, value))));
     return element('div', {},
       row.message ? element('p', { class: 'message' }, row.message) : null,
+      row.finals === null ? null : element('p', {}, `In the finals: ${shortNumber.format(row.finals)} ${page.unit}.`),
       row.reused ? element('p', {}, 'Measured by another run.') : null,
       decided.length ? list : element('p', {}, 'No decisions are known.'));
   }

@@ -13,8 +13,9 @@ from schedlang.report.views.view import View
 
 _READING = (
     "Choose a column's title to sort by it. The filter finds text in any column, in messages and "
-    "in decisions (tile:C=4). Open a trial to see its decisions. Search and Finals are its median "
-    "latencies in both; To best compares those of the search. Record is the number in the database."
+    "in decisions (tile:C=4). Open a trial to see its decisions and its latency in the finals. "
+    "Search is its median latency in the search, which To best compares. Record is the number in "
+    "the database."
 )
 _LONGEST_MESSAGE = 400
 

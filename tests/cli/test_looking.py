@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from schedlang.cli.bench import torch_operators
 from schedlang.cli.bench.operator import NoPeer, parameters_of
 from schedlang.cli.naming.stored import Named, named
 from schedlang.cli.table import table
+from schedlang.database.programs import put_program
 from schedlang.measurement import describe_latency
+from schedlang.testing.database import make_record
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 
@@ -157,3 +160,32 @@ def test_tables_fit_the_terminal() -> None:
     assert wide[1] == f"a     {'1' * 30}" and len(wide) == 3
     narrow = table(head, rows, width=30).splitlines()
     assert narrow == ["a", f"  first  {'1' * 30}", "b", "  first  2"]
+
+
+def test_an_operator_is_called_as_it_was_typed(programs: str, tmp_path: Path) -> None:
+    """Its name in papers, under which the API stores it, is the same workload."""
+    file = tmp_path / "names.db"
+    workload = sl.workloads.softmax(8, 8)
+    assert workload.name == "SFM"
+    with sl.open_database(file) as database:
+        put_program(database, workload)
+        record = make_record(workload_key=workload.key, workload_name="SFM")
+        number = database.append([replace(record, target_key=sl.Target("cpu").key)])[0].id
+    for words in (["softmax"], ["SFM"], ["softmax", "--m", "8", "--n", "8"]):
+        assert document("show", file, *words, "--as", "decisions")["record"] == number
+    said = call("best", "softmax", "--database", file, code=1).stderr
+    assert "no verified record of softmax on" in said or "some rows" in said
+
+
+def test_what_is_not_there_is_told_with_what_there_is(tuned: Tuned, tmp_path: Path) -> None:
+    with sl.open_database(tuned.file, read_only=True) as database:
+        held = database.count()
+    said = call("show", f"{tuned.file}@99", code=1).stderr
+    assert f"no record 99: it has {held} records" in said
+    several = tmp_path / "several.db"
+    call("merge", tuned.file, "--into", several)
+    with sl.open_database(several) as database:
+        database.put_workload("a" * 16, "mine", "{}")
+    said = " ".join(call("show", several, code=2).stderr.split())
+    assert f"{several}#1 (matmul)" in said and "has 2 workloads" in said
+    assert "takes no sizes" in call("show", several, "mine", "--n", "4", code=2).stderr

@@ -55,6 +55,19 @@ def unbound(x: Any, step: int) -> Any:
     return x.transpose(0, 1).unbind(0)[step]
 
 
+def words(steps: int, batch: int) -> Built:
+    """A loop over indices into a table, which are int64."""
+
+    def forward(self: Any, ids: Any) -> Any:
+        state = None
+        for step in range(steps):
+            state = self.cell(self.table(ids[:, step]), state)
+        return state
+
+    drawn = torch.randint(0, 7, (batch, steps), generator=torch.Generator().manual_seed(1))
+    return seeded(Function(forward, table=nn.Embedding(7, 4), cell=nn.GRUCell(4, 6))), (drawn,)
+
+
 MODELS: dict[str, Callable[[int], Built]] = {
     "GRU": lambda steps: layer(nn.GRU, steps, 1),
     "GRU, both directions": lambda steps: layer(nn.GRU, steps, 2, bidirectional=True),
@@ -66,6 +79,8 @@ MODELS: dict[str, Callable[[int], Built]] = {
     "RNN": lambda steps: layer(nn.RNN, steps, 2, nonlinearity="relu"),
     "GRUCell, stack": lambda steps: loop(nn.GRUCell, steps, at, torch.stack),
     "LSTMCell, cat": lambda steps: loop(nn.LSTMCell, steps, at, joined),
+    "words": lambda steps: words(steps, 1),
+    "words, a batch": lambda steps: words(steps, 2),
     "RNNCell, unbind": lambda steps: loop(nn.RNNCell, steps, unbound, torch.stack),
 }
 

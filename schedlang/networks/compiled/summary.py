@@ -117,13 +117,16 @@ class Summary(Sequence[TaskSummary]):
         for row in rows:
             cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
             lines.append("  ".join([*cells, row[-2].ljust(11), row[-1]]))
-        known = f"{self.known} for {sum(task.weight for task in self.tasks)} calls"
+        calls = f"{sum(task.weight for task in self.tasks)} calls"
+        said = f"{calls}, none of them measured"
+        if not math.isnan(self.latency):
+            said = f"{self.known} for {calls}, {self.measured}"
         counts = [
             f"{sum(task.origin == origin for task in self.tasks)} {origin}"
             for origin in get_args(Origin)
             if any(task.origin == origin for task in self.tasks)
         ]
-        lines.append(f"{known}, {self.measured}; tasks: {', '.join(counts) or 'none'}")
+        lines.append(f"{said}; tasks: {', '.join(counts) or 'none'}")
         if not math.isnan(self.call):
             lines.append(f"one call takes {latency_text(self.call)}{self._why_slower()}")
         return "\n".join(line.rstrip() for line in lines)

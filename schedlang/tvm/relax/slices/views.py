@@ -23,6 +23,8 @@ from schedlang.tvm.relax.program import (
 )
 from schedlang.tvm.relax.rewriting import with_opaque_functions
 
+_MOST_ELEMENTS = 2**31
+
 Place = tuple[Any, int]
 """A tensor, and the number of its elements before the first one of a view of it."""
 
@@ -81,7 +83,7 @@ def with_offsets(mod: IRModule) -> IRModule:
 
 
 def _place(item: Any, values: Mapping[Any, Any]) -> Place | None:
-    """Where a view lies; None for a tensor that is no view."""
+    """Where a view lies; None for a tensor that is no view, and where int32 cannot count so far."""
     offset, is_view = 0, False
     dtype = dtype_of(item)
     while operator(value := cast(Any, values.get(item))) in (*VIEWS, "relax.reshape"):
@@ -89,7 +91,7 @@ def _place(item: Any, values: Mapping[Any, Any]) -> Place | None:
             offset += int(value.args[3].value) // _bytes(dtype)
             is_view = True
         item = value.args[0]
-    return (item, offset) if is_view else None
+    return (item, offset) if is_view and offset < _MOST_ELEMENTS else None
 
 
 def _takes_offset(func: PrimFunc, position: int) -> bool:

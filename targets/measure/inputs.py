@@ -89,6 +89,10 @@ class InputSource:
     ``spread.integers``. Where the others have to be small for that, one argument of special draws
     is as large as ``room.alone`` says, and another one of edges draws.
 
+    Indices of a known range take on as many different values as they can, in plain draws at random:
+    each other draw has those that come next in one random order of them all, in three elements of
+    four, and some of them again in the others.
+
     Truth values are random in plain draws, see ``truth_values`` for the others.
     """
 
@@ -132,6 +136,11 @@ class InputSource:
             return numbers.astype(np.dtype(arg.dtype))
         limits = np.iinfo(np.dtype(arg.dtype))
         wanted = self.uses.ranges.get(place)
+        if kind != PLAIN and place in self.uses.indices and _is_closed(wanted):
+            assert wanted is not None
+            low, high = _narrowed(0, 0, wanted, limits)
+            order = np.random.default_rng([self.seed, place])
+            return spread.indices(arg, low, high, draw.number, order, rng).astype(limits.dtype)
         free = kind != PLAIN and place in self.uses.free
         if free and (limits.bits <= _NARROW_BITS or self.room.bits):
             return self._integers(place, kind, limits, wanted, rng)
@@ -227,6 +236,11 @@ def random_inputs(
     """Return plain inputs, as ``InputSource`` draws them; None for what is only written."""
     uses = IntegerUses(ranges, frozenset(), frozenset())
     return InputSource(args, seed, uses).values(plain_draw(args))
+
+
+def _is_closed(wanted: ValueRange | None) -> bool:
+    """Whether a range has both ends, and its values may be in any order."""
+    return wanted is not None and None not in wanted[:2] and not wanted.ascending
 
 
 def _narrowed(

@@ -192,6 +192,31 @@ def _with_many_ends(values: Array, low: int, high: int, rng: np.random.Generator
     return found.reshape(values.shape)
 
 
+def indices(
+    arg: TensorSpec,
+    low: int,
+    high: int,
+    number: int,
+    order: np.random.Generator,
+    rng: np.random.Generator,
+) -> Array:
+    """Return indices from ``low`` to ``high``, both included, of which a draw has many.
+
+    Three quarters of them are different as long as there are enough, and other ones on each draw
+    from number 1 on: ``order`` is in the same state on all. The others are some of these.
+    """
+    count, size = high - low + 1, math.prod(arg.shape)
+    different = -(-size * 3 // 4)
+    places = (np.arange(different) + (number - 1) * different) % count
+    # Of a long range, steps of a length without a common factor pass through all values.
+    step = int(order.integers(count // 3, count // 2 + 1)) | 1
+    while math.gcd(step, count) > 1:
+        step += 1
+    chosen = low + (int(order.integers(count)) + places * step) % count
+    values = np.concatenate([chosen, rng.choice(chosen, size - different)])
+    return with_ends(rng.permutation(values).reshape(arg.shape), low, high, rng)
+
+
 def with_ends(values: Array, low: int, high: int, rng: np.random.Generator) -> Array:
     """Return the values with both ends of their range among them, where there are two or more."""
     if values.size < 2:

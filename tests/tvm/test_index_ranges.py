@@ -68,8 +68,11 @@ def ranges(workload: Workload) -> dict[str, tuple[int | None, int | None, bool]]
         # An index into a tensor of indices.
         ("table[p[q[v]], 0]", {"p": (0, 999), "q": (0, 11)}),
         # Negative indices that count from the end, and cases.
-        ("table[T.if_then_else(p[v] < 0, p[v] + 1000, p[v]), 0]", {"p": (0, 999)}),
-        ("table[T.Select(p[v] >= 0, p[v], p[v] + 1000), 0]", {"p": (0, 999)}),
+        ("table[T.if_then_else(p[v] < 0, p[v] + 1000, p[v]), 0]", {"p": (-1000, 999)}),
+        ("table[T.Select(p[v] >= 0, p[v], p[v] + 1000), 0]", {"p": (-1000, 999)}),
+        ("table[T.if_then_else(p[v] < 0, p[v] + 900, p[v]), 0]", {"p": (-900, 999)}),
+        ("table[T.if_then_else(p[v] < 0, -1 - p[v], p[v]), 0]", {"p": (-1000, 999)}),
+        ("table[T.if_then_else(p[v] < 0, p[v] + 2000, p[v]), 0]", {"p": (0, 999)}),
         ("table[T.if_then_else(v < 3, p[v], p[v] + 5), 0]", {"p": (0, 994)}),
         ("T.if_then_else(p[v] < 900, table[p[v], 0], T.float32(0))", {"p": (0, 999)}),
         # Divisors.

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer, ConstIntBound
-from tvm_ffi import structural_walk
+from tvm_ffi import structural_equal, structural_walk
 
 from schedlang.tvm.errors import comes_back
 
@@ -187,9 +187,11 @@ class InverseBounds:
         self._choice(select.condition, select.true_value, select.false_value, low, high)
 
     def _choice(self, condition: Any, yes: Any, no: Any, low: int | None, high: int | None) -> None:
-        """Bound ``condition ? yes : no``; where elements decide, by the case for those from 0 on.
+        """Bound ``condition ? yes : no``.
 
-        Such a condition is how programs count negative indices from the end.
+        Where the sign of an element decides, as in programs that count negative indices from the
+        end, each case bounds the elements of its sign; all are from 0 on where it cannot be read
+        off which negative ones are right.
         """
         tested = _sign_test(condition)
         if tested is None:
@@ -197,8 +199,37 @@ class InverseBounds:
             self.require(no, low, high)
         else:
             element, taken = tested
+            others, own = (no, yes) if taken else (yes, no)
+            negative = self._bounds_of(element, others, low, high)
+            positive = self._bounds_of(element, own, low, high)
+            if _hold(negative, -1) and _hold(positive, 0):
+                assert negative is not None and positive is not None
+                self._demand(element, (negative[0], positive[1]))
+                return
             self.require(element, 0, None)
-            self.require(yes if taken else no, low, high)
+            self.require(own, low, high)
+
+    def _bounds_of(
+        self, element: Any, expression: Any, low: int | None, high: int | None
+    ) -> Bounds | None:
+        """Return the bounds of ``element`` that keep an expression of it alone within bounds.
+
+        None where these cannot be read off, or depend on other elements.
+        """
+        demands: list[tuple[Any, Bounds]] = []
+
+        def demand(load: Any, bounds: Bounds) -> None:
+            demands.append((load, bounds))
+
+        try:
+            InverseBounds(self._analyzer, demand).require(expression, low, high)
+        except Unreadable:
+            return None
+        if not all(structural_equal(load, element) for load, _ in demands):
+            return None
+        lows = [least for _, (least, _) in demands if least is not None]
+        highs = [most for _, (_, most) in demands if most is not None]
+        return max(lows, default=None), min(highs, default=None)
 
 
 def has_loads(expression: Any) -> bool:
@@ -236,6 +267,14 @@ def _sign_test(condition: Any) -> tuple[Any, bool] | None:
         return None
     value = {tirx.LT: False, tirx.GE: True}.get(kind)
     return None if value is None else (one, value)
+
+
+def _hold(bounds: Bounds | None, number: int) -> bool:
+    """Whether there are bounds that hold a number."""
+    if bounds is None:
+        return False
+    low, high = bounds
+    return (low is None or low <= number) and (high is None or number <= high)
 
 
 def _factor(low: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from schedlang.targets.measure.draws import (
     EDGES,
     PLAIN,
     SPECIAL,
+    SPREADS,
     WIDE,
     Draw,
     choose_draws,
@@ -217,6 +219,23 @@ def test_special_integers_have_their_ends_alone_and_side_by_side(dtype: str) -> 
     assert 0.2 < np.mean((a != low) & (a != high)) < 0.5
     little = InputSource(args, 0, uses, ValueRoom(bits=0)).values(Draw(2, (SPECIAL,) * 2))[0]
     assert little is not None and len(set(little[0].tolist())) > 4
+
+
+def test_indices_have_all_values_that_there_is_room_for() -> None:
+    args = [Argument("i", (40, 10), "int32", "input")]
+    uses = IntegerUses({0: ValueRange(-7, 992)}, frozenset({0}), frozenset(), frozenset({0}))
+    source = InputSource(args, 3, uses, ValueRoom(bits=31))
+    draws = [source.values(Draw(n, (kind,)))[0] for n, kind in enumerate(SPREADS[1:], start=1)]
+    for one in draws:
+        assert one is not None and one.min() == -7 and one.max() == 992
+        assert 290 <= len(set(one.reshape(-1).tolist())) <= 302
+    assert len(set(np.concatenate(draws).reshape(-1).tolist())) >= 890  # type: ignore[arg-type]
+    few = replace(source, uses=replace(uses, ranges={0: ValueRange(0, 279)}))
+    [found] = few.values(Draw(1, (WIDE,)))
+    assert found is not None and len(set(found.reshape(-1).tolist())) >= 278
+    huge = replace(source, uses=replace(uses, ranges={0: ValueRange(0, 10**9)}))
+    [found] = huge.values(Draw(2, (SPECIAL,)))
+    assert found is not None and len(set(found.reshape(-1).tolist())) >= 290
 
 
 def test_sums_of_ends_stay_below_the_end_of_their_type() -> None:

@@ -52,7 +52,7 @@ for i, j in T.grid(240, 240):
 for i, j in T.grid(240, 240):
     with T.sblock("slope"):
         vi, vj = T.axis.remap("SS", [i, j])
-        z[vi, vj] = T.Select(product[vi, vj] < T.float32(-900000), T.float32(-900000), product[vi, vj])
+        z[vi, vj] = T.Select(product[vi, vj] < T.float32(-9e5), T.float32(-9e5), product[vi, vj])
 """
 PRODUCT = Subject(
     "bounds behind a product",
@@ -77,15 +77,15 @@ PRODUCT = Subject(
             "a Select behind a product dropped",
             _KIND,
             edit(
-                "T.Select(product[vi, vj] < T.float32(-900000), T.float32(-900000), product[vi, vj])",
+                "T.Select(product[vi, vj] < T.float32(-9e5), T.float32(-9e5), product[vi, vj])",
                 "product[vi, vj]",
             ),
         ),
         right(
             "a Select behind a product as a maximum",
             edit(
-                "T.Select(product[vi, vj] < T.float32(-900000), T.float32(-900000), product[vi, vj])",
-                "T.max(product[vi, vj], T.float32(-900000))",
+                "T.Select(product[vi, vj] < T.float32(-9e5), T.float32(-9e5), product[vi, vj])",
+                "T.max(product[vi, vj], T.float32(-9e5))",
             ),
         ),
     ),

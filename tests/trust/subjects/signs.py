@@ -150,7 +150,7 @@ FLOAT_ENDS = Subject(
             edit("same[vi] = x[vi]", "same[vi] = T.min(x[vi], T.float32(1e38))"),
         ),
         wrong(
-            "float32 through float16",
+            "a copy of float32 through float16",
             _KIND,
             edit("same[vi] = x[vi]", 'same[vi] = T.Cast("float32", T.Cast("float16", x[vi]))'),
         ),

@@ -118,7 +118,18 @@ class DistributionError(SchedlangError, ValueError):
 
 
 class WorkloadError(SchedlangError, ValueError):
-    """A program cannot be a workload: dynamic shape, several functions, not schedulable."""
+    """A program cannot be a workload: dynamic shape, several functions, not schedulable.
+
+    Attributes
+    ----------
+    reason: what is wrong. remedy: what who wrote the program can do about it; may be empty. The
+        message has both.
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        self.reason = reason
+        self.remedy = remedy
+        super().__init__(f"{reason}; {remedy}" if remedy else reason)
 
 
 class NoLatencyError(SchedlangError, ValueError):

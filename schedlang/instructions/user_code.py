@@ -28,10 +28,11 @@ def user_location() -> str:
     return ""
 
 
-def raised_at(error: BaseException) -> str:
+def raised_at(error: BaseException, *, installed: bool = True) -> str:
     """Return ``file:line`` of the innermost frame of user code that an exception came through.
 
-    Frames of installed packages count only where there are no others; empty without any frame.
+    Frames of installed packages count only where there are no others, and only with ``installed``;
+    empty without any frame.
     """
     inner = own = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -40,7 +41,7 @@ def raised_at(error: BaseException) -> str:
             inner = f"{name}:{line}"
             if _is_module(name) or not any(part in name for part in _INSTALLED):
                 own = inner
-    return own or inner
+    return own or (inner if installed else "")
 
 
 def _is_users(name: str) -> bool:

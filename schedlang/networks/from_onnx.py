@@ -14,6 +14,7 @@ from schedlang.networks.extras import require
 from schedlang.networks.from_relax import example_shapes, network_of
 from schedlang.networks.network import Network
 from schedlang.tvm.relax.frontends import read_onnx, read_relax
+from schedlang.workloads.wrong_kind import not_a_network
 
 
 def is_onnx(model: Any) -> bool:
@@ -28,6 +29,9 @@ def from_onnx(model: Any, example_inputs: Any, name: str | None, layout: str) ->
     if isinstance(model, str | os.PathLike):
         path = Path(model)
         if not path.is_file():
+            if path.suffix != ".onnx":
+                takes = "a network is imported from a model, or from an ONNX file"
+                raise not_a_network(takes, model)
             raise NetworkError(f"there is no ONNX file {os.fspath(path)}")
         try:
             model = onnx.load(path)

@@ -14,6 +14,7 @@ from schedlang.networks.arrays import as_numpy
 from schedlang.networks.extras import require
 from schedlang.networks.network import Network
 from schedlang.networks.tensor import inputs_and_outputs
+from schedlang.networks.torch_capture import capture
 from schedlang.networks.torch_convention import TorchConvention
 from schedlang.networks.torch_operators import KEPT
 from schedlang.networks.torch_wiring import wiring
@@ -44,12 +45,7 @@ def from_torch(model: Any, example_inputs: Any, name: str, layout: str) -> Netwo
         return _from_program(torch, model, lambda: model.module(), name, layout)
     args, kwargs = _arguments(torch, example_inputs)
     with _evaluating(model), torch.no_grad():
-        try:
-            program = torch.export.export(model, args, kwargs, strict=False)
-        except Exception as error:  # torch raises errors of every type
-            raise NetworkError(
-                f"torch.export cannot capture {name}: {type(error).__name__}: {_line(error)}"
-            ) from error
+        program = capture(torch, model, args, kwargs, name)
     return _from_program(torch, program, lambda: model, name, layout)
 
 

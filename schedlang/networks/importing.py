@@ -11,6 +11,7 @@ from schedlang.networks.from_torch import from_torch, is_torch
 from schedlang.networks.network import Network
 from schedlang.tvm import program
 from schedlang.tvm.relax.lowering import CHANNELS_LAST, LAYOUTS
+from schedlang.workloads.wrong_kind import not_a_network
 
 
 def import_network(
@@ -52,7 +53,8 @@ def import_network(
         return from_onnx(model, example_inputs, name, layout)
     if program.is_module(model):
         return from_relax(model, example_inputs, name or "relax", layout)
-    raise NetworkError(
+    raise not_a_network(
         "a network is imported from a torch.nn.Module, a torch.export.ExportedProgram, an ONNX "
-        f"model or its path, or a Relax IRModule, not from a {type(model).__name__}"
+        "model or its path, or a Relax IRModule",
+        model,
     )

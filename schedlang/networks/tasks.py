@@ -63,7 +63,7 @@ def tasks_of(mod: IRModule, calls: Iterable[Call]) -> tuple[tuple[Task, ...], di
         try:
             workload = from_prim_func(functions[name], name)
         except WorkloadError as error:
-            refused[name] = str(error)
+            refused[name] = error.reason  # nobody wrote the function by hand
             continue
         groups.setdefault(workload.exact_key, []).append(workload)
     return tuple(_task(group, by_name) for group in groups.values()), refused

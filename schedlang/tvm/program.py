@@ -381,21 +381,6 @@ def create_prim_func(tensors: Sequence[te.Tensor]) -> PrimFunc:
     return te.create_prim_func(list(tensors))
 
 
-def missing_placeholders(tensors: Sequence[te.Tensor]) -> list[str]:
-    """Return the names of placeholders that ``tensors`` depend on but do not list."""
-    listed = {tensor.op for tensor in tensors}
-    pending, seen, missing = [tensor.op for tensor in tensors], set(), []
-    while pending:
-        op = pending.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if isinstance(op, te.PlaceholderOp) and op not in listed:
-            missing.append(str(op.name))
-        pending += [tensor.op for tensor in op.input_tensors]
-    return sorted(missing)
-
-
 def is_module(obj: object) -> bool:
     """Return whether ``obj`` is an IRModule."""
     return isinstance(obj, IRModule)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm import program
+from schedlang.tvm import program, tensor_expressions
 from schedlang.workloads.workload import Workload
+from schedlang.workloads.wrong_kind import not_a_program
 
 if TYPE_CHECKING:
     from tvm import te
@@ -35,11 +36,26 @@ def from_te(tensors: Sequence[te.Tensor], name: str | None = None, source: str =
                 f"from_te: item {position} is a {type(tensor).__name__}, not a te.Tensor; "
                 "list what te.placeholder and te.compute returned"
             )
-    missing = program.missing_placeholders(tensors)
+    if found := tensor_expressions.scans(tensors):
+        raise WorkloadError(
+            f"from_te: {found[0]} is a te.scan, which TVM cannot schedule",
+            "write it as TVMScript for from_prim_func: a function with @T.prim_func(s_tir=True), in "
+            "which the loops over the other axes surround a `with T.sblock(...)`, and the loop over "
+            "the steps is inside it",
+        )
+    missing = tensor_expressions.missing_placeholders(tensors)
     if missing:
         raise WorkloadError(
             f"from_te: the results read {', '.join(missing)}, which the list lacks; "
             "list every placeholder"
+        )
+    for tensor, axis, extent, given in tensor_expressions.symbolic_extents(tensors):
+        how = "give te.placeholder" if given else "give te.compute"
+        raise WorkloadError(
+            f"from_te: {tensor!r} has the symbolic extent {extent} in dimension {axis}, and a "
+            "workload is static",
+            f"{how} a number in its place, as in a function of {extent} that returns the tensors, "
+            "and make one workload for each size",
         )
     mod = program.as_main(program.create_prim_func(tensors))
     return Workload(mod, name or str(tensors[-1].op.name), source)
@@ -67,14 +83,15 @@ def from_module(mod: IRModule, name: str | None = None, function: str | None = N
     listed = ", ".join(functions)
     if not functions:
         raise WorkloadError(
-            "from_module: the module has no PrimFunc; lower it first "
-            "(for Relax: LegalizeOps, FuseOps, FuseTIR)"
+            "from_module: the module has no PrimFunc",
+            "for a Relax model net = sl.import_network(mod), then sl.tune_network(net)",
         )
     if function is None:
         if len(functions) > 1:
             raise WorkloadError(
-                f"from_module: the module has {len(functions)} PrimFuncs ({listed}); "
-                f"name one with function={next(iter(functions))!r}"
+                f"from_module: the module has {len(functions)} PrimFuncs ({listed})",
+                f"name one with from_module(mod, function={next(iter(functions))!r}); for those of "
+                "a Relax model net = sl.import_network(mod), then sl.tune_network(net)",
             )
         function = next(iter(functions))
     if function not in functions:
@@ -120,12 +137,4 @@ def as_workload(obj: Any) -> Workload:
         return from_module(obj)
     if isinstance(obj, list | tuple) and obj and all(program.is_tensor(item) for item in obj):
         return from_te(obj)
-    hint = ""
-    if isinstance(obj, str):
-        hint = "; for TVMScript text use from_script(text), for an operator workloads.get(name)"
-    elif callable(obj):
-        hint = "; call it first"
-    raise WorkloadError(
-        "expected a Workload, a PrimFunc, an IRModule with one PrimFunc, or a list of te.Tensor "
-        f"(placeholders and results), not a {type(obj).__name__}{hint}"
-    )
+    raise not_a_program(obj)

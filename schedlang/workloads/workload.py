@@ -161,9 +161,9 @@ def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:
     where = f"workload {name!r}"
     if not program.block_realizes(func):
         raise WorkloadError(
-            f"{where}: it has no blocks below its root, so there is nothing to schedule; write it "
-            "with @T.prim_func(s_tir=True) and put each computation in a `with T.sblock(...)`, "
-            "or make it from te.compute with from_te"
+            f"{where}: it has no blocks below its root, so there is nothing to schedule",
+            "write it with @T.prim_func(s_tir=True) and put each computation in a "
+            "`with T.sblock(...)`, or make it from te.compute with from_te",
         )
     parameters = program.parameters(func)
     roles = program.parameter_roles(func)
@@ -173,8 +173,8 @@ def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:
     )
     if not any(argument.role != "input" for argument in arguments):
         raise WorkloadError(
-            f"{where}: it writes none of its arguments, so it computes nothing a caller can see; "
-            "add the result to the parameters"
+            f"{where}: it writes none of its arguments, so it computes nothing a caller can see",
+            "add the result to the parameters",
         )
     for buffer, shape in program.intermediate_shapes(func):
         for axis, extent in enumerate(shape):
@@ -182,8 +182,8 @@ def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:
     for loop, extent in program.loop_extents(func):
         if isinstance(extent, int) and extent <= 0:
             raise WorkloadError(
-                f"{where}: loop {loop!r} runs {extent} times, so there is nothing to tile; "
-                "leave out programs on empty tensors"
+                f"{where}: loop {loop!r} runs {extent} times, so there is nothing to tile",
+                "leave out programs on empty tensors",
             )
     return arguments
 
@@ -192,13 +192,14 @@ def _static_shape(where: str, position: int, parameter: program.Parameter) -> tu
     what = f"{where}: argument {parameter.name!r}"
     if parameter.kind == "pointer":
         raise WorkloadError(
-            f"{what} is a bare handle without a shape; give it one with "
-            "T.match_buffer(handle, shape, dtype) or T.Buffer(shape, dtype)"
+            f"{what} is a bare handle without a shape",
+            "give it one with T.match_buffer(handle, shape, dtype) or T.Buffer(shape, dtype)",
         )
     if parameter.kind == "scalar":
         raise WorkloadError(
-            f"{what} is a scalar ({parameter.dtype}); fix its value with "
-            "func.specialize({param: value}), or pass it as a tensor of shape (1,)"
+            f"{what} is a scalar ({parameter.dtype})",
+            "fix its value with func.specialize({param: value}), or pass it as a tensor of shape "
+            "(1,)",
         )
     example = tuple(128 if isinstance(extent, str) else extent for extent in parameter.shape)
     buffer = f"tvm.tirx.decl_buffer({example}, {parameter.dtype!r})"
@@ -208,13 +209,13 @@ def _static_shape(where: str, position: int, parameter: program.Parameter) -> tu
     )
     if not parameter.compact:
         raise WorkloadError(
-            f"{what} has strides or an offset; only compact row-major tensors can be measured: "
-            "copy it to a compact tensor before the call"
+            f"{what} has strides or an offset; only compact row-major tensors can be measured",
+            "copy it to a compact tensor before the call",
         )
     if parameter.scope != "global":
         raise WorkloadError(
-            f"{what} lives in scope {parameter.scope!r}; a caller can pass only 'global' tensors: "
-            "allocate it inside the function with T.sblock_alloc_buffer"
+            f"{what} lives in scope {parameter.scope!r}; a caller can pass only 'global' tensors",
+            "allocate it inside the function with T.sblock_alloc_buffer",
         )
     return shape
 
@@ -224,8 +225,9 @@ def _check_extent(
 ) -> int:
     if isinstance(extent, str):
         raise WorkloadError(
-            f"{what} has the symbolic extent {extent} in dimension {axis}; a workload is static: "
-            f"fix it with {remedy}, and make one workload for each size"
+            f"{what} has the symbolic extent {extent} in dimension {axis}, and a workload is "
+            "static",
+            f"fix it with {remedy}, and make one workload for each size",
         )
     if extent <= 0:
         raise WorkloadError(

@@ -30,7 +30,7 @@ def test_a_missing_package_names_the_extra(
 
 
 def test_what_is_no_model() -> None:
-    with pytest.raises(sl.NetworkError, match="not from a int"):
+    with pytest.raises(sl.NetworkError, match="not an int; sl.import_network"):
         sl.import_network(3)
 
 
@@ -66,7 +66,7 @@ def test_models_of_torch() -> None:
         (
             Function(lambda self, x: x * 2 if x.sum() > 0 else x),
             (x,),
-            "torch.export cannot",
+            r"Function: a branch, a loop or a shape depends on the values of tensors, at .*torch.where",
         ),
         (Function(lambda self, x: torch.dropout(x, 0.5, True)), (x,), "at random, as in training"),
         (Function(lambda self, x: x * 2), (x.to(torch.complex64),), "element type complex64"),
@@ -87,3 +87,76 @@ def test_dynamic_shapes_of_a_program() -> None:
     )
     with pytest.raises(sl.NetworkError, match="dynamic shapes .*export it without dynamic_shapes"):
         sl.import_network(program)
+
+
+def test_control_flow_is_one_message_with_the_line_of_the_model(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """torch prints its own graph, more than once, and logs."""
+    torch = torch_models().torch
+
+    class Branches(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return x + 1 if x.sum() > 0 else x
+
+    class Repeats(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            while x.sum() < 10:
+                x = x * 2
+            return x
+
+    class Cuts(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return x[: int(x.max())]
+
+    lines = {
+        Branches: "return x + 1 if x.sum() > 0 else x",
+        Repeats: "while x.sum() < 10:",
+        Cuts: "return x[: int(x.max())]",
+    }
+    capfd.readouterr()
+    for kind, line in lines.items():
+        # Two parts deep: the line is that of the part.
+        model = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Sequential(kind()))
+        with pytest.raises(sl.NetworkError) as caught:
+            sl.import_network(model, (torch.ones(4),))
+        said = str(caught.value)
+        assert f"{__file__}:" in said and f"`{line}`" in said and "torch.where" in said
+        assert "\n" not in said and "aten" not in said
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    assert capfd.readouterr() == ("", "")
+
+
+def test_other_failures_of_a_capture_name_the_line_once(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    torch = torch_models().torch
+
+    class Tells(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            print("of the model", file=sys.stderr)
+            return self.inner(x)
+
+    capfd.readouterr()
+    with pytest.raises(sl.NetworkError, match=r"RuntimeError: a and b .*`return self.inner\(x\)`"):
+        sl.import_network(Tells(), (torch.ones(2, 7),))
+    assert "Traceback" not in capfd.readouterr().err
+    sl.import_network(Tells(), (torch.ones(2, 4),))
+    assert "of the model" in capfd.readouterr().err
+
+
+def test_functions_that_cannot_be_tuned_get_no_advice_for_their_writer() -> None:
+    """TVM made them of operators: nobody can write them otherwise."""
+    models = torch_models()
+    network = sl.import_network(
+        models.Function(lambda self, x: models.torch.scatter(x, 0, (x > 0).long(), x)),
+        (models.image(2, 3),),
+    )
+    [reason] = network.untunable.values()
+    assert "has no blocks" in reason and "prim_func" not in reason
+    with pytest.raises(sl.WorkloadError, match="prim_func"):
+        sl.Schedule(network.mod[next(iter(network.untunable))])

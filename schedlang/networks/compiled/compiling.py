@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.database import Database
 from schedlang.database.programs import Unreadable
-from schedlang.errors import NetworkError, TargetError, WorkloadError
+from schedlang.errors import TargetError, WorkloadError
 from schedlang.networks.compiled.building import Built, Function, build
 from schedlang.networks.compiled.choices import Choice, defaulted, recorded
 from schedlang.networks.compiled.display import Display
@@ -31,6 +31,7 @@ from schedlang.tvm.relax.executable import prepared
 from schedlang.tvm.relax.twins import with_twins
 from schedlang.workloads.construct import from_prim_func
 from schedlang.workloads.workload import Workload
+from schedlang.workloads.wrong_kind import not_a_network
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -70,10 +71,7 @@ def compile_network(
     cannot compile.
     """
     if not isinstance(network, Network):
-        raise NetworkError(
-            f"compile_network takes a network, not a {type(network).__name__}; import it first: "
-            "sl.import_network(model, example_inputs)"
-        )
+        raise not_a_network("compile_network takes a network", network)
     budget = Budget(seconds)
     target = as_target(target)
     if target.kind != "cpu":

@@ -114,7 +114,9 @@ class TaskRun:
             if self._stored_trials < wanted and not self._exhausted:
                 measured = self._search(wanted, progress)
         except (WorkloadError, SpaceError) as error:
-            self.failed = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            # Nobody wrote the program by hand, so what its writer could do is left out.
+            said = error.reason if isinstance(error, WorkloadError) else str(error)
+            self.failed = (said.strip().splitlines() or [type(error).__name__])[0]
         finally:
             self.trials = min(wanted, self._stored_trials)
             self.history.append((self.trials, self._best_of(self.trials)))

@@ -29,6 +29,7 @@ from schedlang.tuning.arguments import as_space, check_whole, measurer_identity
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps
 from schedlang.tuning.unfinished import InterruptedWarning
+from schedlang.workloads.wrong_kind import not_a_network
 
 TRIALS = 1000
 """Number of trials where neither ``trials`` nor ``seconds`` are given."""
@@ -198,10 +199,7 @@ def _networks(network: Any) -> tuple[Network, ...]:
     given = (network,) if isinstance(network, Network) else network
     if isinstance(given, Sequence) and given and all(isinstance(one, Network) for one in given):
         return tuple(given)
-    raise NetworkError(
-        f"tune_network takes a network or a sequence of networks, not {network!r:.60}; "
-        "import_network(model, example_inputs) makes one"
-    )
+    raise not_a_network("tune_network takes a network or a sequence of networks", network)
 
 
 def _interrupted(session: Session, title: str, *, stored: bool) -> NetworkResult:

@@ -208,7 +208,7 @@ def test_a_profile_times_what_was_not_measured(network: Network) -> None:
 
 
 def test_what_is_refused(network: Network, tmp_path: Path) -> None:
-    with pytest.raises(sl.NetworkError, match="takes a network, not a IRModule; import it first"):
+    with pytest.raises(sl.NetworkError, match="takes a network, not an IRModule; import it first"):
         sl.compile_network(network.mod)  # type: ignore[arg-type]
     with pytest.raises(sl.TargetError, match="networks run on CPUs"):
         sl.compile_network(network, target=sl.Target("cuda", arch="sm_90"))

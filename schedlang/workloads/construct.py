@@ -39,9 +39,9 @@ def from_te(tensors: Sequence[te.Tensor], name: str | None = None, source: str =
     if found := tensor_expressions.scans(tensors):
         raise WorkloadError(
             f"from_te: {found[0]} is a te.scan, which TVM cannot schedule",
-            "write it as TVMScript for from_prim_func: a function with @T.prim_func(s_tir=True), in "
-            "which the loops over the other axes surround a `with T.sblock(...)`, and the loop over "
-            "the steps is inside it",
+            "write it as TVMScript for from_prim_func: a function with @T.prim_func(s_tir=True) in "
+            "which loops over the other axes surround a `with T.sblock(...)` and the loop over the "
+            "steps is inside it",
         )
     missing = tensor_expressions.missing_placeholders(tensors)
     if missing:

@@ -66,7 +66,7 @@ def test_models_of_torch() -> None:
         (
             Function(lambda self, x: x * 2 if x.sum() > 0 else x),
             (x,),
-            r"Function: a branch, a loop or a shape depends on the values of tensors, at .*torch.where",
+            r"Function: a branch, a loop or a shape depends on the values of tensors, at .*where",
         ),
         (Function(lambda self, x: torch.dropout(x, 0.5, True)), (x,), "at random, as in training"),
         (Function(lambda self, x: x * 2), (x.to(torch.complex64),), "element type complex64"),

@@ -70,3 +70,11 @@ def test_wrong_networks(file: str, tmp_path: Path) -> None:
     assert "name the function" in call("tune-network", file, code=2).stderr
     missing = call("compile", f"{file}:network", "--width", "8", "--database", "no.db", code=2)
     assert "no such database" in missing.stderr
+
+
+def test_a_compilation_shows_how_far_it_is_and_ends_in_time(file: str) -> None:
+    words = ("compile", f"{file}:network", "--width", "8", "--seconds", "1e-9")
+    assert [one["origin"] for one in document(*words)["tasks"]] == ["hasty"]
+    found = call(*words, "--progress")
+    assert "choosing default schedules, 0 of 1 functions" in found.stderr
+    assert "tasks: 1 hasty" in found.stdout

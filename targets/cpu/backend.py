@@ -21,7 +21,7 @@ from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
-    from tvm.runtime import Tensor
+    from tvm.runtime import Executable, Tensor
 
 _CLOCK_TRIES = 3
 
@@ -50,21 +50,25 @@ class CPUBackend:
         """Make an uninitialised tensor between guards."""
         return GuardedMemory(shape, dtype)
 
-    def compile(self, mod: IRModule) -> CPUProgram:
-        """Compile a program and generate its machine code."""
-        executable = self._generator.compile(mod)
+    def compile(self, mod: IRModule, accept: Callable[[int], None] | None = None) -> CPUProgram:
+        """Compile a program and generate its machine code; see ``compile_program``."""
+        executable = self._compile(mod, accept)
         return CPUProgram(self, mod, executable.jit(), codegen.load_code(executable))
 
-    def compile_packed(self, mod: IRModule) -> Program:
+    def compile_packed(self, mod: IRModule, accept: Callable[[int], None] | None = None) -> Program:
         """Compile a program so that what depends on weights only runs ahead of its calls."""
         found = split_program(mod)
         if found is None:
-            return self.compile(mod)
+            return self.compile(mod, accept)
         split, plan = found
-        executable = self._generator.compile(split)
+        executable = self._compile(split, accept)
         main = CPUProgram(self, split, executable.jit(), codegen.load_code(executable))
         functions = [codegen.load_code(executable, one.function) for one in plan.packed]
         return PackedProgram(main, functions, plan, self, determinism(mod))
+
+    def _compile(self, mod: IRModule, accept: Callable[[int], None] | None) -> Executable:
+        target = self._generator.target
+        return codegen.compile_program(mod, target, check_arguments=False, accept=accept)
 
     @contextmanager
     def running(self) -> Iterator[None]:

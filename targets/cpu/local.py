@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Measurer
+from schedlang.measurement import Candidate, Measurement, Measurer, Status
 from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
 from schedlang.targets.cpu.machine import as_cpu
@@ -57,8 +57,9 @@ class LocalCPU(Measurer):
     build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together. It
         is 10 by default, and more for a large workload, see docs/tuning.md.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
-        more than 5 seconds, of processor time: such programs are too large to be fast.
-        ``math.inf`` disables it.
+        more than 5 seconds, of processor time: such programs are too large to be fast. It is not
+        begun where its code is larger than this multiple of the median's, and has more than 20,000
+        loads and stores. ``math.inf`` disables both.
     memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
         the memory that is free now, but at least 2 GiB; None disables the limit.
     verify: compare results with the unscheduled program's. True does so for the first few
@@ -288,6 +289,7 @@ class LocalCPU(Measurer):
                 work = _next_for(slot, queue)
                 if work is None:
                     continue
+                work.most_size = self._build_timeout.most_size(postponed=work.postponed)
                 request = self._requests.build(work, discard=slot.serial not in emptied)
                 if isinstance(request, Reply):
                     failed.append(work.measurement(request))
@@ -307,8 +309,15 @@ class LocalCPU(Measurer):
                 work = building.pop(slot.serial)
                 if reply.ok:
                     self._requests.built(work, reply)
-                    self._build_timeout.note(reply.seconds)
+                    self._build_timeout.note(reply.seconds, reply.header["size"])
                     built.append((slot, work))
+                    continue
+                size = reply.header.get("size")
+                if size is not None and not work.postponed:
+                    # Others are built first: what is large can be told then.
+                    work.note(reply)
+                    work.postponed = True
+                    queue.append(work)
                     continue
                 if reply.lost:
                     queue.extendleft(other for holder, other in built if holder is slot)
@@ -318,6 +327,9 @@ class LocalCPU(Measurer):
                     work.suspect = True
                     queue.appendleft(work)
                 else:
+                    if size is not None:
+                        why = self._build_timeout.describe_size(size)
+                        reply = reply.failed_as(Status.BUILD_TIMEOUT, why)
                     late = self._build_timeout.describe(reply.seconds)
                     failed.append(work.measurement(self._requests.built(work, reply, late)))
         return failed, built

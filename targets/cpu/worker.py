@@ -5,6 +5,7 @@ Started as ``python -m schedlang.targets.cpu.worker``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.cpu.backend import CPUBackend
@@ -71,9 +72,9 @@ class CPUWorker(InProcessWorker):
         """Work for another workload; the reply also says how many threads parallel loops use."""
         return {"threads": self._threads, **super().bind(binding)}
 
-    def compile_candidate(self, mod: IRModule) -> Program:
+    def compile_candidate(self, mod: IRModule, accept: Callable[[int], None]) -> Program:
         """Compile a candidate; its weights are packed ahead of its calls."""
-        return self._backend.compile_packed(mod)
+        return self._backend.compile_packed(mod, accept)
 
 
 if __name__ == "__main__":

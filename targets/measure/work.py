@@ -27,6 +27,8 @@ class Work:
     serial: its name inside the workers.
     suspect: a worker was lost with it that an earlier candidate may have damaged; it gets a second
         chance, in a fresh worker.
+    postponed: its code is large; it is built when the size of others is known.
+    most_size: code that is larger is not built; None for no limit.
     build_seconds, run_seconds: wall time spent on it so far.
     phases: what workers did for it so far.
     """
@@ -34,6 +36,8 @@ class Work:
     candidate: Candidate
     serial: int
     suspect: bool = False
+    postponed: bool = False
+    most_size: int | None = None
     build_seconds: float = 0.0
     run_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
@@ -135,6 +139,7 @@ class Requests:
         if isinstance(program, Reply):
             return program
         header = {"request": "build", "id": work.serial, "discard": discard}
+        header["most_size"] = work.most_size
         return Request(header, (program,), self.build_timeout)
 
     def run(

@@ -1,4 +1,4 @@
-"""The adaptive build timeout: a multiple of the median build time."""
+"""The adaptive limits of builds: multiples of the median build's time, and of its code's size."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from schedlang.errors import TargetError
 # it, and a new one takes some seconds to start.
 _FEWEST_BUILDS = 8
 _LEAST_SECONDS = 5.0
+# Sizes are exact, so that fewer of them say enough.
+_FEWEST_SIZES = 4
+# Most code that is smaller takes LLVM less than `_LEAST_SECONDS`, see `code_size`.
+_LEAST_SIZE = 20_000
 
 
 class BuildTimeout:
@@ -34,14 +38,18 @@ class BuildTimeout:
         self._most = most
         self._factor = factor
         self._seconds: list[float] = []
+        self._sizes: list[int] = []
 
-    def note(self, seconds: float) -> None:
-        """Take in the time of a build that succeeded, in seconds."""
+    def note(self, seconds: float, size: int = 0) -> None:
+        """Take in the time of a build that succeeded, in seconds, and its code's size, if known."""
         insort(self._seconds, seconds)
+        if size:
+            insort(self._sizes, size)
 
     def forget(self) -> None:
         """Forget all builds: how long those of one workload take says nothing about another."""
         self._seconds.clear()
+        self._sizes.clear()
 
     @property
     def median(self) -> float | None:
@@ -59,6 +67,30 @@ class BuildTimeout:
         """Seconds of processor time after which to give up a build."""
         median = math.inf if self.median is None else self.median
         return min(self._most, max(_LEAST_SECONDS, self._factor * median))
+
+    def most_size(self, *, postponed: bool) -> int | None:
+        """Return the size of code above which not to begin a build; None for no limit.
+
+        While too few sizes are known, all large ones are ``postponed``, and then built.
+        """
+        if math.isinf(self._factor):
+            return None
+        if len(self._sizes) < _FEWEST_SIZES:
+            return None if postponed else _LEAST_SIZE
+        # LLVM's time grows in proportion to the size, or faster.
+        return max(_LEAST_SIZE, round(self._factor * self._median_size))
+
+    @property
+    def _median_size(self) -> int:
+        return self._sizes[len(self._sizes) // 2]
+
+    def describe_size(self, size: int) -> str:
+        """Describe why code of this size was not built, for a message."""
+        return (
+            f"not built: its code has the size {size} (loads and stores after unrolling), where "
+            f"that of half of them is {self._median_size}, and the limit for builds "
+            f"{self.most_size(postponed=True)}"
+        )
 
     def describe(self, seconds: float = 0.0) -> str:
         """Describe the limit that a build of ``seconds`` (wall time) exceeded, for a message."""

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from schedlang.measurement import Status
 from schedlang.targets.measure.backend import CompilingBackend, Program
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.fault import faults
+from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.packed import PackedProgram
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.work import read_run_header
-from schedlang.targets.worker.dispatcher import Dispatcher, serve
+from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
 from schedlang.targets.worker.guard import keep_descendants
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
@@ -81,17 +81,29 @@ class InProcessWorker(Dispatcher):
         }
 
     def on_build(self, request: Message) -> dict[str, Any]:
-        """Compile a program and generate its machine code."""
+        """Compile a program and generate its machine code, unless that is too large."""
         if request.header["discard"]:
             self._built.clear()
-        # Code may run when it is loaded.
-        with unchanged_process(self.unwatched), faults(Status.BUILD_ERROR):
-            program = self.compile_candidate(from_json(request.blobs[0].decode()))
-        self._built[request.header["id"]] = program
-        return {}
+        most, sizes = request.header["most_size"], [0]
 
-    def compile_candidate(self, mod: IRModule) -> Program:
-        """Compile a candidate."""
+        def accept(size: int) -> None:
+            sizes.append(size)
+            if most is not None and size > most:
+                raise Fault(Status.BUILD_TIMEOUT, f"its code is of the size {size}")
+
+        try:
+            # Code may run when it is loaded.
+            with unchanged_process(self.unwatched), faults(Status.BUILD_ERROR):
+                program = self.compile_candidate(from_json(request.blobs[0].decode()), accept)
+        except Fault as fault:
+            if fault.status is not Status.BUILD_TIMEOUT:
+                raise
+            return {**refusal(fault.status, str(fault)), "size": sizes[-1]}
+        self._built[request.header["id"]] = program
+        return {"size": sizes[-1]}
+
+    def compile_candidate(self, mod: IRModule, accept: Callable[[int], None]) -> Program:
+        """Compile a candidate; ``accept`` is told the size of its code where that is known."""
         return self._backend.compile(mod)
 
     def on_run(self, request: Message) -> dict[str, Any]:

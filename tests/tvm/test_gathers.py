@@ -16,7 +16,7 @@ from schedlang.targets import Target, build_callable
 from schedlang.targets.kinds import code_generator
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.codegen.alignment import lower
-from schedlang.tvm.codegen.gathers import fitting_options, gathered_elements
+from schedlang.tvm.codegen.gathers import code_size, fitting_options
 from schedlang.tvm.codegen.grouping import compile_functions
 from schedlang.tvm.program import as_main
 
@@ -53,7 +53,8 @@ def lowered(mod: IRModule, target: TVMTarget) -> IRModule:
 def test_elements_apart_are_counted(
     target: TVMTarget, rows: int, columns: int, stores: bool, count: int
 ) -> None:
-    assert gathered_elements(lowered(transposed(rows, columns, stores=stores), target)) == count
+    program = lowered(transposed(rows, columns, stores=stores), target)
+    assert code_size(program).gathered == count
 
 
 @pytest.mark.parametrize(
@@ -68,17 +69,18 @@ def test_elements_that_no_step_leads_to_count(
     b = te.compute((16,), lambda i: a[index(i)], name="B")
     schedule = Schedule(te.create_prim_func([a, b]))
     schedule.vectorize(schedule.get_loops(schedule.get_sblock("B"))[-1])
-    assert gathered_elements(lowered(as_main(schedule.mod["main"]), target)) == count
+    program = lowered(as_main(schedule.mod["main"]), target)
+    assert code_size(program).gathered == count
 
 
 def test_only_long_programs_are_compiled_without_that_pass(target: TVMTarget) -> None:
     short, long = transposed(16, 16), transposed(32, 16)
-    assert fitting_options(lowered(short, target), target) is target
-    found = fitting_options(lowered(long, target), target)
+    assert fitting_options(code_size(lowered(short, target)), target) is target
+    found = fitting_options(code_size(lowered(long, target)), target)
     assert list(found.attrs["cl-opt"]) == [WITHOUT_SLP]
     assert found.attrs["mcpu"] == target.attrs["mcpu"]
     wide = TVMTarget({"kind": "llvm", "cl-opt": ["-vectorize-loops=false"]})
-    found = fitting_options(lowered(long, wide), wide)
+    found = fitting_options(code_size(lowered(long, wide)), wide)
     assert list(found.attrs["cl-opt"]) == ["-vectorize-loops=false", WITHOUT_SLP]
 
 

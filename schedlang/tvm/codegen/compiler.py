@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from tvm.target import Target as TVMTarget
 from tvm.target import codegen as _codegen
 
 from schedlang.tvm.codegen.alignment import lower, pipeline_name
-from schedlang.tvm.codegen.gathers import fitting_options
+from schedlang.tvm.codegen.gathers import code_size, fitting_options
 from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
@@ -127,21 +127,31 @@ def target_attributes(target: TVMTarget) -> dict[str, Any]:
     }
 
 
-def compile_program(mod: IRModule, target: TVMTarget, *, check_arguments: bool) -> Executable:
+def compile_program(
+    mod: IRModule,
+    target: TVMTarget,
+    *,
+    check_arguments: bool,
+    accept: Callable[[int], None] | None = None,
+) -> Executable:
     """Compile ``mod`` for ``target``.
 
     Without ``check_arguments`` the generated function does not check the shapes, types and
     device of its arguments. The kernel is the same, and building takes a fifth less time: the
     messages of these checks are a large part of the code of a small kernel. Code for CPUs assumes
     no alignment of the arguments either way. Where LLVM would take seconds to look for vectors in
-    long unrolled code, it does not look, see ``gathers``.
+    long unrolled code, it does not look, see ``gathers``. ``accept`` is told the size of code for
+    CPUs ahead of LLVM, which takes most of the time, and may raise.
     """
     config = {} if check_arguments else {"tirx.disable_assert": True}
     pipeline = pipeline_name(target)
     with tvm.transform.PassContext(opt_level=3, config=config):
         if target.kind.name == "llvm":
             mod, pipeline = lower(mod, target)
-            target = fitting_options(mod, target)
+            size = code_size(mod)
+            if accept is not None:
+                accept(size.total)
+            target = fitting_options(size, target)
         return tvm.compile(mod, target=target, tir_pipeline=pipeline)
 
 

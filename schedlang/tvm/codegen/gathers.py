@@ -8,6 +8,7 @@ TVM's unrolling makes blocks of up to 512 steps, of 64 elements each.
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 from tvm.ir import IRModule
 from tvm.ir.expr import TensorLoad
@@ -22,19 +23,37 @@ _MOST_ELEMENTS = 256
 _WITHOUT_SLP = "-vectorize-slp=false"
 
 
-def gathered_elements(lowered: IRModule) -> int:
-    """Return the number of elements of vectors that are not contiguous, in all statements."""
+class CodeSize(NamedTuple):
+    """How large a lowered program is: LLVM takes more than linear time for it.
+
+    Attributes
+    ----------
+    accesses: number of loads and stores, after unrolling.
+    gathered: number of elements of vectors that are not contiguous, in all of them.
+    """
+
+    accesses: int
+    gathered: int
+
+    @property
+    def total(self) -> int:
+        """About the number of instructions that LLVM begins with, per register of a vector."""
+        return self.accesses + self.gathered
+
+
+def code_size(lowered: IRModule) -> CodeSize:
+    """Return the size of a program that was lowered up to code generation."""
     found: list[int] = []
     for function in lowered.functions.values():
         if isinstance(function, PrimFunc):
             kinds = ((TensorLoad, BufferStore), lambda access: found.append(_apart(access)))
             structural_walk(function.body, kinds)
-    return sum(found)
+    return CodeSize(len(found), sum(found))
 
 
-def fitting_options(lowered: IRModule, target: TVMTarget) -> TVMTarget:
-    """Return ``target``, without LLVM's SLP vectoriser where ``lowered`` has too many elements."""
-    if gathered_elements(lowered) <= _MOST_ELEMENTS:
+def fitting_options(size: CodeSize, target: TVMTarget) -> TVMTarget:
+    """Return ``target``, without LLVM's SLP vectoriser where too many elements are gathered."""
+    if size.gathered <= _MOST_ELEMENTS:
         return target
     attributes = json.loads(str(target))
     return TVMTarget({**attributes, "cl-opt": [*attributes.get("cl-opt", ()), _WITHOUT_SLP]})

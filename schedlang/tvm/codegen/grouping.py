@@ -9,7 +9,7 @@ from tvm.ir import IRModule
 from tvm.target import Target as TVMTarget
 
 from schedlang.tvm.codegen.alignment import lower
-from schedlang.tvm.codegen.gathers import fitting_options
+from schedlang.tvm.codegen.gathers import code_size, fitting_options
 
 if TYPE_CHECKING:
     from tvm.runtime import Module
@@ -27,7 +27,7 @@ def compile_functions(mod: IRModule, target: TVMTarget) -> Module | None:
         lowered, pipeline = lower(mod, target)
         groups: dict[str, tuple[TVMTarget, dict[Any, Any]]] = {}
         for name, func in lowered.functions.items():
-            fitting = fitting_options(IRModule({name: func}), target)
+            fitting = fitting_options(code_size(IRModule({name: func})), target)
             groups.setdefault(str(fitting), (fitting, {}))[1][name] = func
         first, *others = [
             tvm.compile(IRModule(functions), target=options, tir_pipeline=pipeline).mod

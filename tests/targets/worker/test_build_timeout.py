@@ -9,6 +9,7 @@ import pytest
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU
+from schedlang.targets.worker import build_timeout
 from schedlang.targets.worker.build_timeout import BuildTimeout
 from schedlang.workloads import matmul as plain_matmul
 from schedlang.workloads.workload import Workload
@@ -85,3 +86,66 @@ def test_a_huge_program_is_given_up_when_others_are_built(workload: Workload) ->
     assert found[0].message.startswith("not done within 5 s of processor time, where half")
     assert found[0].build_seconds >= 5
     assert all(found[number].ok for number in range(1, len(modules)))
+
+
+def test_the_limit_of_the_size_follows_the_median() -> None:
+    timeout = BuildTimeout(30.0, 9.0)
+    for size in (10_000, 3_000, 5_000):
+        assert timeout.most_size(postponed=False) == 20_000
+        assert timeout.most_size(postponed=True) is None  # nothing larger is left to wait for
+        timeout.note(0.1, size)
+    timeout.note(0.1)  # of a kind of worker that does not tell
+    timeout.note(0.1, 4_000)
+    assert timeout.most_size(postponed=False) == timeout.most_size(postponed=True) == 9 * 5_000
+    assert timeout.describe_size(50_000) == (
+        "not built: its code has the size 50000 (loads and stores after unrolling), where that of "
+        "half of them is 5000, and the limit for builds 45000"
+    )
+    for _ in range(8):
+        timeout.note(0.1, 100)
+    assert timeout.most_size(postponed=False) == 20_000
+    timeout.forget()
+    assert timeout.most_size(postponed=True) is None
+
+
+def test_the_size_may_be_endless() -> None:
+    timeout = BuildTimeout(30.0, math.inf)
+    for _ in range(8):
+        timeout.note(0.1, 100)
+    assert timeout.most_size(postponed=False) is None
+
+
+LARGE = """
+for i in T.unroll(32):
+    for j in T.unroll(32):
+        C[i, j] = A[i, j] + B[j, i]
+"""
+
+
+def test_large_code_is_not_built_and_costs_no_worker(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the first, and decided on when the size of others is known."""
+    monkeypatch.setattr(build_timeout, "_LEAST_SIZE", 500)
+    modules = [from_body(LARGE), *(scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8))]
+    with LocalCPU(workload, workers=1) as measurer:
+        candidates = [Candidate(number, module) for number, module in enumerate(modules)]
+        workers = set()
+        found = {}
+        for measurement in measurer.measure(candidates):
+            found[measurement.id] = measurement
+            workers |= {slot.process.pid for slot in measurer._pool.slots if slot.process}
+    assert found[0].status is Status.BUILD_TIMEOUT
+    assert found[0].message.startswith("not built: its code has the size 3072 (loads and stores")
+    assert all(found[number].ok for number in range(1, len(modules)))
+    assert len(workers) == 1
+
+
+def test_where_all_code_is_large_it_is_built(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_timeout, "_LEAST_SIZE", 1)
+    modules = [scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8, 16, 32)]
+    with LocalCPU(workload, workers=1) as measurer:
+        candidates = [Candidate(number, module) for number, module in enumerate(modules)]
+        assert all(measurement.ok for measurement in measurer.measure(candidates))

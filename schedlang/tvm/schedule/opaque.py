@@ -19,6 +19,7 @@ from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
 from schedlang.tvm.schedule.ffi import TVMSchedule
 
 Apply = Callable[..., Any]
+Test = Callable[[Iterators, Any], bool]
 
 
 def within_function(apply: Apply) -> Apply:
@@ -31,11 +32,19 @@ def within(apply: Apply) -> Apply:
     return _hiding(apply, lambda sref: sref)
 
 
-def _hiding(apply: Apply, region: Callable[[Any], Any]) -> Apply:
+def within_all(apply: Apply) -> Apply:
+    """Hide those, and all others that are not of a variable alone.
+
+    Where a consumer reads ``x[v * 3 // 16]``, TVM takes it that its variable stays 0.
+    """
+    return _hiding(apply, lambda sref: sref, lambda iterators, division: True)
+
+
+def _hiding(apply: Apply, region: Callable[[Any], Any], is_odd: Test = Iterators.is_odd) -> Apply:
     def run(sch: TVMSchedule, handle: Any, *args: Any) -> Any:
         first = handle[0] if isinstance(handle, list | tuple) else handle
         sref = region(_ffi.ScheduleGetSRef(sch, first))
-        if not _hide(sch, sref):
+        if not _hide(sch, sref, is_odd):
             return apply(sch, handle, *args)
         root = _root(sref)
         try:
@@ -46,24 +55,23 @@ def _hiding(apply: Apply, region: Callable[[Any], Any]) -> Apply:
     return run
 
 
-def _hide(sch: TVMSchedule, sref: Any) -> bool:
+def _hide(sch: TVMSchedule, sref: Any, is_odd: Test) -> bool:
     """Hide the odd divisions below a block or loop; return whether there are any."""
     found: list[Any] = []
-
-    def note(division: Any) -> None:
-        # Most are of a loop that was fused, and not odd.
-        if not isinstance(division.a, Var):
-            found.append(division)
-
-    structural_walk(sref.stmt, (DIVISIONS, note))
-    if not found:
+    structural_walk(sref.stmt, (DIVISIONS, found.append))
+    # Most are of a loop that was fused.
+    if all(isinstance(division.a, Var) for division in found):
         return False
     iterators = Iterators.of(_root(sref).stmt)
-    if not any(map(iterators.is_odd, found)):
-        return False
 
     def hide(division: Any) -> Any:
-        return iterators.hidden(division) if iterators.is_odd(division) else division
+        of_variable = isinstance(division.a, Var)
+        if of_variable or not is_odd(iterators, division):
+            return division
+        return iterators.hidden(division)
+
+    if all(hide(division) is division for division in found):
+        return False
 
     _replace(sch, sref, structural_map(sref.stmt, (DIVISIONS, hide), order="post"))
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from schedlang.errors import InvalidTrace
 from schedlang.formats.program_text import json_text, quoted, script_text
 from schedlang.formats.python import comment, is_default, print_lines, targets
 from schedlang.instructions.arguments.sequences import SequenceArgument
@@ -16,8 +17,10 @@ from schedlang.instructions.tvm_counterparts import Places
 from schedlang.interpreters.replay import replay
 from schedlang.interpreters.to_tvm import flatten_for_tvm
 from schedlang.tvm import program
+from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.tvm.schedule import get_module
 from schedlang.tvm.schedule.intrinsics import definition
+from schedlang.tvm.schedule.opaque import as_in_tvm
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -29,14 +32,16 @@ _IMPORTS = ("import tvm", "from tvm.s_tir import Schedule")
 def as_tvm_python(line: Line, workload: Workload) -> str:
     """Write a program that makes ``sch``, a TVM schedule; the workload is embedded as TVMScript.
 
-    Where TVM has no counterpart of an instruction, the scheduled program itself is embedded, and
-    the instructions are comments.
+    Where TVM has no counterpart of an instruction, or TVM 0.27 would compute an index wrongly, the
+    scheduled program itself is embedded, and the instructions are comments. Such an index is
+    written so that TVM computes it right, see ``written_for_tvm``.
     """
     flat = simplified(flatten_for_tvm(line, workload))
     made = get_module(replay(line, workload).state.raw)
     missing = [instruction for instruction in flat if not _has_counterpart(instruction)]
-    if missing or not program.structurally_equal(_made_by(flat, workload), made):
-        lines = list(_scheduled_lines(flat, missing, made))
+    written = written_for_tvm(made)
+    if missing or written is not made or not _makes(flat, workload, made):
+        lines = list(_scheduled_lines(flat, missing, written))
     else:
         lines = list(_step_lines(flat, workload))
     return "\n".join(lines) + "\n"
@@ -49,8 +54,13 @@ def _has_counterpart(instruction: Instruction) -> bool:
     return isinstance(kind, (Choice, Sampling))
 
 
-def _made_by(flat: Line, workload: Workload) -> IRModule:
-    return get_module(replay(flat, workload).state.raw)
+def _makes(flat: Line, workload: Workload, made: IRModule) -> bool:
+    """Tell whether TVM alone makes the program of flat instructions."""
+    try:
+        with as_in_tvm():
+            return program.structurally_equal(get_module(replay(flat, workload).state.raw), made)
+    except InvalidTrace:  # where it sees an index that is hidden from it otherwise
+        return False
 
 
 def _step_lines(flat: Line, workload: Workload) -> Iterator[str]:
@@ -71,7 +81,7 @@ def _scheduled_lines(flat: Line, missing: Sequence[Instruction], made: IRModule)
     if names:
         yield comment(f"TVM has no counterpart of {names},")
     else:
-        yield "# Something changed the program without an instruction,"
+        yield "# TVM makes another program of these instructions, or computes an index wrongly,"
     yield "# so mod is the scheduled program. These instructions made it:"
     for line in print_lines(flat):
         yield from (comment(f"    {part}") for part in line.splitlines())

@@ -19,6 +19,7 @@ from schedlang.tuning.match import Kind, Match
 from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.warm_start import Transferred, transfer
 from schedlang.tvm import program
+from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.workloads.construct import as_workload, from_prim_func
 from schedlang.workloads.workload import Workload
 
@@ -90,7 +91,8 @@ def apply(
 ) -> IRModule:
     """Return a module with the best programs of a database in place of its functions.
 
-    A function stays as it is where the database says that no candidate is faster.
+    A function stays as it is where the database says that no candidate is faster. An index that
+    TVM 0.27's own pipeline would compute wrongly is written so that it computes it right.
 
     Functions that cannot be scheduled (Relax functions, functions with symbolic shapes or without
     blocks) stay as they are. So does a function that could be tuned but has no record; an
@@ -150,7 +152,7 @@ def apply(
     if packing:
         message = f"each call packs the weights, and {_PACKED}: {listed(packing)}"
         warnings.warn(message, PackingWarning, stacklevel=2)
-    return program.replace_functions(mod, replaced)
+    return written_for_tvm(program.replace_functions(mod, replaced))
 
 
 def find(

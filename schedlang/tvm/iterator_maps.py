@@ -18,7 +18,19 @@ from typing import Any
 
 from tvm.ir import Call
 from tvm.s_tir import SBlock
-from tvm.tirx import Add, AttrStmt, FloorDiv, FloorMod, For, IntImm, Mul, Sub, Var, call_pure_extern
+from tvm.tirx import (
+    Add,
+    AttrStmt,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    Mul,
+    Sub,
+    Var,
+    bitwise_and,
+    call_pure_extern,
+)
 from tvm_ffi import structural_map, structural_walk
 
 DIVISIONS = (FloorDiv, FloorMod)
@@ -82,9 +94,23 @@ class Iterators:
 
         It gives up as long as there are iterators in ``expr`` or ``beside`` it.
         """
-        used = set().union(*map(self._used, (expr, *beside)))
-        squares = [var * var for var in sorted(used, key=lambda var: str(var.name))]
+        squares = self._squares((expr, *beside))
         return call_pure_extern(str(expr.ty.dtype), _NAME, expr, *squares)
+
+    def disguised(self, indices: Sequence[Any]) -> list[Any]:
+        """Return indices of the same values that the analysis gives up on; code can be generated.
+
+        A call is another matter: that of ``hidden`` names no function.
+        """
+        first, *others = indices
+        for square in self._squares(indices):
+            first = first + bitwise_and(square, IntImm(square.ty, 0))
+        return [first, *others]
+
+    def _squares(self, exprs: Sequence[Any]) -> list[Any]:
+        """Return a product for each iterator in the expressions, on which the analysis gives up."""
+        used = set().union(*map(self._used, exprs))
+        return [var * var for var in sorted(used, key=lambda var: str(var.name))]
 
     def is_unsafe(self, indices: Sequence[Any]) -> bool:
         """Tell whether an access's indices may come out wrong, or be an error.

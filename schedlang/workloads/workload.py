@@ -85,7 +85,7 @@ class Workload:
         object.__setattr__(self, "key", program.structural_key(mod))
         object.__setattr__(self, "args", args)
         object.__setattr__(self, "flops", estimate_flops(mod))
-        _LIVING[self.key] = self
+        _LIVING[id(self)] = self
 
     @property
     def structure(self) -> Structure:
@@ -148,12 +148,12 @@ class Workload:
 
 
 # Records name their program by its key only.
-_LIVING: WeakValueDictionary[str, Workload] = WeakValueDictionary()
+_LIVING: WeakValueDictionary[int, Workload] = WeakValueDictionary()
 
 
 def living_workload(key: str) -> Workload | None:
     """Return a workload with this key that something in this process still holds, or None."""
-    return _LIVING.get(key)
+    return next((one for one in list(_LIVING.values()) if one.key == key), None)
 
 
 def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:

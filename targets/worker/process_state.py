@@ -15,7 +15,7 @@ from typing import Any
 from schedlang.targets.measure.fault import Fault, left_changed
 from schedlang.targets.worker import floating_point
 from schedlang.tvm.codegen import runtime
-from schedlang.tvm.codegen.threads import in_each_thread
+from schedlang.tvm.codegen.runtime import in_each_thread
 
 THREADS = "its threads"
 FILES = "its open files"

@@ -107,7 +107,6 @@ def test_a_database_is_read_and_words_are_checked_without_tvm(
         ["show", file, "matmul", "--target", "gpux"],
         ["run", f"{file}@99"],
         ["export", "matmull", *at, "--library", "mm.so"],
-        ["explain", f"{file}@1"],
         ["report", f"{file}#99"],
         ["compare", f"{file}#99", f"{file}#1"],
         ["compare", f"{file}@99", f"{file}@1"],

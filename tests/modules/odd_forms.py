@@ -52,7 +52,7 @@ FORMS: dict[str, tuple[str, str, str, str]] = {
                         B[vi, vj] = A[vi, vj] * T.float32(3)
         """,
         "PV",
-        "PV",
+        "P-",
     ),
     "nested_reduction": (
         "A: 16x64; B: 16",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from tvm import te
 import schedlang as sl
 from schedlang.language.schedule import Schedule
 from schedlang.targets import build_callable
-from schedlang.tvm.codegen.pipeline import default_pipeline
+from schedlang.tvm.codegen.pipeline import default_pipeline, written_for_tvm
+from schedlang.tvm.codegen.runtime import borrow_array
 from schedlang.tvm.program import as_main, parse_script
 from schedlang.workloads import from_te
 from schedlang.workloads.workload import Workload
 from tests.tvm.indices.check import REFUSED, RIGHT, cases
-from tests.tvm.indices.schedules import DEFAULT, UNSCHEDULED
+from tests.tvm.indices.programs import random_program
+from tests.tvm.indices.schedules import DEFAULT, UNSCHEDULED, scheduled
 
 Array = np.ndarray[Any, Any]
 
@@ -65,6 +68,56 @@ def test_an_unscheduled_shifted_modulus_is_right() -> None:
     wrong = tvm.runtime.empty((4,), "float32")
     plain["main"](tvm.runtime.tensor(values), wrong)
     assert wrong.numpy().tolist() != [3, 0, 1, 2], "TVM does it right by now"
+
+
+def compiled_by_tvm(mod: Any, name: str, *arrays: Array) -> None:
+    """Call a program that TVM's own pipeline compiled."""
+    code = tvm.compile(mod, target="llvm")
+    code[name](*map(borrow_array, arrays))
+
+
+def test_tvm_computes_indices_right_that_are_written_for_it() -> None:
+    """The shifted modulus above shows that it computes others wrongly."""
+    changed, refused = 0, 0
+    for number in range(16):
+        program = random_program(0, number)
+        for name in (UNSCHEDULED, DEFAULT):
+            mod = scheduled(program.workload, name, number).mod
+            written = written_for_tvm(mod)
+            changed += written is not mod
+            arrays = program.arguments()
+            try:
+                compiled_by_tvm(written, "main", *arrays)
+            except tvm.error.InternalError as error:
+                assert "Divide by zero" in str(error)
+                refused += 1
+            else:
+                np.testing.assert_array_equal(arrays[-1], program.expected)
+    assert changed > 4 and refused < 8
+
+
+def test_what_goes_out_to_tvm_is_right_there(tmp_path: Path) -> None:
+    sch = Schedule(rolled())
+    sch.fuse(*sch.get_loops("y")[1:3])
+    a = np.random.default_rng(0).random((8, 3, 3)).astype("float32")
+    right = np.roll(a, (-1, -2), (1, 2))
+    namespace: dict[str, Any] = {}
+    exec(sch.trace.as_tvm_python(), namespace)
+    space = sl.Space([fuse_rolled])
+    file = tmp_path / "rolled.db"
+    sl.tune(rolled(), space=space, trials=1, database=file, verify="all", finals=0)
+    for mod in (namespace["sch"].mod, sl.apply(rolled(), file)):
+        y = np.empty_like(a)
+        compiled_by_tvm(mod, "main", a, y)
+        np.testing.assert_array_equal(y, right)
+
+
+@sl.module
+def fuse_rolled(sch: sl.Schedule, block: sl.BlockRV) -> None:
+    """for n, i, j: y  ->  parallel n: for ij: y"""
+    n, i, j = sch.get_loops(block)
+    sch.fuse(i, j)
+    sch.parallel(n)
 
 
 def inverses(count: int) -> Workload:

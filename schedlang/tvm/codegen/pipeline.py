@@ -9,7 +9,7 @@ again, so that vectors and guards are made of it as of any other index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.ir import IRModule, TensorLoad
 from tvm.ir.transform import module_pass
+from tvm.s_tir import SBlockRealize
 from tvm.s_tir import pipeline as _tvm
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map, structural_walk
@@ -24,6 +25,8 @@ from tvm_ffi import structural_map, structural_walk
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
 
 Hide = Callable[[Any], Any]
+_UNBOUND: Mapping[Any, Any] = {}
+Replace = Callable[[Iterators, Sequence[Any]], list[Any]]
 
 
 def default_pipeline() -> tuple[Any, Any, Any]:
@@ -42,6 +45,23 @@ def default_pipeline() -> tuple[Any, Any, Any]:
     }
     passes: tuple[Any, Any, Any] = FunctionType(_tvm.default_s_tir_pipeline.__code__, names)()
     return passes
+
+
+def written_for_tvm(mod: IRModule) -> IRModule:
+    """Return a module whose indices TVM's own pipeline computes right; ``mod`` if it does already.
+
+    TVM refuses some that divide by negative numbers, in this form too: ``Divide by zero``.
+
+    ``+ (i * i & 0)`` is added to indices that it may compute wrongly: it leaves those as they are.
+    """
+
+    def disguise(body: Any) -> Any:
+        return _replace_unsafe(body, Iterators.disguised, bound=_bindings(body))
+
+    functions = {var: _of_body(func, disguise) for var, func in mod.functions.items()}
+    if all(func.same_as(functions[var]) for var, func in mod.functions.items()):
+        return mod
+    return IRModule(functions, attrs=mod.attrs)
 
 
 def _with_passes(dialect: Any, hides: Mapping[str, Hide]) -> Any:
@@ -74,18 +94,49 @@ def _of_body(function: Any, change: Hide) -> Any:
 
 def _hide_unsafe(body: Any, stores_only: bool = False) -> Any:
     """Hide what TVM may compute wrongly in the indices of accesses."""
+    return _replace_unsafe(body, _hide_first, stores_only)
+
+
+def _hide_first(iterators: Iterators, indices: Sequence[Any]) -> list[Any]:
+    # The pass leaves the other indices of the access as they are, too.
+    return [iterators.hidden(indices[0], indices), *indices[1:]]
+
+
+def _bindings(body: Any) -> dict[Any, Any]:
+    """Return what the variables of blocks stand for, which TVM puts in their place."""
+    bound: dict[Any, Any] = {}
+
+    def note(realize: SBlockRealize) -> None:
+        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            bound[axis.var] = _with_values(value, bound)
+
+    structural_walk(body, (SBlockRealize, note), order="pre")
+    return bound
+
+
+def _with_values(expr: Any, bound: Mapping[Any, Any]) -> Any:
+    return structural_map(expr, (tirx.Var, lambda var: bound.get(var, var))) if bound else expr
+
+
+def _replace_unsafe(
+    body: Any, replaced: Replace, stores_only: bool = False, bound: Mapping[Any, Any] = _UNBOUND
+) -> Any:
+    """Replace indices that TVM may compute wrongly, with the values of ``bound`` in them."""
     if not _found(body, DIVISIONS):
         return body
     iterators = Iterators.of(body)
     kinds = tirx.BufferStore if stores_only else (TensorLoad, tirx.BufferStore)
-    if not any(iterators.is_unsafe(access.indices) for access in _found(body, kinds)):
+
+    def is_unsafe(access: Any) -> bool:
+        return iterators.is_unsafe([_with_values(index, bound) for index in access.indices])
+
+    if not any(map(is_unsafe, _found(body, kinds))):
         return body
 
     def rewrite(access: Any) -> Any:
-        if not iterators.is_unsafe(access.indices):
+        if not is_unsafe(access):
             return access
-        # The pass leaves the other indices of the access as they are, too.
-        indices = [iterators.hidden(access.indices[0], access.indices), *access.indices[1:]]
+        indices = replaced(iterators, access.indices)
         if isinstance(access, TensorLoad):
             return tirx.BufferLoad(access.source, indices)
         return tirx.BufferStore(access.buffer, access.value, indices)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from tvm.runtime import Device, Module, Tensor
 
 _ONE_CORE_PER_THREAD = -2
+_Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 ALIGNMENT = 64
 """The tensors that TVM allocates start at a multiple of this many bytes."""
 
@@ -50,6 +53,35 @@ def thread_count() -> int:
 
 def _affinity() -> set[int] | None:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+
+
+def in_each_thread(task: Callable[[int], None]) -> bool:
+    """Call ``task`` once in each thread of a parallel loop, with the thread's number.
+
+    The calling thread is number 0. No program may be running. ``task`` must not raise: what it
+    raises is printed. Returns False, without a call, where TVM's library does not let us.
+    """
+    launch = _launcher()
+    if launch is None:
+        return False
+
+    def call(number: int, group: int | None, data: int | None) -> int:
+        task(number)
+        return 0
+
+    launch(_Task(call), None, 0)
+    return True
+
+
+@cache
+def _launcher() -> Any:
+    try:
+        launch = ctypes.CDLL(None).TVMBackendParallelLaunch
+    except (OSError, TypeError, AttributeError):
+        return None
+    thread_count()  # starts them, and keeps this thread on its CPUs
+    launch.argtypes = (_Task, ctypes.c_void_p, ctypes.c_int)
+    return launch
 
 
 def empty_tensor(shape: Sequence[int], dtype: str, device: Device | None = None) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 
 import tvm  # noqa: F401  (loads the library that has the pool)
 
-from schedlang.tvm.codegen.threads import in_each_thread
+from schedlang.tvm.codegen.runtime import in_each_thread
 
 _CPU, _UNSIGNED, _BITS = 1, 0, 8
 _POISON = 0xFF  # as floating-point numbers of any type, these bytes are NaN

@@ -7,7 +7,9 @@ where it cannot do without.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tvm.s_tir import SBlock
@@ -20,6 +22,19 @@ from schedlang.tvm.schedule.ffi import TVMSchedule
 
 Apply = Callable[..., Any]
 Test = Callable[[Iterators, Any], bool]
+
+
+_hides = ContextVar("hides", default=True)
+
+
+@contextmanager
+def as_in_tvm() -> Iterator[None]:
+    """Hide nothing inside ``with``: primitives do what they do in TVM without schedlang."""
+    token = _hides.set(False)
+    try:
+        yield
+    finally:
+        _hides.reset(token)
 
 
 def within_function(apply: Apply) -> Apply:
@@ -42,7 +57,9 @@ def within_all(apply: Apply) -> Apply:
 
 def _hiding(apply: Apply, region: Callable[[Any], Any], is_odd: Test = Iterators.is_odd) -> Apply:
     def run(sch: TVMSchedule, handle: Any, *args: Any) -> Any:
-        first = handle[0] if isinstance(handle, list | tuple) else handle
+        first = handle if not isinstance(handle, list | tuple) else next(iter(handle), None)
+        if first is None or not _hides.get():  # TVM refuses a list of no blocks
+            return apply(sch, handle, *args)
         sref = region(_ffi.ScheduleGetSRef(sch, first))
         if not _hide(sch, sref, is_odd):
             return apply(sch, handle, *args)

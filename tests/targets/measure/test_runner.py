@@ -52,7 +52,9 @@ class Bench(InProcessWorker):
         self._backend = CPUBackend(CodeGenerator(TARGET.tvm_target()), TARGET.cpus)
 
     def build(self, identity: int, program: str) -> None:
-        self.on_build(Message({"id": identity, "discard": False}, (program.encode(),)))
+        self.on_build(
+            Message({"id": identity, "discard": False, "most_size": None}, (program.encode(),))
+        )
 
     def run(
         self,

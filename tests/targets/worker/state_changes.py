@@ -21,7 +21,7 @@ from typing import Any
 
 from schedlang.targets.worker.process_state import ProcessState
 from schedlang.tvm.codegen import runtime
-from schedlang.tvm.codegen.threads import in_each_thread
+from schedlang.tvm.codegen.runtime import in_each_thread
 
 ON_ARM = platform.machine() == "aarch64"
 UPWARDS = 0x400000 if ON_ARM else 0x800  # FE_UPWARD

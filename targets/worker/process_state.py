@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import locale
 import os
+import platform
 import signal
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterator
@@ -21,8 +22,12 @@ THREADS = "its threads"
 FILES = "its open files"
 LOCKED_MEMORY = "its locked memory"
 
-# A signal's handler, and the first signals that are blocked in it, begin a struct sigaction.
-_SIGACTION_BYTES, _COMPARED_BYTES = 512, 16
+# A signal's handler, and the first signals that are blocked in it, begin a struct sigaction; its
+# flags are behind a set of 1,024 signals.
+_SIGACTION_BYTES, _HANDLER, _FLAGS = 512, slice(0, 16), slice(136, 140)
+# Linux's numbers of the calls ioprio_get and get_mempolicy.
+_CALLS = {"x86_64": (252, 239), "aarch64": (31, 236)}
+_IOPRIO_WHO_PROCESS = 1
 # Linux's prctl, by the number of a question; the answer is returned.
 _ANSWERS = {
     "whether it can be dumped": 3,
@@ -158,6 +163,12 @@ def _thread() -> State:
         state["the signals that it blocks"] = frozenset(
             signal.pthread_sigmask(signal.SIG_BLOCK, ())
         )
+    if sys.platform == "linux" and (calls := _CALLS.get(platform.machine())):
+        policy = ctypes.c_int(0)
+        io_priority = _library().syscall(calls[0], _IOPRIO_WHO_PROCESS, 0)
+        _library().syscall(calls[1], ctypes.byref(policy), None, 0, None, 0)
+        state["its priority of input and output"] = io_priority
+        state["where it gets memory"] = policy.value
     if hasattr(_library(), "uselocale"):
         state["its locale"] = _library().uselocale(None)
     return state
@@ -195,7 +206,7 @@ def _handlers() -> Hashable:
     found = []
     for number in range(1, signal.NSIG):
         if library.sigaction(number, None, memory) == 0:
-            found.append((number, memory.raw[:_COMPARED_BYTES]))
+            found.append((number, memory.raw[_HANDLER], memory.raw[_FLAGS]))
     return tuple(found)
 
 

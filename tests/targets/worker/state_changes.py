@@ -25,6 +25,7 @@ from schedlang.tvm.codegen.runtime import in_each_thread
 
 ON_ARM = platform.machine() == "aarch64"
 UPWARDS = 0x400000 if ON_ARM else 0x800  # FE_UPWARD
+_IOPRIO_SET = 30 if ON_ARM else 251  # number of the system call
 _MXCSR = 28  # place in x86-64's fenv_t
 
 
@@ -91,6 +92,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "what signals do: another handler": lambda: library().signal(
         signal.SIGINT, ctypes.cast(library().abs, ctypes.c_void_p)
     ),
+    "what signals do: another flag": lambda: signal.siginterrupt(signal.SIGINT, True),
     "the signals that it blocks": _block_signal,
     "the signals that it blocks: in a thread": lambda: _in_thread(_block_signal),
     "its timers": lambda: signal.alarm(1000),
@@ -109,6 +111,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "its priority": lambda: os.nice(1),
     "its priority: in a thread": lambda: _in_thread(lambda: os.nice(1)),
     "how it is scheduled": lambda: os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)),
+    "its priority of input and output": lambda: library().syscall(_IOPRIO_SET, 1, 0, 2 << 13 | 6),
     "its locale": _use_other_locale,
     "the language of its messages": lambda: locale.setlocale(locale.LC_ALL, "C.UTF-8"),
     "how soon it is killed for memory": lambda: _write("/proc/self/oom_score_adj", "900"),

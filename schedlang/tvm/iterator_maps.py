@@ -120,7 +120,7 @@ class Iterators:
         divisions = [part for index in indices for part in _outermost_divisions(index)]
         if not divisions:
             return False
-        if any(map(self._subtracts, indices)):
+        if any(map(self.subtracts, indices)):
             return True
         odd = [part for part in divisions if self.is_odd(part)]
         if not all(map(self._is_shifted, odd)):
@@ -132,14 +132,14 @@ class Iterators:
             if other is not part
         )
 
-    def _subtracts(self, index: Any) -> bool:
+    def subtracts(self, index: Any) -> bool:
         """Tell whether terms of an index are subtracted, or multiplied by no positive constant."""
         if isinstance(index, Add):
-            return self._subtracts(index.a) or self._subtracts(index.b)
+            return self.subtracts(index.a) or self.subtracts(index.b)
         if isinstance(index, Sub):
-            return self._subtracts(index.a) or self._kind(index.b) != Kind.FIXED
+            return self.subtracts(index.a) or self._kind(index.b) != Kind.FIXED
         if isinstance(index, Mul) and _is_positive(index.b):
-            return self._subtracts(index.a)
+            return self.subtracts(index.a)
         return isinstance(index, Mul) and self._kind(index) != Kind.FIXED
 
     def _used(self, expr: Any) -> set[Any]:

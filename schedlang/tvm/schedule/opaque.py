@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api as _ffi
-from tvm.tirx import Var
+from tvm.tirx import Mul, Sub, Var
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
@@ -42,6 +42,20 @@ def within_function(apply: Apply) -> Apply:
     return _hiding(apply, _root)
 
 
+def within_function_signed(apply: Apply) -> Apply:
+    """Hide those, and what subtracts iterators: this primitive divides indices itself.
+
+    Of ``x[8 - i]`` with the layout ``i % 3, i // 3`` TVM makes ``x[i % -3 * -1, ...]``.
+    """
+
+    def is_odd(iterators: Iterators, expr: Any) -> bool:
+        if isinstance(expr, DIVISIONS):
+            return iterators.is_odd(expr)
+        return str(expr.ty.dtype).startswith("int") and iterators.subtracts(expr)
+
+    return _hiding(apply, _root, is_odd, (*DIVISIONS, Sub, Mul))
+
+
 def within(apply: Apply) -> Apply:
     """Hide the divisions of the block or loop that a primitive is called with; of the first one."""
     return _hiding(apply, lambda sref: sref)
@@ -55,13 +69,18 @@ def within_all(apply: Apply) -> Apply:
     return _hiding(apply, lambda sref: sref, lambda iterators, division: True)
 
 
-def _hiding(apply: Apply, region: Callable[[Any], Any], is_odd: Test = Iterators.is_odd) -> Apply:
+def _hiding(
+    apply: Apply,
+    region: Callable[[Any], Any],
+    is_odd: Test = Iterators.is_odd,
+    kinds: tuple[Any, ...] = DIVISIONS,
+) -> Apply:
     def run(sch: TVMSchedule, handle: Any, *args: Any) -> Any:
         first = handle if not isinstance(handle, list | tuple) else next(iter(handle), None)
         if first is None or not _hides.get():  # TVM refuses a list of no blocks
             return apply(sch, handle, *args)
         sref = region(_ffi.ScheduleGetSRef(sch, first))
-        if not _hide(sch, sref, is_odd):
+        if not _hide(sch, sref, is_odd, kinds):
             return apply(sch, handle, *args)
         root = _root(sref)
         try:
@@ -72,26 +91,29 @@ def _hiding(apply: Apply, region: Callable[[Any], Any], is_odd: Test = Iterators
     return run
 
 
-def _hide(sch: TVMSchedule, sref: Any, is_odd: Test) -> bool:
-    """Hide the odd divisions below a block or loop; return whether there are any."""
+def _hide(sch: TVMSchedule, sref: Any, is_odd: Test, kinds: tuple[Any, ...]) -> bool:
+    """Hide the odd expressions below a block or loop; return whether there are any."""
     found: list[Any] = []
-    structural_walk(sref.stmt, (DIVISIONS, found.append))
-    # Most are of a loop that was fused.
-    if all(isinstance(division.a, Var) for division in found):
+    structural_walk(sref.stmt, (kinds, found.append))
+    # Most are divisions of a loop that was fused.
+    if all(map(_is_of_variable, found)):
         return False
     iterators = Iterators.of(_root(sref).stmt)
 
-    def hide(division: Any) -> Any:
-        of_variable = isinstance(division.a, Var)
-        if of_variable or not is_odd(iterators, division):
-            return division
-        return iterators.hidden(division)
+    def hide(expr: Any) -> Any:
+        if _is_of_variable(expr) or not is_odd(iterators, expr):
+            return expr
+        return iterators.hidden(expr)
 
-    if all(hide(division) is division for division in found):
+    if all(hide(expr) is expr for expr in found):
         return False
 
-    _replace(sch, sref, structural_map(sref.stmt, (DIVISIONS, hide), order="post"))
+    _replace(sch, sref, structural_map(sref.stmt, (kinds, hide), order="post"))
     return True
+
+
+def _is_of_variable(expr: Any) -> bool:
+    return isinstance(expr, DIVISIONS) and isinstance(expr.a, Var)
 
 
 def _root(sref: Any) -> Any:

@@ -16,7 +16,12 @@ from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index
 from schedlang.tvm.schedule import ffi as _schedule
 from schedlang.tvm.schedule.ffi import TVMSchedule, get_loops, get_module, get_statement
 from schedlang.tvm.schedule.intrinsics import require_intrinsic
-from schedlang.tvm.schedule.opaque import within, within_all, within_function
+from schedlang.tvm.schedule.opaque import (
+    within,
+    within_all,
+    within_function,
+    within_function_signed,
+)
 
 _ROLES = {"read": 0, "write": 1}
 _MAX_NAMES = 20
@@ -123,7 +128,7 @@ reverse_compute_inline = within(_ffi.ScheduleReverseComputeInline)
 compute_at = _at(within(_ffi.ScheduleComputeAt), compute_inline)
 reverse_compute_at = _at(within_all(_ffi.ScheduleReverseComputeAt), reverse_compute_inline)
 _tensorize = within(_ffi.ScheduleTensorize)
-_transform_layout = within_function(_ffi.ScheduleTransformLayout)
+_transform_layout = within_function_signed(_ffi.ScheduleTransformLayout)
 _transform_block_layout = within_function(_ffi.ScheduleTransformBlockLayout)
 
 

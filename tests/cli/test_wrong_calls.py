@@ -80,7 +80,7 @@ def test_wrong_files(programs: str, tmp_path: Path) -> None:
     for name, said in {
         "twise": "did you mean 'twice'?",
         "add": "needs --n; it takes --n, --dtype (float32)",
-        "number": "not a int",
+        "number": "not an int",
         "twice": "needs --a",
     }.items():
         assert said in call("tune", f"{programs}:{name}", code=2).stderr

@@ -183,7 +183,7 @@ def test_a_record_that_cannot_be_read_is_named() -> None:
         [record_of(workload, trace, 1e-6), record_of(workload, trace, 2e-6, trace_json="{")]
     )
     with pytest.warns(
-        sl.UnreadableWarning, match="record 1 of .*get_block.*; record 2 of .*"
+        sl.UnreadableWarning, match="(?s)record 1 of .*get_block.*\n  record 2 of .*"
     ) as given:
         assert sl.best(workload, TARGET, database, similar=False) is None
     assert len(given) == 1

@@ -23,7 +23,7 @@ from schedlang.database.outcome import outcome_of
 from schedlang.database.programs import Unreadable
 from schedlang.errors import NoLatencyError
 from schedlang.measurement import Status, describe_latency
-from schedlang.networks.compiled.choices import choices
+from schedlang.networks.compiled.choices import recorded
 from schedlang.report import compare
 from schedlang.report.facts import tiles
 from schedlang.report.numbers import latency_text
@@ -98,7 +98,7 @@ def test_a_network_takes_the_latency_of_the_finals(tuned: tuple[Path, sl.TuneRes
     file, result = tuned
     unreadable = Unreadable()
     with open_database(file, read_only=True) as opened:
-        [first, *_] = choices(WORKLOAD, WORKLOAD.func, sl.Target("cpu"), opened, unreadable)
+        [first, *_] = recorded(WORKLOAD, WORKLOAD.func, sl.Target("cpu"), opened, unreadable)
     assert (first.latency, first.record) == (result.best.latency, result.best.record)
 
 

@@ -262,8 +262,12 @@ def test_bad_arguments(options: dict[str, Any], message: str) -> None:
 
 
 def test_what_is_no_network() -> None:
-    for wrong in ([], "model", [mlp((32, 16)), 3]):
-        with pytest.raises(sl.NetworkError, match="import_network"):
+    for wrong, said in (
+        ([], "a list without items; give one network or more"),
+        ("model", "not the text 'model'; an ONNX file is named by its path"),
+        ([mlp((32, 16)), 3], "import_network"),
+    ):
+        with pytest.raises(sl.NetworkError, match=said):
             tune(wrong)
 
 

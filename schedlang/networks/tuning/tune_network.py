@@ -199,6 +199,9 @@ def _networks(network: Any) -> tuple[Network, ...]:
     given = (network,) if isinstance(network, Network) else network
     if isinstance(given, Sequence) and given and all(isinstance(one, Network) for one in given):
         return tuple(given)
+    if isinstance(given, Sequence) and any(isinstance(one, Network) for one in given):
+        place, wrong = next((k, one) for k, one in enumerate(given) if not isinstance(one, Network))
+        raise not_a_network(f"item {place} of the networks must be a network", wrong)
     raise not_a_network("tune_network takes a network or a sequence of networks", network)
 
 

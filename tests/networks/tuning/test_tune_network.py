@@ -265,7 +265,7 @@ def test_what_is_no_network() -> None:
     for wrong, said in (
         ([], "a list without items; give one network or more"),
         ("model", "not the text 'model'; an ONNX file is named by its path"),
-        ([mlp((32, 16)), 3], "import_network"),
+        ([mlp((32, 16)), 3], "item 1 of the networks .* not an int; .*import_network"),
     ):
         with pytest.raises(sl.NetworkError, match=said):
             tune(wrong)

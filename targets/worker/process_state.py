@@ -22,9 +22,8 @@ THREADS = "its threads"
 FILES = "its open files"
 LOCKED_MEMORY = "its locked memory"
 
-# A signal's handler, and the first signals that are blocked in it, begin a struct sigaction; its
-# flags are behind a set of 1,024 signals.
-_SIGACTION_BYTES, _HANDLER, _FLAGS = 512, slice(0, 16), slice(136, 140)
+# A signal's handler, and the first signals that are blocked in it, begin a struct sigaction.
+_SIGACTION_BYTES, _COMPARED_BYTES = 512, 16
 # Linux's numbers of the calls ioprio_get and get_mempolicy.
 _CALLS = {"x86_64": (252, 239), "aarch64": (31, 236)}
 _IOPRIO_WHO_PROCESS = 1
@@ -206,7 +205,7 @@ def _handlers() -> Hashable:
     found = []
     for number in range(1, signal.NSIG):
         if library.sigaction(number, None, memory) == 0:
-            found.append((number, memory.raw[_HANDLER], memory.raw[_FLAGS]))
+            found.append((number, memory.raw[:_COMPARED_BYTES]))
     return tuple(found)
 
 

@@ -23,6 +23,7 @@ from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.timing import Timing, TimingPolicy
 from schedlang.targets.measure.work import run_header
 from schedlang.targets.worker.in_process import InProcessWorker
+from schedlang.targets.worker.process_state import FILES, THREADS
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.tvm.program import to_json
@@ -42,6 +43,9 @@ QUICK = TimingPolicy(min_sample_seconds=1e-5, min_repeats=1, max_repeats=2)
 
 class Bench(InProcessWorker):
     """The worker of ``LocalCPU`` in this process; its requests are methods that raise ``Fault``."""
+
+    # Those of the tests come and go.
+    unwatched = (FILES, THREADS)
 
     def __init__(self, workload: Workload) -> None:
         super().__init__()
@@ -397,7 +401,9 @@ def test_a_kept_program_gives_more_samples(workload: Workload, bench: Bench) -> 
     bench.build(1, to_json(workload.mod))
     bench.run(1, QUICK, None, None, keep=True)
     assert bench.sample(1, 3, QUICK) > 0 and bench.sample(1, 1, QUICK) > 0
-    bench.on_build(Message({"id": 2, "discard": True}, (to_json(workload.mod).encode(),)))
+    bench.on_build(
+        Message({"id": 2, "discard": True, "most_size": None}, (to_json(workload.mod).encode(),))
+    )
     with pytest.raises(KeyError):
         bench.sample(1, 1, QUICK)
 

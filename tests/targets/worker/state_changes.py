@@ -92,7 +92,6 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "what signals do: another handler": lambda: library().signal(
         signal.SIGINT, ctypes.cast(library().abs, ctypes.c_void_p)
     ),
-    "what signals do: another flag": lambda: signal.siginterrupt(signal.SIGINT, True),
     "the signals that it blocks": _block_signal,
     "the signals that it blocks: in a thread": lambda: _in_thread(_block_signal),
     "its timers": lambda: signal.alarm(1000),

@@ -22,8 +22,9 @@ THREADS = "its threads"
 FILES = "its open files"
 LOCKED_MEMORY = "its locked memory"
 
-# A signal's handler, and the first signals that are blocked in it, begin a struct sigaction.
-_SIGACTION_BYTES, _COMPARED_BYTES = 512, 16
+# A signal's handler begins a struct sigaction. Libraries set the same handler again by other calls,
+# which changes its flags and the signals that are blocked in it.
+_SIGACTION_BYTES, _HANDLER_BYTES = 512, ctypes.sizeof(ctypes.c_void_p)
 # Linux's numbers of the calls ioprio_get and get_mempolicy.
 _CALLS = {"x86_64": (252, 239), "aarch64": (31, 236)}
 _IOPRIO_WHO_PROCESS = 1
@@ -205,7 +206,7 @@ def _handlers() -> Hashable:
     found = []
     for number in range(1, signal.NSIG):
         if library.sigaction(number, None, memory) == 0:
-            found.append((number, memory.raw[:_COMPARED_BYTES]))
+            found.append((number, memory.raw[:_HANDLER_BYTES]))
     return tuple(found)
 
 

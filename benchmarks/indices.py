@@ -16,20 +16,12 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+from _outcomes import table
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.tvm.indices.check import NOT_COMPILED, OUTCOMES, WRONG, Case, cases  # noqa: E402
-
-
-def table(counts: dict[str, Counter[str]]) -> str:
-    """The outcomes under each schedule as text."""
-    width = max(map(len, counts))
-    lines = [f"{'':{width}}" + "".join(f"{outcome:>14}" for outcome in OUTCOMES)]
-    total: Counter[str] = sum(counts.values(), Counter())
-    for schedule, found in {**counts, "all": total}.items():
-        lines.append(f"{schedule:{width}}" + "".join(f"{found[one]:14}" for one in OUTCOMES))
-    return "\n".join(lines)
 
 
 def main() -> int:
@@ -48,7 +40,7 @@ def main() -> int:
             failed.append(case)
             print(case, flush=True)
     seconds = time.perf_counter() - started
-    print(table(counts))
+    print(table(counts, OUTCOMES))
     print(f"{sum(sum(found.values()) for found in counts.values())} cases in {seconds:.0f} s")
     if given.json:
         document = {

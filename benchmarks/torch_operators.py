@@ -15,6 +15,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from _outcomes import table
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -29,15 +31,6 @@ from tests.networks.operators.judging import (  # noqa: E402
 )
 
 OUTCOMES = (EQUAL, REFUSED, WRONG, UNTYPED)
-
-
-def table(counts: dict[str, Counter[str]]) -> str:
-    """The outcomes of each family as text."""
-    lines = [f"{'':14}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)]
-    total: Counter[str] = sum(counts.values(), Counter())
-    for family, found in {**counts, "all": total}.items():
-        lines.append(f"{family:14}" + "".join(f"{found[outcome]:10}" for outcome in OUTCOMES))
-    return "\n".join(lines)
 
 
 def main() -> int:
@@ -59,7 +52,7 @@ def main() -> int:
             if verdict.failed:
                 print(f"{verdict.outcome}: {verdict.case.name}: {verdict.message}", flush=True)
     seconds = time.perf_counter() - started
-    print(table(counts))
+    print(table(counts, OUTCOMES))
     print(f"{sum(sum(found.values()) for found in counts.values())} cases in {seconds:.0f} s")
     if given.json:
         document = {

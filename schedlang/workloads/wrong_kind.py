@@ -35,7 +35,7 @@ class WrongKind(NamedTuple):
 
 
 def not_a_program(given: object) -> WorkloadError:
-    """Return the error for what is no program, where one is asked for."""
+    """Return the error for something else than a program, where one is asked for."""
     wrong = wrong_kind(given)
     return WorkloadError(
         "expected a Workload, a PrimFunc, an IRModule with one PrimFunc, or a list of te.Tensor "
@@ -45,7 +45,7 @@ def not_a_program(given: object) -> WorkloadError:
 
 
 def not_a_network(expected: str, given: object) -> NetworkError:
-    """Return the error for what is no model or no network: ``expected`` says what is."""
+    """Return the error for another thing than the model or network that ``expected`` asks for."""
     wrong = wrong_kind(given)
     remedy = wrong.for_network or "sl.import_network(model, example_inputs) makes a network"
     return NetworkError(f"{expected}, not {wrong.what}; {remedy}")

@@ -207,7 +207,7 @@ def _describe(wrong: Array, got: Array, want: Array) -> str:
     flat = np.flatnonzero(wrong)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(got.reshape(-1)[flat].astype(np.float64) - want.reshape(-1)[flat])
-    # What is no number is worse than any number.
+    # NaN is worse than any number.
     worst = int(flat[int(np.argmax(np.where(np.isnan(error), np.inf, error)))])
     index = np.unravel_index(worst, wrong.shape)
     place = ", ".join(str(int(i)) for i in index)

@@ -34,7 +34,7 @@ def made(found: list[many.Default]) -> list[str]:
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start two helpers as soon as one schedule is made."""
     monkeypatch.setattr(many, "_WORTH_A_HELPER", 1e-9)
-    monkeypatch.setattr(many, "available_cores", lambda: 3)
+    monkeypatch.setattr(many, "usable_cpus", lambda: (0, 1, 2))
 
 
 def test_helpers_make_the_same_schedules(

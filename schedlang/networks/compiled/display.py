@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import Self
 
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
@@ -17,7 +15,7 @@ from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
 _BAR_COLUMNS = 30
 
 
-class Display:
+class Display(Screen):
     """A line that changes on a terminal or in a notebook, and a line now and then in a log.
 
     Parameters
@@ -31,33 +29,21 @@ class Display:
         self._phase = "preparing"
         self._done = self._count = 0
         self._began = self._entered = time.monotonic()
-        self._screen = Screen(show, self._picture)
+        super().__init__(show)
 
     def enter(self, phase: str, count: int = 0) -> None:
-        """Say what it does now: with so many functions, of which ``tell`` counts those done."""
+        """Begin a phase of ``count`` functions; ``tell`` says how many of them are done."""
         self._phase, self._done, self._count = phase, 0, count
         self._entered = time.monotonic()
-        self._screen.write(self._line())
-        self._screen.refresh(now=True)
+        self.write(self._line())
+        self.refresh(now=True)
 
     def tell(self, done: int) -> None:
         """Say how many functions are done."""
         self._done = done
-        if self._screen.line_is_due:
-            self._screen.write(self._line())
-        self._screen.refresh()
-
-    def __enter__(self) -> Self:
-        self._screen.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._screen.stop()
+        if self.line_is_due:
+            self.write(self._line())
+        self.refresh()
 
     def _line(self) -> str:
         counted = f", {self._done} of {self._count} functions" if self._count else ""

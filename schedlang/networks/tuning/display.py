@@ -6,8 +6,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from rich.console import Group
 from rich.table import Table
@@ -25,7 +23,7 @@ from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
 _ROWS = 12
 
 
-class Display:
+class Display(Screen):
     """A live table on a terminal or in a notebook, and a line now and then in a log.
 
     Where the output is neither, the lines go to standard error if ``show`` is True. The logger
@@ -42,7 +40,7 @@ class Display:
     def __init__(
         self, title: str, runs: Sequence[TaskRun], trials: int | None, show: bool | None
     ) -> None:
-        self._screen = Screen(show, self._picture)
+        super().__init__(show)
         self._title, self._runs, self._trials = title, runs, trials
         self._began = time.monotonic()
         self._counts: Counter[Status] = Counter()
@@ -53,7 +51,7 @@ class Display:
     def update(self, measurement: Measurement, search: Strategy) -> None:
         """Count one measurement."""
         self._counts[measurement.status] += 1
-        self._screen.refresh()
+        self.refresh()
 
     def enter(self, phase: str) -> None:
         """Nothing: a slice is short, and its phases say little."""
@@ -67,34 +65,22 @@ class Display:
     def begin_slice(self, place: int) -> None:
         """Say which task is next."""
         self._current, self._phase = place, "tuning"
-        self._screen.refresh()
+        self.refresh()
 
     def end_slice(self, place: int, before: float) -> None:
         """Show what a slice gained; ``before`` is the task's best latency before it."""
         run = self._runs[place]
         now = run.latency
         self._gains[place] = 1.0 - now / before if before > 0 else math.nan
-        if self._screen.line_is_due:
-            self._screen.write(self._line(place))
-        self._screen.refresh()
+        if self.line_is_due:
+            self.write(self._line(place))
+        self.refresh()
 
     def say(self, phase: str) -> None:
         """Show another phase than tuning."""
         self._current, self._phase = None, phase
-        self._screen.write(self._summary())
-        self._screen.refresh(now=True)
-
-    def __enter__(self) -> Self:
-        self._screen.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._screen.stop()
+        self.write(self._summary())
+        self.refresh(now=True)
 
     def _picture(self) -> Group:
         return Group(self._table(), Text(self._summary()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -18,13 +17,6 @@ from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
 _PROGRAM = "schedlang.tuning.defaults.worker"
-
-
-def available_cores() -> int:
-    """Return the number of CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def described(target: Target) -> dict[str, Any] | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from schedlang.errors import TargetError
 from schedlang.language.schedule import Schedule
 from schedlang.targets import Target
+from schedlang.targets.host import usable_cpus
 from schedlang.tuning.defaults.default_schedule import choose_schedule
-from schedlang.tuning.defaults.helpers import Helper, available_cores, described, wait
+from schedlang.tuning.defaults.helpers import Helper, described, wait
 from schedlang.workloads.workload import Workload
 
 # A helper is started for this many seconds of work: it imports TVM first.
@@ -143,7 +144,7 @@ class _Making:
             return
         each = (time.monotonic() - self._began) / max(len(self.made), 1)
         left = max(min(each * len(self._open), self._deadline - time.monotonic()), 0.0)
-        count = min(available_cores() - 1, int(left / _WORTH_A_HELPER), len(self._open))
+        count = min(len(usable_cpus()) - 1, int(left / _WORTH_A_HELPER), len(self._open))
         if count > 0:
             start, self._start = self._start, None
             with suppress(TargetError):  # no process can be started: this one does it all

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from schedlang.database import Database, Record, open_database
+from schedlang.database import Database, Record
 from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError
 from schedlang.formats.python import statement
@@ -24,6 +24,7 @@ from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.tuning.arguments import describe_problem, problem_of
 from schedlang.tuning.failures.explanation import FailureExplanation, Prefix, Suspect
 from schedlang.tuning.failures.prefixes import INVALID, LATE, Prefixes
+from schedlang.tuning.lookup import opened_for_reading
 from schedlang.tuning.records import verification_of
 from schedlang.tvm import program
 from schedlang.workloads.construct import as_workload
@@ -159,12 +160,9 @@ def _workload_of(
     unreadable = Unreadable()
     found = living_workload(record.workload_key)
     if database is not None:
-        opened = open_database(database, read_only=True)
-        try:
+        with ExitStack() as stack:
+            opened = opened_for_reading(database, stack)
             found = unreadable.workload(opened, record.workload_key, record.workload_name)
-        finally:
-            if opened is not database:
-                opened.close()
     if found is None:
         why = str(unreadable) or "it is not in the database"
         if database is None:

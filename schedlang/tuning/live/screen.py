@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import math
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -18,21 +20,19 @@ from schedlang.tuning.live.output import Output
 _NOTEBOOK_COLUMNS = 110
 
 
-class Screen:
-    """Shows a picture that is made anew each time; it is gone from a terminal at the end.
+class Screen(ABC):
+    """Shows ``_picture()``, made anew each time; it is gone from a terminal at the end.
 
-    The logger ``schedlang`` gets the lines in any case.
+    Shown inside ``with``. The logger ``schedlang`` gets the lines in any case.
 
     Parameters
     ----------
     show: None shows it on a terminal and in a notebook only, False nowhere; True writes the lines
         to standard error where the output is neither.
-    picture: makes the picture.
     """
 
-    def __init__(self, show: bool | None, picture: Callable[[], RenderableType]) -> None:
+    def __init__(self, show: bool | None) -> None:
         output = Output(show)
-        self._picture = picture
         self._picture_shown = time.monotonic()
         self._line_shown = -math.inf
         self._notebook = NotebookView() if show is not False and in_notebook() else None
@@ -41,14 +41,22 @@ class Screen:
             self._live = Live(console=output.console, refresh_per_second=4, transient=True)
         self._lines = output if output.takes_lines and self._notebook is None else None
 
-    def start(self) -> None:
-        """Show the first picture."""
+    @abstractmethod
+    def _picture(self) -> RenderableType:
+        """Return the picture of this moment."""
+
+    def __enter__(self) -> Self:
         if self._live is not None:
             self._live.start()
         self.refresh()
+        return self
 
-    def stop(self) -> None:
-        """Leave the terminal as it was."""
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         if self._live is not None:
             self._live.stop()
 

@@ -63,7 +63,7 @@ class Flows:
         """
         way = self.stores.behind(buffer) & self.written
         blocks = {
-            block: _terms(block)
+            block: terms_of(block)
             for tensor in way
             for store in self.stores.of(tensor)
             for block in store.blocks
@@ -87,7 +87,8 @@ class Flows:
                 yield from (dtype_of(argument) for argument in call.args if is_floating(argument))
 
 
-def _terms(block: Any) -> int:
+def terms_of(block: Any) -> int:
+    """Return how many terms a block adds up for one element; 0 if it does not reduce."""
     extents = [
         int(axis.dom.extent)
         for axis in block.iter_vars

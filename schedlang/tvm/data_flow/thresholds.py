@@ -9,12 +9,12 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.ir.expr import TensorLoad
-from tvm.tirx import IterVar
 
 from schedlang.tvm.analysis.inverse_bounds import has_loads
 from schedlang.tvm.data_flow.branches import branches_of
+from schedlang.tvm.data_flow.flow import terms_of
 from schedlang.tvm.data_flow.rounding import IF_THEN_ELSE
-from schedlang.tvm.data_flow.stores import Store, Stores
+from schedlang.tvm.data_flow.stores import Stores
 from schedlang.tvm.program import MAIN
 
 # A tensor that is computed from a tensor that is computed from a tensor, and so on.
@@ -93,7 +93,8 @@ class _Solver:
             value = self.stores.resolved(store.value)
             term = self._added(value, tensor)
             if term is not None:
-                self._solve(term, number / _terms(store), depth)
+                terms = math.prod(max(terms_of(block), 1) for block in store.blocks)
+                self._solve(term, number / terms, depth)
             elif has_loads(value):
                 self._each(self._selected(value, tensor), number, depth)
 
@@ -170,19 +171,6 @@ class _Solver:
             size = math.sqrt(abs(number))
             self._solve(one, size, depth)
             self._solve(other, math.copysign(size, number), depth)
-
-
-def _terms(store: Store) -> int:
-    """Return how many terms a store adds up."""
-    return max(
-        math.prod(
-            int(axis.dom.extent)
-            for block in store.blocks
-            for axis in block.iter_vars
-            if int(axis.iter_type) == IterVar.CommReduce
-        ),
-        1,
-    )
 
 
 def _number(value: Any) -> float | None:

@@ -45,7 +45,7 @@ def test_a_log_gets_a_line_after_a_slice_and_for_each_phase(
 
 
 def test_a_notebook_gets_the_table_with_its_text_escaped(display: Display) -> None:
-    text = display._screen.html()
+    text = display.html()
     assert "dense" in text and "75.0%" in text and "12/24 trials" in text
     assert "<b>softmax" not in text and "&lt;b&gt;softmax" in text
 

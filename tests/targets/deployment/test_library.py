@@ -70,7 +70,7 @@ def test_a_library_of_several_functions(tmp_path: Path) -> None:
 
 
 def test_tensors_may_have_any_name(tmp_path: Path) -> None:
-    """Words of C, and what is no word of any language: also in messages about arguments."""
+    """Words of C, and names that no language takes; messages about arguments have them too."""
     names = [*GROUPS["odd"], *GROUPS["keywords"][:20]]
     inputs = [te.placeholder((4,), "float32", name=name) for name in names]
     last = te.compute((4,), lambda i: inputs[0][i] + inputs[-1][i], name="D")

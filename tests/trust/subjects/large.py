@@ -1,4 +1,4 @@
-"""Programs of so many steps that few draws are made of their inputs, and rare sides of these."""
+"""Rare sides of the branches of large programs, whose inputs are drawn a few times only."""
 
 from __future__ import annotations
 

@@ -11,14 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import relax, te, tirx, topi
-from tvm.ir import GenericConst
 
-from schedlang.tvm.relax.legalisation.default import default
 from schedlang.tvm.relax.legalisation.ordering import is_number, key, numbers
+from schedlang.tvm.relax.legalisation.rule import Rule, default, number, paired
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
-
-Rule = Callable[[Any, Any], Any]
-"""From the block builder and the call of an operator to an expression without it."""
 
 
 def _keeping(name: str) -> Callable[[Any, Any], Any]:
@@ -87,22 +83,9 @@ def pairwise(name: str) -> Rule:
             if value is not None and not math.isnan(value):
                 low, high = (value, math.inf) if name == "max" else (-math.inf, value)
                 return _bounded(bb, tensor, low, high, f"{name}imum")
-        return bb.call_te(_both, one, other, primfunc_name_hint=f"{name}imum")
-
-    def _both(one: te.Tensor, other: te.Tensor) -> te.Tensor:
-        shape = topi.utils.get_const_tuple(topi.add(one, other).shape)
-        one, other = topi.broadcast_to(one, shape), topi.broadcast_to(other, shape)
-        choose = _keeping(name)
-        return te.compute(shape, lambda *place: choose(one[place], other[place]), "compute")
+        return bb.call_te(paired(_keeping(name)), one, other, primfunc_name_hint=f"{name}imum")
 
     return rule
-
-
-def number(value: Any) -> float | None:
-    """Return the value of a constant without axes; None for any other expression."""
-    if isinstance(value, GenericConst) and not shape_of(value):
-        return float(value.value.numpy())
-    return None
 
 
 def reduction(name: str) -> Rule:

@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm import relax, te, topi
 
-from schedlang.tvm.relax.legalisation.extremes import Rule
 from schedlang.tvm.relax.legalisation.ordering import keys
+from schedlang.tvm.relax.legalisation.rule import Rule
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 
 

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from tvm import relax, transform
 
-from schedlang.tvm.relax.legalisation.default import default
-from schedlang.tvm.relax.legalisation.extremes import (
-    Rule,
-    clip,
-    pairwise,
-    reduction,
-    relu,
-)
+from schedlang.tvm.relax.legalisation.extremes import clip, pairwise, reduction, relu
 from schedlang.tvm.relax.legalisation.places import argsort, first_place, sort, topk
+from schedlang.tvm.relax.legalisation.rule import Rule, default
 from schedlang.tvm.relax.legalisation.types import (
     class_of,
     equal,

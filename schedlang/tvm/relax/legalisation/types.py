@@ -7,8 +7,7 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
-from schedlang.tvm.relax.legalisation.default import default
-from schedlang.tvm.relax.legalisation.extremes import Rule, number
+from schedlang.tvm.relax.legalisation.rule import Rule, default, number, paired
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 
 
@@ -41,17 +40,10 @@ def not_equal(bb: Any, call: Any) -> Any:
     if not is_inexact(dtype_of(one)):
         return default(bb, call)
 
-    def differing(one: te.Tensor, other: te.Tensor) -> te.Tensor:
-        shape = topi.utils.get_const_tuple(topi.add(one, other).shape)
-        one, other = topi.broadcast_to(one, shape), topi.broadcast_to(other, shape)
+    def differ(a: Any, b: Any) -> Any:
+        return tirx.any(a < b, b < a, _is_nan(a, dtype_of(one)), _is_nan(b, dtype_of(one)))
 
-        def element(*place: Any) -> Any:
-            a, b = one[place], other[place]
-            return tirx.any(a < b, b < a, _is_nan(a, one.dtype), _is_nan(b, one.dtype))
-
-        return te.compute(shape, element, "compute")
-
-    return bb.call_te(differing, one, other, primfunc_name_hint="not_equal")
+    return bb.call_te(paired(differ), one, other, primfunc_name_hint="not_equal")
 
 
 def equal(bb: Any, call: Any) -> Any:

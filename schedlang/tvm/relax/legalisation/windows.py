@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
-from schedlang.tvm.relax.legalisation.default import default
 from schedlang.tvm.relax.legalisation.extremes import reducer
+from schedlang.tvm.relax.legalisation.rule import default
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 
 

@@ -43,6 +43,15 @@ def cast(importer: Any, value: Any, dtype: str) -> Any:
     return importer.block_builder.emit(relax.op.astype(value, dtype))
 
 
+def operands(importer: Any, node: Any, dtype: str) -> tuple[Any, Any]:
+    """Return the two operands of a node, numbers or tensors, as tensors of an element type."""
+    left, right = (
+        cast(importer, argument(importer, node, place, name), dtype)
+        for place, name in enumerate(("input", "other"))
+    )
+    return left, right
+
+
 def accumulator(dtype: str) -> str:
     """Return the type in which products of a type are summed: float32 for half precision."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype

@@ -14,6 +14,7 @@ from schedlang.tvm.relax.torch.arguments import (
     argument,
     cast,
     first_of_three,
+    operands,
     product,
     result_type,
 )
@@ -22,8 +23,7 @@ from schedlang.tvm.relax.torch.arguments import (
 def _arithmetic(operator: Callable[[Any, Any], Any], swap: bool = False) -> Converter:
     def convert(importer: Any, node: Any) -> Any:
         dtype = result_type(node)
-        left = cast(importer, argument(importer, node, 0, "input"), dtype)
-        right = cast(importer, argument(importer, node, 1, "other"), dtype)
+        left, right = operands(importer, node, dtype)
         alpha = argument(importer, node, 2, "alpha", 1)
         left, right = (right, left) if swap else (left, right)
         if alpha != 1:

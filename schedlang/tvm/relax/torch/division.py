@@ -11,23 +11,15 @@ from typing import Any
 from tvm import relax
 
 from schedlang.tvm.relax.program import is_inexact
-from schedlang.tvm.relax.torch.arguments import Converter, argument, cast, result_type
-
-
-def _operands(importer: Any, node: Any) -> tuple[Any, Any, str]:
-    dtype = result_type(node)
-    left, right = (
-        cast(importer, argument(importer, node, place, name), dtype)
-        for place, name in enumerate(("input", "other"))
-    )
-    return left, right, dtype
+from schedlang.tvm.relax.torch.arguments import Converter, argument, operands, result_type
 
 
 def _rounded(importer: Any, node: Any) -> Any:
     mode, emit = argument(importer, node, 2, "rounding_mode"), importer.block_builder.emit
     if mode == "floor":
         return _floor(importer, node)
-    left, right, dtype = _operands(importer, node)
+    dtype = result_type(node)
+    left, right = operands(importer, node, dtype)
     quotient = emit(relax.op.divide(left, right))
     if mode == "trunc" and is_inexact(dtype):
         return emit(relax.op.trunc(quotient))
@@ -37,7 +29,8 @@ def _rounded(importer: Any, node: Any) -> Any:
 
 
 def _floor(importer: Any, node: Any) -> Any:
-    left, right, dtype = _operands(importer, node)
+    dtype = result_type(node)
+    left, right = operands(importer, node, dtype)
     emit = importer.block_builder.emit
     if not is_inexact(dtype):
         return emit(relax.op.floor_divide(left, right))
@@ -57,7 +50,8 @@ def _floor(importer: Any, node: Any) -> Any:
 
 
 def _remainder(importer: Any, node: Any) -> Any:
-    left, right, dtype = _operands(importer, node)
+    dtype = result_type(node)
+    left, right = operands(importer, node, dtype)
     emit = importer.block_builder.emit
     if not is_inexact(dtype):
         return emit(relax.op.floor_mod(left, right))
@@ -76,7 +70,7 @@ def _turned(importer: Any, rest: Any, divisor: Any, zero: Any) -> Any:
 
 
 def _fmod(importer: Any, node: Any) -> Any:
-    left, right, _ = _operands(importer, node)
+    left, right = operands(importer, node, result_type(node))
     return importer.block_builder.emit(relax.op.mod(left, right))
 
 

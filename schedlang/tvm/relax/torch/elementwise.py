@@ -8,12 +8,13 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of, shape_of
+from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 from schedlang.tvm.relax.torch.arguments import (
     Converter,
     argument,
     cast,
     expected_type,
+    operands,
     result_type,
 )
 
@@ -28,12 +29,7 @@ def _operand_type(node: Any) -> str:
 
 def _pair(operator: Callable[[Any, Any], Any], kind: Callable[[Any], str]) -> Converter:
     def convert(importer: Any, node: Any) -> Any:
-        dtype = kind(node)
-        left, right = (
-            cast(importer, argument(importer, node, place, name), dtype)
-            for place, name in enumerate(("input", "other"))
-        )
-        return importer.block_builder.emit(operator(left, right))
+        return importer.block_builder.emit(operator(*operands(importer, node, kind(node))))
 
     return convert
 
@@ -107,7 +103,7 @@ def _bucketize(importer: Any, node: Any) -> Any:
     x, borders = argument(importer, node, 0, "input"), argument(importer, node, 1, "boundaries")
     emit = importer.block_builder.emit
     found = importer.convert_map["bucketize.Tensor"](node)
-    if not isinstance(x, relax.Expr) or not dtype_of(x).startswith(("float", "bfloat")):
+    if not isinstance(x, relax.Expr) or not is_inexact(dtype_of(x)):
         return found
     last = relax.const(shape_of(borders)[0], dtype_of(found))
     return emit(relax.op.where(emit(relax.op.isnan(x)), last, found))

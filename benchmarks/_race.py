@@ -17,7 +17,7 @@ import schedlang as sl
 from schedlang.errors import SchedlangError
 from schedlang.search import MakeStrategy
 from schedlang.targets import LocalCPU
-from schedlang.tuning.tune import BATCH
+from schedlang.tuning import BATCH
 from schedlang.tvm.program import structural_key
 
 # Building and verifying dozens of finalists takes most of this time.

@@ -15,12 +15,12 @@ else:
 
     def __getattr__(name: str) -> object:
         """Return a public name, or a package of the library, and keep it."""
-        value = globals()[name] = _attribute(name)
+        value = globals()[name] = _attribute(name, __name__)
         return value
 
     def __dir__() -> list[str]:
         """Return the names that are here, and the public ones."""
-        return sorted({*globals(), *_attribute("__all__")})
+        return sorted({*globals(), *_attribute("__all__", __name__)})
 
 
 __version__ = "0.1.0"

@@ -296,7 +296,10 @@ def test_a_violation_is_caught(path: str, text: str, problem: str) -> None:
         ("schedlang/spaces/space.py", "if TYPE_CHECKING:\n    from tvm.ir import IRModule"),
         ("schedlang/tvm/program.py", "import tvm\nfrom tvm.s_tir import Schedule"),
         ("schedlang/workloads/x.py", "from tvm import te"),
-        ("schedlang/tuning/tune.py", "import schedlang.search.x\nimport schedlang.targets\n"),
+        (
+            "schedlang/tuning/tune_workload.py",
+            "import schedlang.search.x\nimport schedlang.targets\n",
+        ),
         ("schedlang/cli/run.py", "from schedlang.tuning import tune\nimport schedlang.modules.x"),
         (
             "schedlang/_public.py",

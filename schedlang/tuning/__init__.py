@@ -1,42 +1,21 @@
-"""Put space, search, measurement and database together: ``tune``, ``best`` and ``apply``."""
+"""Put space, search, measurement and database together: ``tune``, ``best`` and ``apply``.
 
-from schedlang.search import SEARCHES
-from schedlang.targets import Target, load
-from schedlang.tuning import stop
-from schedlang.tuning.callbacks import Callback, CallbackWarning
-from schedlang.tuning.defaults import default_schedule
-from schedlang.tuning.explaining import Explanation, explain
-from schedlang.tuning.failures import FailureExplanation, explain_failure
-from schedlang.tuning.lookup import PackingWarning, UntunedWarning, apply, best
-from schedlang.tuning.match import Match
-from schedlang.tuning.reading import read_result
-from schedlang.tuning.result import TuneResult
-from schedlang.tuning.trial import Trial
-from schedlang.tuning.tune import BATCH, default_space, tune
-from schedlang.tuning.unfinished import InterruptedWarning
+What the package exports is imported when it is first used: the command line reads ``options`` from
+here, and answers ``--help`` without TVM.
+"""
 
-__all__ = [
-    "BATCH",
-    "SEARCHES",
-    "Callback",
-    "CallbackWarning",
-    "Explanation",
-    "FailureExplanation",
-    "InterruptedWarning",
-    "Match",
-    "Target",
-    "Trial",
-    "TuneResult",
-    "PackingWarning",
-    "UntunedWarning",
-    "apply",
-    "best",
-    "default_schedule",
-    "default_space",
-    "explain",
-    "explain_failure",
-    "load",
-    "read_result",
-    "stop",
-    "tune",
-]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schedlang.tuning._public import *  # noqa: F403  (type checkers know them)
+else:
+    from schedlang._lazy import attribute as _attribute
+
+    def __getattr__(name: str) -> object:
+        """Return a public name, or a file of the package, and keep it."""
+        value = globals()[name] = _attribute(name, __name__)
+        return value
+
+    def __dir__() -> list[str]:
+        """Return the names that are here, and the public ones."""
+        return sorted({*globals(), *_attribute("__all__", __name__)})

@@ -15,13 +15,6 @@ from schedlang.tuning.resume.identity import identity
 from schedlang.workloads.workload import Workload
 
 
-def check_whole(*, least: int, **arguments: int) -> None:
-    """ValueError for an argument that is not a whole number, or less than ``least``."""
-    for name, value in arguments.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name}={value!r}; give a whole number, {least} or more")
-
-
 def as_space(space: Space | Module) -> Space:
     """Convert ``space`` to a ``Space``; SpaceError if that is impossible."""
     if isinstance(space, Module):

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from schedlang.tuning.options import wrong_seconds
+
 # The finals get this fraction of a wall-clock budget, up to this number of seconds.
 _FINALS_PART = 0.2
 _FINALS_SECONDS = 7.0
@@ -31,10 +33,8 @@ class Budget:
     """
 
     def __init__(self, seconds: float | None = None, finals: float = _FINALS_SECONDS) -> None:
-        if seconds is not None and not (
-            isinstance(seconds, (int, float)) and 0 < seconds < math.inf
-        ):
-            raise ValueError(f"seconds={seconds!r}; give a positive number, or None for no limit")
+        if seconds is not None and (wrong := wrong_seconds(seconds)):
+            raise ValueError(f"seconds={seconds!r}; {wrong}")
         self._started = time.monotonic()
         self.seconds = math.inf if seconds is None else float(seconds)
         self.earlier = 0.0

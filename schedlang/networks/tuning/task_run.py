@@ -22,6 +22,7 @@ from schedlang.tuning.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.live import Progress
+from schedlang.tuning.options import TUNE_NETWORK
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.resume import Journal, RunState, resume
@@ -189,11 +190,14 @@ class TaskRun:
         settings, workload = self._settings, self.shared.task.workload
         search = settings.make_search(self._space, workload)
         return run_identity(
-            workload,
-            settings.target,
-            self._space,
-            *(settings.seed, str(settings.verify), settings.transfer),
-            *(search_identity(settings.search, search), "network", settings.measurer_identity),
+            *(workload, settings.target, TUNE_NETWORK),
+            network="network",
+            space=self._space,
+            seed=settings.seed,
+            verify=str(settings.verify),
+            transfer=settings.transfer,
+            search=search_identity(settings.search, search),
+            measurer=settings.measurer_identity,
         )
 
     def _open(self) -> None:

@@ -24,17 +24,14 @@ from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.targets.measure.verification.policy import Verify, check_verify
-from schedlang.tuning.arguments import as_space, check_whole, measurer_identity
+from schedlang.targets.measure.verification.policy import Verify
+from schedlang.tuning.arguments import as_space, measurer_identity
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps
+from schedlang.tuning.options import BATCH, NETWORK_TRIALS, TUNE_NETWORK, check_values
 from schedlang.tuning.unfinished import InterruptedWarning
 from schedlang.workloads.wrong_kind import not_a_network
 
-TRIALS = 1000
-"""Number of trials where neither ``trials`` nor ``seconds`` are given."""
-
-BATCH = 16
 # Seconds of the finals of all tasks together that a wall-clock budget keeps free.
 _FINALS_SECONDS = 60.0
 
@@ -115,15 +112,13 @@ def tune_network(
     ``NetworkError`` for what is no network, and what ``tune`` raises for wrong arguments. An error
     that ends the call has the result so far as its attribute ``result``.
     """
+    check_values(TUNE_NETWORK, locals())
     budget = Budget(seconds, finals=_FINALS_SECONDS)
     networks = _networks(network)
     steps = Steps(callbacks, stop_when)
     target = as_target(target)
     if trials is None and seconds is None:
-        trials = TRIALS
-    check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
-    check_whole(seed=seed, finals=finals, least=0)
-    check_verify(verify)
+        trials = NETWORK_TRIALS
     notes = None if notes is None else check_notes(notes)
     tags = None if tags is None else check_tags(tags)
     used_space = target.default_space() if space is None else as_space(space)

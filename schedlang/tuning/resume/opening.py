@@ -6,18 +6,24 @@ from typing import Any
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import put_program
-from schedlang.spaces.space import Space
 from schedlang.targets import Target
+from schedlang.tuning.options import Option, identifying
 from schedlang.tuning.resume.identity import identity
 from schedlang.tuning.resume.journal import Journal, new_run, open_journal
 from schedlang.tuning.warm_start import WarmStart
 from schedlang.workloads.workload import Workload
 
 
-def run_identity(workload: Workload, target: Target, space: Space, *settings: Any) -> str:
-    """Return what is equal for calls that continue one run of a workload."""
+def run_identity(
+    workload: Workload, target: Target, options: tuple[Option, ...], **values: Any
+) -> str:
+    """Return what is equal for calls that continue one run of a workload.
+
+    ``values``: what counts of each of the ``options`` that identify a run.
+    """
     # Traces name blocks, which the key of a workload does not.
-    return identity(workload.key, workload.structure.blocks, target.key, space, *settings)
+    keys = (workload.key, workload.structure.blocks, target.key)
+    return identity(*keys, *identifying(options, values))
 
 
 def journal_of(

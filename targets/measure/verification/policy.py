@@ -13,14 +13,20 @@ _ALWAYS = 4
 _FACTOR = 1.2
 
 
-def check_verify(verify: Any) -> None:
-    """Raise ValueError for an invalid value of ``verify``."""
+def wrong_verify(verify: Any) -> str:
+    """Return what to give instead of an invalid value of ``verify``; empty for a valid one."""
     if isinstance(verify, bool) or (isinstance(verify, str) and verify == "all"):
-        return
+        return ""
     known = {"all": "'all'", "true": "True", "false": "False"}
     close = get_close_matches(verify.lower(), known, 1) if isinstance(verify, str) else []
     hint = f"; did you mean {known[close[0]]}?" if close else ""
-    raise ValueError(f"verify={verify!r}; choose True, False or 'all'{hint}")
+    return f"choose True, False or 'all'{hint}"
+
+
+def check_verify(verify: Any) -> None:
+    """Raise ValueError for an invalid value of ``verify``."""
+    if wrong := wrong_verify(verify):
+        raise ValueError(f"verify={verify!r}; {wrong}")
 
 
 class VerifyPolicy:

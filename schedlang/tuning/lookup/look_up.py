@@ -15,7 +15,7 @@ from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Schedule
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target, toolchain_key
-from schedlang.tuning.match import Kind, Match
+from schedlang.tuning.lookup.match import Kind, Match
 from schedlang.tuning.records import packed_ahead
 from schedlang.tuning.warm_start import Transferred, transfer
 from schedlang.tvm import program

@@ -20,13 +20,12 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
 from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verification.policy import Verify, check_verify
+from schedlang.targets.measure.verification.policy import Verify
 from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.arguments import (
     as_space,
     as_strategy,
     check_strategy,
-    check_whole,
     describe_problem,
     measurer_identity,
     problem_of,
@@ -38,6 +37,7 @@ from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps, Watch
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.live import LiveView
+from schedlang.tuning.options import BATCH, TRIALS, TRIALS_WITH_RULES, TUNE, check_values
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.resume import RunState, new_run, resume
@@ -47,11 +47,6 @@ from schedlang.tuning.unfinished import Unfinished
 from schedlang.tuning.warm_start import WarmStart
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
-
-TRIALS, TRIALS_WITH_RULES = 64, 1000
-"""Most candidates where neither trials nor seconds are given; the second with stop rules."""
-
-BATCH = 16
 
 
 def default_space(target: Target | str = "cpu") -> Space:
@@ -152,15 +147,13 @@ def tune(
     note on it names module, block and line), a full disk, a measurer that fails. The exception is
     raised as it is, and its attribute ``result`` is the result so far.
     """
+    check_values(TUNE, locals())
     budget = Budget(seconds)
     workload, target = as_workload(workload), as_target(target)
     steps = Steps(callbacks, stop_when)
     steps.check(workload, target)
     if trials is None and seconds is None:
         trials = TRIALS if stop_when is None else TRIALS_WITH_RULES
-    check_whole(trials=1 if trials is None else trials, batch=batch, least=1)
-    check_whole(seed=seed, finals=finals, least=0)
-    check_verify(verify)
     notes = None if notes is None else check_notes(notes)
     tags = None if tags is None else check_tags(tags)
     if space is None:
@@ -185,11 +178,14 @@ def tune(
         state = RunState(workload, strategy, leaderboard)
         if database is not None:
             call = run_identity(
-                workload,
-                target,
-                space,
-                *(seed, str(verify), transfer, search_identity(search, strategy)),
-                *(measurer_identity(measurer), *problem.given().items()),
+                *(workload, target, TUNE),
+                space=space,
+                seed=seed,
+                verify=str(verify),
+                transfer=transfer,
+                search=search_identity(search, strategy),
+                measurer=measurer_identity(measurer),
+                **problem.given(),
             )
             past = WarmStart(
                 opened, workload, blank, verified, transfer=transfer, reuse=not remeasure

@@ -1,0 +1,42 @@
+"""All public names of ``schedlang.tuning``; the package imports this file when one is asked for."""
+
+from schedlang.search import SEARCHES
+from schedlang.targets import Target, load
+from schedlang.tuning import stop
+from schedlang.tuning.callbacks import Callback, CallbackWarning
+from schedlang.tuning.defaults import default_schedule
+from schedlang.tuning.explaining import Explanation, explain
+from schedlang.tuning.failures import FailureExplanation, explain_failure
+from schedlang.tuning.lookup import Match, PackingWarning, UntunedWarning, apply, best
+from schedlang.tuning.options import BATCH
+from schedlang.tuning.reading import read_result
+from schedlang.tuning.result import TuneResult
+from schedlang.tuning.trial import Trial
+from schedlang.tuning.tune_workload import default_space, tune
+from schedlang.tuning.unfinished import InterruptedWarning
+
+__all__ = [
+    "BATCH",
+    "SEARCHES",
+    "Callback",
+    "CallbackWarning",
+    "Explanation",
+    "FailureExplanation",
+    "InterruptedWarning",
+    "Match",
+    "Target",
+    "Trial",
+    "TuneResult",
+    "PackingWarning",
+    "UntunedWarning",
+    "apply",
+    "best",
+    "default_schedule",
+    "default_space",
+    "explain",
+    "explain_failure",
+    "load",
+    "read_result",
+    "stop",
+    "tune",
+]

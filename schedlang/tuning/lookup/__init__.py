@@ -1,0 +1,23 @@
+"""Looking up what a database has for a workload: ``best``, ``apply``, and what they say of it."""
+
+from schedlang.tuning.lookup.look_up import (
+    UNVERIFIED,
+    PackingWarning,
+    UntunedWarning,
+    apply,
+    best,
+    find,
+    opened_for_reading,
+)
+from schedlang.tuning.lookup.match import Match
+
+__all__ = [
+    "UNVERIFIED",
+    "Match",
+    "PackingWarning",
+    "UntunedWarning",
+    "apply",
+    "best",
+    "find",
+    "opened_for_reading",
+]

@@ -1,0 +1,334 @@
+"""What ``tune`` and ``tune_network`` take, declared once.
+
+From this table follow the checks of plain values, the options of the command line, the tables in
+``docs/`` and what identifies a run. The functions write their signatures out, for editors and type
+checkers; a test holds signature and table together. Nothing here imports TVM: the command line
+answers ``--help`` with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from schedlang.targets.measure.verification.policy import wrong_verify
+
+REQUIRED = inspect.Parameter.empty
+"""The default of a parameter that has none."""
+
+TRIALS, TRIALS_WITH_RULES = 64, 1000
+"""Most candidates where neither trials nor seconds are given; the second with stop rules."""
+NETWORK_TRIALS = 1000
+"""The same for all tasks of a network together."""
+BATCH = 16
+
+BUDGET, STOP, SEARCH = "Budget", "Ends early", "Search"
+MEASURING, KEPT, OUTPUT = "Measuring", "What is kept", "Output"
+"""Groups of options, by which the command line shows them."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One parameter.
+
+    Attributes
+    ----------
+    name: its keyword.
+    type: its annotation, as the signature has it.
+    help: what it is, in one sentence that the command line and docs/ show. Backticks stand around
+        names of options, which the command line spells with dashes.
+    default: ``REQUIRED`` if it has none.
+    group: which options it stands with; empty for the main ones.
+    more: what docs/ say besides, in Markdown.
+    wrong: returns what to give instead of a wrong value; an empty text for a right one. None where
+        the part that uses the value checks it.
+    identity: its place among the values that identify a run: calls that differ in one of them do
+        not continue the run of each other. ``"given"``: it counts where it is given, with its name,
+        so that runs from before it was there keep their identity; what is added later counts so.
+        ``"key"``: it counts by its key. None: it does not count.
+    """
+
+    name: str
+    type: str
+    help: str
+    default: Any = None
+    group: str = ""
+    more: str = ""
+    wrong: Callable[[Any], str] | None = None
+    identity: int | Literal["given", "key"] | None = None
+
+    def refusal(self, value: Any) -> str:
+        """Return what to give instead of a value; empty if it is right, as the default is."""
+        if self.wrong is None or value is self.default:
+            return ""
+        return self.wrong(value)
+
+
+def whole(least: int) -> Callable[[Any], str]:
+    """Return the check for a whole number that is at least ``least``."""
+
+    def wrong(value: Any) -> str:
+        fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        return "" if fits else f"give a whole number, {least} or more"
+
+    return wrong
+
+
+def wrong_seconds(value: Any) -> str:
+    """Return what to give instead of a wall-clock budget that is none."""
+    if isinstance(value, int | float) and 0 < value < math.inf:
+        return ""
+    return "give a positive number, or None for no limit"
+
+
+_TARGET = Option("target", "Target | str", "the machine to tune for", "cpu", identity="key")
+_SPACE = Option(
+    "space",
+    "Space | Module | None",
+    "what to search, instead of the target's own space",
+    group=SEARCH,
+    more="a `Space` or a module; by default that of a strategy given as `search`, else "
+    "`sl.default_space(target)`",
+    identity=0,
+)
+_TRIALS = Option(
+    "trials",
+    "int | None",
+    f"maximum number of candidates to measure; {TRIALS} where `seconds` is not given either, "
+    f"{TRIALS_WITH_RULES} with `stop_when`",
+    group=BUDGET,
+    more="a rejected candidate does not count",
+    wrong=whole(1),
+)
+_SECONDS = Option(
+    "seconds",
+    "float | None",
+    "wall time of the whole call, finals included",
+    group=BUDGET,
+    more="it returns the best so far; a call that continues a run gets what earlier calls left of "
+    "it ([budgets](searches.md#budgets))",
+    wrong=wrong_seconds,
+)
+_SEED = Option(
+    "seed",
+    "int",
+    "seed of the search and of the random inputs",
+    0,
+    SEARCH,
+    wrong=whole(0),
+    identity=1,
+)
+_SEARCH = Option(
+    "search",
+    "str | MakeStrategy | Strategy",
+    "how to search: the name of a search, or `auto` for what measured best",
+    "auto",
+    SEARCH,
+    more="or a class, or a strategy made for this space and workload that no run has used: see "
+    "[searches.md](searches.md)",
+    identity=4,
+)
+_BATCH = Option(
+    "batch",
+    "int",
+    "maximum number of candidates to ask the search for at a time",
+    BATCH,
+    SEARCH,
+    wrong=whole(1),
+)
+_DATABASE = Option(
+    "database",
+    "Database | str | os.PathLike[str] | None",
+    "where records go; the same call with it continues an interrupted run",
+    group=KEPT,
+    more="a path, or a `Database`; by default they are kept in memory only",
+)
+_REMEASURE = Option(
+    "remeasure", "bool", "start again, and ignore what the database holds", False, KEPT
+)
+_TRANSFER = Option(
+    "transfer",
+    "bool",
+    "start from the fastest programs that the database has for this workload and similar ones",
+    True,
+    KEPT,
+    identity=3,
+)
+_VERIFY = Option(
+    "verify",
+    "Verify",
+    "compare results with the unscheduled program's: `True` for candidates that could win, `all`, "
+    "or `False`",
+    True,
+    MEASURING,
+    more="see [verification](tuning.md#verification)",
+    wrong=wrong_verify,
+    identity=2,
+)
+_OWN = "see [your own inputs](tuning.md#your-own-inputs)"
+_INPUTS = Option(
+    "inputs",
+    "Inputs | None",
+    "arrays that programs run on, instead of random ones",
+    group=MEASURING,
+    more=f"or a function that draws them; {_OWN}",
+    identity="given",
+)
+_TOLERANCE = Option(
+    "tolerance",
+    "GivenTolerance | None",
+    "largest relative error of a right result; with a second number, the absolute one",
+    group=MEASURING,
+    more=_OWN,
+    identity="given",
+)
+_REFERENCE = Option(
+    "reference",
+    "ComputeReference | None",
+    "function that computes the right results, instead of the unscheduled program",
+    group=MEASURING,
+    more=_OWN,
+    identity="given",
+)
+_FINALS = Option(
+    "finals",
+    "int",
+    "maximum number of candidates to time again at the end; 0 disables the finals",
+    5,
+    MEASURING,
+    wrong=whole(0),
+)
+_MEASURER = Option(
+    "measurer",
+    "SupportsMeasure | None",
+    "what measures the candidates, instead of the target's own",
+    group=MEASURING,
+    more="it keeps its own settings, `verify` included",
+    identity=6,
+)
+_PROGRESS = Option(
+    "progress",
+    "bool | None",
+    "show the run as it goes; by default on a terminal and in a notebook",
+    group=OUTPUT,
+    more="see [while it runs](tuning.md#while-it-runs)",
+)
+_CALLBACKS = Option(
+    "callbacks",
+    "GivenCallbacks",
+    "code of yours to call after each candidate",
+    (),
+    OUTPUT,
+    more="see [callbacks](tuning.md#callbacks)",
+)
+_STOP_WHEN = Option(
+    "stop_when",
+    "GivenRules",
+    "rule that ends the search early",
+    group=STOP,
+    more="or a list of rules, of which one is enough; see [stop rules](tuning.md#stop-rules)",
+)
+_NOTES = Option("notes", "str | None", "a text of yours, kept with the run", group=KEPT)
+_TAGS = Option("tags", "Iterable[str] | None", "words of yours, to find the run by", group=KEPT)
+
+TUNE = (
+    Option(
+        "workload",
+        "Workload | Any",
+        "what to tune",
+        REQUIRED,
+        more="a `Workload`, or what makes one: a PrimFunc, an IRModule, TE tensors",
+        identity="key",
+    ),
+    _TARGET,
+    *(_SPACE, _TRIALS, _SECONDS, _SEED, _SEARCH, _BATCH),
+    *(_DATABASE, _REMEASURE, _TRANSFER),
+    *(_VERIFY, _INPUTS, _TOLERANCE, _REFERENCE, _FINALS, _MEASURER),
+    *(_PROGRESS, _CALLBACKS, _STOP_WHEN, _NOTES, _TAGS),
+)
+"""The parameters of ``tune``, in the order of its signature."""
+
+TUNE_NETWORK = (
+    Option(
+        "network",
+        "Network | Sequence[Network]",
+        "what to tune",
+        REQUIRED,
+        more="what `import_network` returns, or a list of such",
+        # Of a network, that there is one: its tasks are runs of their own.
+        identity=5,
+    ),
+    _TARGET,
+    replace(
+        _TRIALS,
+        help="maximum number of candidates to measure, of all tasks together; "
+        f"{NETWORK_TRIALS} where `seconds` is not given either",
+    ),
+    *(_SECONDS, _SEED),
+    Option(
+        "scheduler",
+        "str | TaskScheduler",
+        "how tasks get their trials",
+        "gradient",
+        SEARCH,
+        more='`"gradient"`, `"round_robin"`, `"equal_split"`, or an object with `next(progress)`: '
+        "see [searches.md](searches.md#task-schedulers)",
+    ),
+    Option(
+        "objective",
+        "str | Objective | Callable[[Sequence[float]], float]",
+        "what to minimize: `latency`, `requirements` or `speedup`",
+        "latency",
+        SEARCH,
+        more="or `f(latencies)` of the networks' latencies in seconds",
+    ),
+    Option(
+        "limits",
+        "float | Sequence[float] | None",
+        "latency in seconds that is fast enough, for the `objective` requirements",
+        group=SEARCH,
+        more="one for each network",
+    ),
+    Option(
+        "patience",
+        "int | None",
+        "a task gets no more trials after this many without a gain",
+        group=BUDGET,
+    ),
+    replace(_SPACE, help="what to search for tasks that compute, instead of the target's own"),
+    replace(_SEARCH, type="str | MakeStrategy", more="or a class; see [searches.md](searches.md)"),
+    *(_BATCH, _DATABASE, _REMEASURE, _TRANSFER, _VERIFY),
+    replace(
+        _FINALS,
+        default=3,
+        help="maximum number of programs of a task to time again at the end; 0 disables the finals",
+    ),
+    *(_MEASURER, _PROGRESS, _CALLBACKS),
+    replace(_STOP_WHEN, help="rule that ends the search of a task early"),
+    *(_NOTES, _TAGS),
+)
+"""The parameters of ``tune_network``, in the order of its signature."""
+
+
+def check_values(options: tuple[Option, ...], values: Mapping[str, Any]) -> None:
+    """ValueError for the first value that its option refuses."""
+    for option in options:
+        refusal = option.refusal(values[option.name])
+        if refusal:
+            raise ValueError(f"{option.name}={values[option.name]!r}; {refusal}")
+
+
+def identifying(options: tuple[Option, ...], values: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield what identifies a run besides the keys of workload and target, in a fixed order.
+
+    ``values``: what counts of each option that counts. KeyError where one is missing.
+    """
+    placed = [option for option in options if isinstance(option.identity, int)]
+    for option in sorted(placed, key=lambda option: int(option.identity or 0)):
+        yield values[option.name]
+    for option in options:
+        if option.identity == "given" and option.name in values:
+            yield option.name, values[option.name]

@@ -1,0 +1,84 @@
+"""The declaration of what ``tune`` and ``tune_network`` take."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.tuning.options import REQUIRED, TUNE, TUNE_NETWORK, Option, check_values, identifying
+
+DECLARED = [(sl.tune, TUNE), (sl.tune_network, TUNE_NETWORK)]
+
+
+@pytest.mark.parametrize(("function", "options"), DECLARED, ids=["tune", "tune_network"])
+def test_the_signature_is_the_declaration(
+    function: Callable[..., Any], options: tuple[Option, ...]
+) -> None:
+    """Names, types and defaults, in their order; what is declared by name only is so."""
+    parameters = inspect.signature(function).parameters.values()
+    assert [(one.name, one.annotation, one.default) for one in parameters] == [
+        (option.name, option.type, option.default) for option in options
+    ]
+    free = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    assert free == [option.name for option in options[:2]]
+
+
+@pytest.mark.parametrize(("function", "options"), DECLARED, ids=["tune", "tune_network"])
+def test_the_docstring_tells_every_option(
+    function: Callable[..., Any], options: tuple[Option, ...]
+) -> None:
+    parameters, _, _ = (inspect.getdoc(function) or "").partition("\nReturns")
+    lines = re.findall(r"^([a-z_]+(?:, [a-z_]+)*): ", parameters, re.M)
+    told = [name for line in lines for name in line.split(", ")]
+    assert told == [option.name for option in options]
+
+
+def test_both_declare_what_they_share_alike() -> None:
+    """Only what differs for a network: texts, the finals of a task, and searches made for one."""
+    network = {option.name: option for option in TUNE_NETWORK}
+    for option in TUNE:
+        if option.name in network:
+            other = replace(network[option.name], help=option.help, more=option.more)
+            if option.name in ("finals", "search"):
+                other = replace(other, default=option.default, type=option.type)
+            assert other == option
+
+
+def defaults(options: tuple[Option, ...]) -> dict[str, Any]:
+    return {one.name: "given" if one.default is REQUIRED else one.default for one in options}
+
+
+def test_wrong_values_name_the_option_and_the_remedy() -> None:
+    """In the order of the signature; None is right only where it is the default."""
+    check_values(TUNE, defaults(TUNE))
+    for options in (TUNE, TUNE_NETWORK):
+        checked = [one.name for one in options if one.wrong is not None]
+        assert checked == ["trials", "seconds", "seed", "batch", "verify", "finals"]
+        for name in checked:
+            with pytest.raises(ValueError, match=rf"^{name}='no'; (give|choose) "):
+                check_values(options, defaults(options) | {name: "no"})
+    with pytest.raises(ValueError, match="^trials=0; give a whole number, 1 or more$"):
+        check_values(TUNE, defaults(TUNE) | {"finals": None, "trials": 0})
+    with pytest.raises(ValueError, match="^finals=None; give a whole number, 0 or more$"):
+        check_values(TUNE, defaults(TUNE) | {"finals": None})
+
+
+def test_what_identifies_a_run_has_a_fixed_order() -> None:
+    """Identities are stored: with another order, no run of a database would continue."""
+    values: dict[str, Any] = {one.name: one.name for one in (*TUNE, *TUNE_NETWORK)}
+    given = [(name, name) for name in ("inputs", "tolerance", "reference")]
+    parts = ["space", "seed", "verify", "transfer", "search"]
+    assert list(identifying(TUNE, values)) == [*parts, "measurer", *given]
+    assert list(identifying(TUNE_NETWORK, values)) == [*parts, "network", "measurer"]
+    for name, _ in given:
+        del values[name]
+    assert list(identifying(TUNE, values)) == [*parts, "measurer"]
+    del values["seed"]
+    with pytest.raises(KeyError, match="seed"):
+        list(identifying(TUNE, values))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import schedlang as sl
+from schedlang.measurement.contest import there_and_back
 from schedlang.search import Random
 from schedlang.targets import LocalCPU
 
@@ -88,9 +89,7 @@ def compete(
     """
     ids = itertools.count()
     for turn, first in enumerate(range(0, trials, BATCH)):
-        order = list(contestants.values())
-        # In forward and reverse order, so that none always runs after the same other.
-        for contestant in order if turn % 2 == 0 else reversed(order):
+        for contestant in there_and_back(contestants.values(), turn):
             contestant.take_turn(measurer, min(BATCH, trials - first), ids)
     return hold_finals(measurer, contestants)
 

@@ -11,6 +11,7 @@ from _contest import Contestant, Winner, compete, draw_from, median, ratio, show
 
 import schedlang as sl
 from schedlang.cli.bench import torch_operators
+from schedlang.measurement.contest import there_and_back
 from schedlang.targets import LocalCPU
 from schedlang.targets.cpu.rates import measured_peak
 
@@ -128,7 +129,7 @@ def _efficiencies(pair: tuple[sl.Workload, sl.Workload], trials: int, seed: int)
     with LocalCPU(pair[0], "cpu") as odd, LocalCPU(pair[1], "cpu") as friendly:
         measurers = (odd, friendly)
         winners = [best_of(measurer, trials, seed) for measurer in measurers]
-        for number in (0, 1, 1, 0):
+        for number in (*there_and_back((0, 1), 0), *there_and_back((0, 1), 1)):
             candidate = sl.Candidate(0, winners[number].module)
             (measurement,) = measurers[number].remeasure([candidate])
             samples[number] += measurement.samples if measurement.ok else []

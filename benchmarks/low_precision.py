@@ -21,6 +21,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.analysis.intrinsics import host_features
+from schedlang.measurement.contest import hold_contest
 from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
 from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.targets import LocalCPU
@@ -54,20 +55,20 @@ def space_with(module: sl.Module | None) -> sl.Space:
 
 def time_alternately(results: dict[str, sl.TuneResult]) -> dict[str, list[float]]:
     """Return median latencies in seconds of the best of each, one per round."""
-    latencies: dict[str, list[float]] = {name: [] for name in results}
     with ExitStack() as stack:
         measurers = {
             name: stack.enter_context(LocalCPU(result.workload, "cpu", verify="all"))
             for name, result in results.items()
         }
-        for _ in range(ROUNDS):
-            for name, result in results.items():
-                candidate = sl.Candidate(0, result.best.schedule.mod)
-                [measurement] = measurers[name].remeasure([candidate])
-                if not (measurement.ok and measurement.verified):
-                    raise SystemExit(f"{name}: {measurement.status} {measurement.message}")
-                latencies[name].append(measurement.latency)
-    return latencies
+
+        def sample(name: str) -> float:
+            candidate = sl.Candidate(0, results[name].best.schedule.mod)
+            [measurement] = measurers[name].remeasure([candidate])
+            if not (measurement.ok and measurement.verified):
+                raise SystemExit(f"{name}: {measurement.status} {measurement.message}")
+            return measurement.latency
+
+        return hold_contest(results, lambda order: {name: sample(name) for name in order}, ROUNDS)
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,16 @@ from _contest import WORKLOADS, ratio, show, summarise
 from _efficiency import GEMM_EXTENTS
 
 import schedlang as sl
-from schedlang.cli.bench.torch_compiled import CompiledOperator
-from schedlang.cli.bench.torch_operators import TorchOperator
+from schedlang.cli.bench.peers import (
+    COMPILED,
+    EAGER,
+    OURS,
+    OtherResults,
+    time_in_turns,
+    torch_peers,
+    why_missing,
+)
+from schedlang.measurement import contest
 from schedlang.targets import LocalCPU
 from schedlang.targets.cpu.rates import fed_peak, measured_peak
 
@@ -42,17 +49,10 @@ ROUNDS = 6
 # A larger ratio between rounds means that the machine had other work, which slows torch down far
 # more than TVM.
 _CALM = 1.5
-_COMPILER_LINES = 3
+# The sides, as the figures call them.
+_SIDES = {OURS: "schedlang", EAGER: "eager", COMPILED: "compiled"}
 
 Keep = Callable[[dict[str, Any]], None]
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds per call: of the fastest round, and of every round."""
-
-    latency: float
-    rounds: list[float]
 
 
 def compare(name: str, trials: int, seed: int) -> dict[str, Any]:
@@ -60,56 +60,28 @@ def compare(name: str, trials: int, seed: int) -> dict[str, Any]:
     target = sl.Target("cpu")
     workload = sl.workloads.get(name)
     result = sl.tune(workload, target, trials=trials, seed=seed, progress=False)
-    program = result.best.build()
-    operators: dict[str, TorchOperator] = {"eager": TorchOperator(workload, target.cores)}
-    failure, library_calls = "", []
-    try:
-        compiled = CompiledOperator(workload, target.cores)
-        operators["compiled"] = compiled
-        library_calls = compiled.library_calls
-    except Exception as error:  # what torch raises when it cannot compile has many types
-        failure = " | ".join(str(error).strip().splitlines()[:_COMPILER_LINES])
-    for kind, operator in operators.items():
-        if (reason := operator.mismatch(program)) is not None:
-            raise SystemExit(f"{name}: torch {kind} computes something else: {reason}")
-    timings = time_alternately(workload, target, result.best.schedule.mod, operators)
-    eager, own = timings["eager"].latency, timings["schedlang"].latency
-    torch_compiled = timings["compiled"].latency if "compiled" in timings else None
+    winner = result.best.schedule.mod
+    peers, missing = torch_peers(workload, winner, target, compiled=True)
+    for side, error in missing.items():
+        if side == EAGER or isinstance(error, OtherResults):
+            raise SystemExit(f"{name}: {error}")
+    with LocalCPU(workload, target) as measurer:
+        found = time_in_turns(measurer, {OURS: winner}, peers, ROUNDS, samples=contest.ROUNDS)
+    rounds = {_SIDES[side]: times for side, times in found.items()}
+    latency = {side: min(times) for side, times in rounds.items()}
+    failure = "".join(why_missing(*one) for one in missing.items())
     return {
         "workload": name,
-        "latency": {side: timing.latency for side, timing in timings.items()},
-        "over eager": ratio(eager, own),
-        "over compiled": ratio(torch_compiled, own),
-        "library calls": library_calls,
+        "latency": latency,
+        "over eager": ratio(latency["eager"], latency["schedlang"]),
+        "over compiled": ratio(latency.get("compiled"), latency["schedlang"]),
+        "library calls": getattr(peers.get(COMPILED), "library_calls", []),
         "compile error": failure,
         "search": result.records[0].search,
         "tuning seconds": result.seconds,
-        "turns": {side: timing.rounds for side, timing in timings.items()},
-        "spread": max(max(timing.rounds) / min(timing.rounds) for timing in timings.values()),
+        "turns": rounds,
+        "spread": max(max(times) / min(times) for times in rounds.values()),
     }
-
-
-def time_alternately(
-    workload: sl.Workload, target: sl.Target, module: Any, operators: dict[str, TorchOperator]
-) -> dict[str, Timing]:
-    """Time our program and torch's operators alternately, in forward and reverse order.
-
-    Ours runs in the measurer's process. Torch's threads spin for a moment after each call; they are
-    asleep once the measurer has built the program again.
-    """
-    rounds: dict[str, list[float]] = {"schedlang": [], **{kind: [] for kind in operators}}
-    with LocalCPU(workload, target) as measurer:
-        for number in range(ROUNDS):
-            order = list(rounds)
-            for side in order if number % 2 == 0 else reversed(order):
-                if side == "schedlang":
-                    (measurement,) = measurer.remeasure([sl.Candidate(0, module)])
-                    if not measurement.ok:
-                        raise SystemExit(f"{workload.name}: the winner fails: {measurement}")
-                    rounds[side].append(measurement.latency)
-                else:
-                    rounds[side].append(operators[side].latency())
-    return {side: Timing(min(times), times) for side, times in rounds.items()}
 
 
 def report_torch(names: Sequence[str], trials: int, seed: int, keep: Keep) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
 import time
 from collections import Counter
 from typing import Any
 
 from network_rows.models import Model, arrays_of, make
 from network_rows.side import Side, Spec
+from schedlang.cli.bench.torch_compiled import compile_module
 
-_LIBRARY_CALL = re.compile(r"(?:extern_kernels|torch\.ops\.(?:aten|mkldnn|mkl))\.\w+(?=[.(])")
-_GENERATED = re.compile(r"\bcpp_\w*(?=\()")
 _CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
 
@@ -43,27 +39,18 @@ def eager_channels_last(spec: Spec) -> Side:
 
 
 def compiled(spec: Spec) -> Side:
-    """``torch.compile``: max-autotune, with frozen weights as in a served model.
-
-    Caches of earlier runs are ignored: noise may have disturbed what they measured.
-    """
-    import torch
-    from torch._inductor import config
-    from torch._inductor.utils import run_and_get_code
-
+    """``torch.compile``: max-autotune, with frozen weights as in a served model."""
     model = _model(spec)
     started = time.perf_counter()
-    module = torch.compile(model.module, mode="max-autotune-no-cudagraphs")
-    settings = config.patch(freezing=True, force_disable_caches=True)
-    # It prints every attempt.
-    with settings, torch.inference_mode(), contextlib.redirect_stderr(io.StringIO()):
-        _, sources = run_and_get_code(lambda: module(*model.arguments, **model.keywords))
-    code = "\n".join(sources)
+    made = compile_module(
+        model.module, *model.arguments, mode="max-autotune-no-cudagraphs", **model.keywords
+    )
+    module = made.call
     side = _side(Model(model.name, model.convolutional, module, model.arguments, model.keywords))
     side.facts |= {
         "compile seconds": time.perf_counter() - started,
-        "generated calls": len(_GENERATED.findall(code)),
-        "library calls": dict(Counter(name.split(".")[-1] for name in _LIBRARY_CALL.findall(code))),
+        "generated calls": len(made.generated_calls),
+        "library calls": dict(Counter(made.library_calls)),
     }
     return side
 

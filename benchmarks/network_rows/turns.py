@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from network_rows.side import SideError, SideProcess
+from schedlang.measurement.contest import hold_contest
 
 # A call that takes longer is timed once: it is no contender.
 SLOW_SECONDS = 10.0
@@ -18,26 +19,25 @@ _LIMIT_SECONDS = 300.0
 def time_in_turns(
     sides: Sequence[SideProcess], rounds: int, seconds: float
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Return the median seconds of a call in each round, and what failed, by side.
-
-    Rounds go forward and backward, so that no side is always first.
-    """
-    medians: dict[str, list[float]] = {side.name: [] for side in sides}
+    """Return the median seconds of a call in each round, and why sides failed, by side."""
+    by_name = {side.name: side for side in sides}
+    slow = {name for name, side in by_name.items() if side.first_seconds > SLOW_SECONDS}
     failed: dict[str, str] = {}
-    for number in range(rounds):
-        for side in sides if number % 2 == 0 else reversed(sides):
-            if side.name in failed or (number and side.first_seconds > SLOW_SECONDS):
-                continue
-            if side.first_seconds > SLOW_SECONDS:
-                medians[side.name].append(side.first_seconds)
-                continue
-            try:
-                samples = side.samples(seconds, _LIMIT_SECONDS)
-            except SideError as error:
-                failed[side.name] = str(error)
-                continue
-            medians[side.name].append(statistics.median(samples))
-    return {name: times for name, times in medians.items() if times}, failed
+
+    def sample(name: str) -> float | None:
+        try:
+            return statistics.median(by_name[name].samples(seconds, _LIMIT_SECONDS))
+        except SideError as error:
+            failed[name] = str(error)
+            return None
+
+    timed = hold_contest(
+        [name for name in by_name if name not in slow],
+        lambda order: {name: sample(name) for name in order},
+        rounds,
+    )
+    medians = timed | {name: [by_name[name].first_seconds] for name in slow}
+    return {name: medians[name] for name in by_name if name in medians}, failed
 
 
 def errors(outputs: Sequence[Any], expected: Sequence[Any]) -> list[dict[str, float]]:

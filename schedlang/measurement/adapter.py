@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.measurement import Candidate, Measurement
 from schedlang.measurement.measurer import Measurer
 from schedlang.measurement.protocol import check_measurer

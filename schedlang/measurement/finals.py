@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from schedlang.measurement.latency import describe_latency
 from schedlang.measurement.rank_test import mann_whitney
@@ -37,6 +38,10 @@ class Interval:
     low: float
     high: float
     confidence: float
+
+    def is_wide(self, latency: float) -> bool:
+        """Whether it is so wide, beside the latency that it is about, that the machine is noisy."""
+        return self.high - self.low > _NOISY * latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +104,7 @@ class Finals:
     @property
     def noisy(self) -> bool:
         """Whether the samples lie so far apart that they tell little."""
-        found = self.winner.interval
-        return found.high - found.low > _NOISY * self.winner.latency
+        return self.winner.interval.is_wide(self.winner.latency)
 
     def __str__(self) -> str:
         found = self.winner.interval
@@ -177,7 +181,15 @@ def could_win(samples: Sequence[float], fastest: Sequence[float]) -> bool:
     return min(samples) <= DRIFT * median_interval(fastest).high
 
 
-def is_certain(samples: Mapping[int, Sequence[float]]) -> bool:
+def p_value_of(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """Return the probability of samples that differ this much if both programs are equally fast.
+
+    None where either has fewer than ``FEWEST_SAMPLES``.
+    """
+    return None if min(len(one), len(other)) < FEWEST_SAMPLES else mann_whitney(one, other)
+
+
+def is_certain(samples: Mapping[Any, Sequence[float]]) -> bool:
     """Whether more rounds would not change which of several programs is the fastest."""
     fastest, *others = sorted(samples.values(), key=statistics.median)
     return bool(others) and mann_whitney(fastest, others[0]) < _CERTAIN

@@ -9,7 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
 from schedlang.errors import TargetError
-from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurement import Candidate, Measurement
 
 if TYPE_CHECKING:

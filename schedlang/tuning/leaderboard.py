@@ -12,8 +12,8 @@ from typing import NamedTuple
 from schedlang.database import Record
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.contest import FEWEST_ROUNDS
 from schedlang.measurement.finals import FEWEST_SAMPLES, Finals, choose, could_win, undisputed
-from schedlang.measurement.interleaved import FEWEST_ROUNDS
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.measure.verification.repeats import REMOTE_FINAL_REPEATS
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
 from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.crash import explain_crash

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Measurer
-from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets import host
 from schedlang.targets.cuda.availability import find_device

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.measurement import Measurement
-from schedlang.measurement.interleaved import interleave
+from schedlang.measurement.contest import interleave
 from schedlang.targets.measure.timing import relative_half_width
 from schedlang.targets.measure.verification.repeats import FINAL_REPEATS
 from schedlang.targets.measure.work import Requests, Work

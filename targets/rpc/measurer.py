@@ -14,7 +14,7 @@ from typing import Any
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.measurement.interleaved import BUDGET_SECONDS, ROUNDS, interleave
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.cpu.machine import as_cpu
 from schedlang.targets.measure.crash import crash_advice, explain_crash

@@ -9,8 +9,9 @@ import network_kills
 import numpy as np
 import pytest
 from network_rows.schedulers import Recorded, latency_at
+from network_rows.side import SideError
 from network_rows.table import figures, rate_ratio, table
-from network_rows.turns import errors
+from network_rows.turns import SLOW_SECONDS, errors, time_in_turns
 
 from schedlang.search.tasks import TaskProgress
 
@@ -51,6 +52,27 @@ def test_a_network_that_failed_has_a_line_with_the_reason() -> None:
     text = table(ROWS)
     assert "d: tuned: it broke" in text
     assert [line for line in text.splitlines() if line.lstrip().startswith("d ")]
+
+
+class Told:
+    """A side that tells its times; it fails in the round with number ``fails``."""
+
+    def __init__(self, name: str, *, first: float = 1.0, fails: int = -1) -> None:
+        self.name, self.first_seconds, self.fails, self.calls = name, first, fails, 0
+
+    def samples(self, *_: float) -> list[float]:
+        self.calls += 1
+        if self.calls == self.fails:
+            raise SideError("its process ended")
+        return [1.0, 2.0, 9.0]
+
+
+def test_sides_are_timed_in_turns() -> None:
+    sides: list[Any] = [Told("slow", first=2 * SLOW_SECONDS), Told("good"), Told("bad", fails=2)]
+    medians, failed = time_in_turns(sides, 3, 0.1)
+    assert medians == {"slow": [2 * SLOW_SECONDS], "good": [2.0] * 3}
+    assert failed == {"bad": "its process ended"}
+    assert [side.calls for side in sides] == [0, 3, 2]
 
 
 def test_errors_of_outputs() -> None:

@@ -15,8 +15,8 @@ import schedlang as sl
 from schedlang.database import Record
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.contest import interleave
 from schedlang.measurement.finals import Finals, Interval, choose, could_win, median_interval
-from schedlang.measurement.interleaved import interleave
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tvm.program import structural_key
 

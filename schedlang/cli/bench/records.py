@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from schedlang.database import FinalsEntry, Record, Timing
 from schedlang.formats.decisions import stored_decisions
 from schedlang.measurement import describe_latency
-from schedlang.measurement.finals import CONFIDENCE, DRIFT, FEWEST_SAMPLES
-from schedlang.measurement.rank_test import mann_whitney
+from schedlang.measurement.finals import CONFIDENCE, DRIFT, p_value_of
 
 _NONE = "-"
 
@@ -80,10 +79,8 @@ def compare_records(
     else:
         together = _together(one, other, entries)
         timings = together or timings
-        mine, theirs = timings[0].samples, timings[1].samples
         ratio = timings[1].latency / timings[0].latency
-        if min(len(mine), len(theirs)) >= FEWEST_SAMPLES:
-            p_value = mann_whitney(mine, theirs)
+        p_value = p_value_of(timings[0].samples, timings[1].samples)
         verdict = _verdict(ratio, p_value, together is not None, same)
         if one.target_key != other.target_key:
             verdict += "; measured on different machines"

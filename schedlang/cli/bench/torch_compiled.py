@@ -1,4 +1,4 @@
-"""Operators in torch, compiled: ``torch.compile(mode="max-autotune")``, frozen.
+"""torch's compiler, ``torch.compile``, with frozen weights: any module, and single operators.
 
 Weights are constants, as they are in a model that is served: Inductor packs and folds them when it
 compiles (its ``freezing``), and only the data is an argument. Matrix products have two arguments.
@@ -11,6 +11,7 @@ import io
 import re
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedlang.cli.bench.torch_operators import Eager, TorchOperator
@@ -22,6 +23,48 @@ if TYPE_CHECKING:
 _WEIGHTS = ("weight", "w", "kernel", "bias", "scale", "offset")
 _LIBRARY_CALL = re.compile(r"(?:extern_kernels|torch\.ops\.(?:aten|mkldnn|mkl))\.\w+(?=[.(])")
 _GENERATED = re.compile(r"\bcpp_\w*(?=\()")
+
+
+@dataclass(frozen=True)
+class CompiledModule:
+    """A module that torch compiled.
+
+    Attributes
+    ----------
+    call: the compiled module.
+    library_calls: what its code calls of a library, such as ``"bmm"`` for ``extern_kernels.bmm``;
+        once for each call.
+    generated_calls: the generated kernels that its code calls, once for each call.
+    """
+
+    call: Callable[..., Any]
+    library_calls: tuple[str, ...]
+    generated_calls: tuple[str, ...]
+
+
+def compile_module(
+    module: Callable[..., Any], *data: Any, mode: str = "max-autotune", **keywords: Any
+) -> CompiledModule:
+    """Compile a module of torch for these arguments. Raises the compiler's own exceptions.
+
+    Weights are frozen. Caches of earlier runs are ignored: noise may have disturbed what they
+    measured.
+    """
+    import torch
+    from torch._inductor import config
+    from torch._inductor.utils import run_and_get_code
+
+    compiled = torch.compile(module, mode=mode)
+    settings = config.patch(freezing=True, force_disable_caches=True)
+    # It prints every attempt.
+    with settings, torch.inference_mode(), contextlib.redirect_stderr(io.StringIO()):
+        _, sources = run_and_get_code(compiled, *data, **keywords)
+    code = "\n".join(sources)
+    return CompiledModule(
+        compiled,
+        tuple(name.split(".")[-1] for name in _LIBRARY_CALL.findall(code)),
+        tuple(_GENERATED.findall(code)),
+    )
 
 
 class CompiledOperator(TorchOperator):
@@ -36,22 +79,12 @@ class CompiledOperator(TorchOperator):
     """
 
     def __init__(self, workload: Workload, threads: int) -> None:
-        import torch
-        from torch._inductor import config
-        from torch._inductor.utils import run_and_get_code
-
         super().__init__(workload, threads)
         module, data = _as_model(self._eager.call)
-        compiled = torch.compile(module, mode="max-autotune")
-        # Ignore caches of earlier runs: noise may have disturbed their measurements.
-        settings = config.patch(freezing=True, force_disable_caches=True)
-        # It prints every attempt.
-        with settings, torch.inference_mode(), contextlib.redirect_stderr(io.StringIO()):
-            _, sources = run_and_get_code(compiled, *data)
-        code = "\n".join(sources)
-        self.library_calls = sorted({name.split(".")[-1] for name in _LIBRARY_CALL.findall(code)})
-        self.kernels = len(set(_GENERATED.findall(code)))
-        self._eager = Eager(lambda: compiled(*data), self._eager.layout)
+        made = compile_module(module, *data)
+        self.library_calls = sorted(set(made.library_calls))
+        self.kernels = len(set(made.generated_calls))
+        self._eager = Eager(lambda: made.call(*data), self._eager.layout)
 
 
 def _as_model(call: Callable[[], Any]) -> tuple[Any, list[Any]]:

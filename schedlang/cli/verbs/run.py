@@ -11,15 +11,13 @@ from schedlang.cli.chosen import chosen
 from schedlang.cli.naming.machines import target_of, target_of_key
 from schedlang.cli.naming.programs import workload_of
 from schedlang.cli.naming.stored import named, opened, schedule_of
+from schedlang.cli.output import note
 from schedlang.cli.table import table
 from schedlang.cli.verb import FAILED, Answer, option_names, verb
 
 if TYPE_CHECKING:
-    from schedlang.cli.bench.contest import Side
     from schedlang.database import Timing
-
-# A machine is noisy where the interval of a median is wider than this part of it.
-_NOISY = 0.2
+    from schedlang.measurement.contest import Standing
 
 
 @verb
@@ -52,24 +50,27 @@ def run(
     head = f"record {record.id} of {record.workload_name}"
     document: dict[str, Any] = documents.of_record(timing) | {"machine": machine.key}
     notes: list[str] = []
-    from schedlang.cli.bench.contest import OURS, check, time_in_turns, torch_peers
+    from schedlang.cli.bench.peers import OURS, against_peers, check, torch_peers, why_missing
 
     with machine.measurer(schedule.workload, verify="all") as measurer:
-        found = check(measurer, schedule)
+        found = check(measurer, schedule.mod)
         document |= {"now": str(found.status), "now_verified": found.verified}
         if not found.ok:
             why = f": {found.message}" if found.message else ""
             return Answer(f"{head} fails now: {found.status}{why}", document, FAILED)
         peers: dict[str, Any] = {}
         if bench:
-            peers, notes = torch_peers(workload, schedule, machine, compiled=compiled)
-        sides = time_in_turns(
-            measurer, schedule, peers, rounds, unscheduled=bench and not record.unscheduled
+            peers, missing = torch_peers(
+                workload, schedule.mod, machine, compiled=compiled, announce=_say_it_compiles
+            )
+            notes = [why_missing(*one) for one in missing.items()]
+        sides = against_peers(
+            measurer, schedule.mod, peers, rounds, unscheduled=bench and not record.unscheduled
         )
     if machine.key != record.target_key:
         notes.append(f"the record was measured on {record.target_key}")
     interval = sides[0].interval
-    if interval is not None and interval.high - interval.low > _NOISY * sides[0].latency:
+    if interval is not None and interval.is_wide(sides[0].latency):
         notes.append("the machine is noisy, so the figures tell little: stop other programs")
     document |= {"sides": [_side(one, sides[0]) for one in sides], "notes": notes}
     flops = schedule.workload.flops
@@ -79,7 +80,11 @@ def run(
     return Answer("\n".join(lines + notes), document)
 
 
-def _drift(timing: Timing, ours: Side) -> str:
+def _say_it_compiles() -> None:
+    note("torch.compile is compiling; --no-compiled leaves it out")
+
+
+def _drift(timing: Timing, ours: Standing) -> str:
     from schedlang.measurement import describe_latency
     from schedlang.measurement.finals import DRIFT
 
@@ -92,7 +97,7 @@ def _drift(timing: Timing, ours: Side) -> str:
     return f"{ratio:.2f}x the time of then ({then}): the machine is not as it was"
 
 
-def _line(side: Side, flops: float) -> str:
+def _line(side: Standing, flops: float) -> str:
     from schedlang.measurement import describe_latency
 
     text = f"  now         {describe_latency(side.latency, flops)}"
@@ -102,7 +107,7 @@ def _line(side: Side, flops: float) -> str:
     return f"{text}, {low} to {high} ({side.interval.confidence:.0%} confidence)"
 
 
-def _table(sides: list[Side], flops: float) -> str:
+def _table(sides: list[Standing], flops: float) -> str:
     from schedlang.measurement import describe_latency
 
     rows = []
@@ -126,7 +131,7 @@ def _table(sides: list[Side], flops: float) -> str:
     return table(("program", "latency", "GFLOPS", "95% interval", "to schedlang", "p"), rows)
 
 
-def _side(side: Side, ours: Side) -> dict[str, Any]:
+def _side(side: Standing, ours: Standing) -> dict[str, Any]:
     interval = side.interval
     return {
         "name": side.name,

@@ -10,12 +10,19 @@ are exact and a weight of 0 stays 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import combinations
 
 from schedlang.distributions._drawing import Rng, cumulate, pick_cumulated
-from schedlang.distributions.tiles.divisors import divisors, prime_steps, spread_over_levels
-from schedlang.distributions.tiles.level_weights import LevelWeights
+from schedlang.distributions.tiles.divisors import (
+    divisors,
+    prime_factors,
+    prime_steps,
+    spread_over_levels,
+)
+from schedlang.distributions.tiles.level_weights import LevelWeights, zeros_of
+from schedlang.distributions.tiles.tile_engine import Factors, Line, TileEngine, split
 
 # Maximum number of table entries cached by one engine. Beyond it (an extent with hundreds of
 # divisors) tables are recomputed at each use instead of taking hundreds of megabytes.
@@ -27,7 +34,7 @@ _MAX_TABULATED_DIVISORS = 128
 _MAX_MODE_DIVISORS = 256
 
 
-class Factorizations:
+class Factorizations(TileEngine):
     """The weighted n-tuples of factors with product ``extent``; immutable but for its caches.
 
     The innermost factor is at most ``max_innermost_factor``, and the product of the factors from
@@ -46,19 +53,20 @@ class Factorizations:
     ) -> None:
         self.extent = extent
         self.n = n
+        self._bounds = (max_innermost_factor, partition_pos, innerpart_factor)
+        self._zeros = zeros_of(weights)
         self.partition_pos = partition_pos
         self.outer_extent = extent // innerpart_factor
         self.divisors = divisors(extent)
-        self.has_holes = any(w == 0.0 for _, pairs in weights or () for _, w in pairs)
         self.weighted = bool(weights)
         self.log_weights: tuple[dict[int, float], ...] = tuple({} for _ in range(n))
         for level, pairs in weights or ():
             self.log_weights[level].update({f: math.log(w) for f, w in pairs if w > 0.0})
-        self.weight, self.shift = self._integer_weights(weights or (), max_innermost_factor)
+        self.tables, self.shift = self._integer_weights(weights or (), max_innermost_factor)
         self._ways = self._count_ways()
         # Total scaled weight; without weights, the number of factorizations.
         self.total = sum(
-            self.weight[n - 1][f] * self._ways[n - 1][extent // f] for f in self.divisors
+            self.tables[n - 1][f] * self._ways[n - 1][extent // f] for f in self.divisors
         )
         self.log_total = -math.inf
         if self.total:
@@ -115,7 +123,7 @@ class Factorizations:
 
     def _add_level(self, ways: dict[int, int], level: int) -> dict[int, int]:
         """Return the sum over f | r of weight[level][f] * ways[r / f], for every divisor r."""
-        weight = self.weight[level]
+        weight = self.tables[level]
         # Most factors have the same weight: sum over all divisors at once, then correct the others.
         common = self._commonest(weight)
         result = dict(ways) if common == 1 else {r: w * common for r, w in ways.items()}
@@ -134,7 +142,7 @@ class Factorizations:
             counts[w] = counts.get(w, 0) + 1
         return max(counts, key=counts.__getitem__)
 
-    def line(self, i: int, j: int, product: int, limit: int) -> tuple[list[int], list[int], int]:
+    def splits(self, i: int, j: int, product: int, limit: int) -> tuple[list[int], list[int], int]:
         """Return the splits of ``product`` over levels i and j.
 
         These are the factors of level j, ascending, their weights, and the sum of the weights. The
@@ -144,7 +152,7 @@ class Factorizations:
         stored = self._lines.get(key)
         if stored is not None:
             return stored
-        outer, inner = self.weight[i], self.weight[j]
+        outer, inner = self.tables[i], self.tables[j]
         factors: list[int] = []
         weights: list[int] = []
         for factor in divisors(product):
@@ -167,7 +175,7 @@ class Factorizations:
         table = self._tables.get(key)
         if table is not None:
             return table
-        weight, ways = self.weight[level], self._ways[level]
+        weight, ways = self.tables[level], self._ways[level]
         factors: list[int] = []
         masses: list[int] = []
         for factor in self.divisors:
@@ -182,7 +190,7 @@ class Factorizations:
             self._tables[key] = table
         return table
 
-    def sample(self, rng: Rng) -> tuple[int, ...]:
+    def sample(self, rng: Rng) -> Factors:
         factors_drawn = [1] * self.n
         rest = self.extent
         tables = self._tables
@@ -199,8 +207,7 @@ class Factorizations:
         factors_drawn[0] = rest
         return tuple(factors_drawn)
 
-    def log_prob(self, d: Sequence[int]) -> float:
-        """Return the natural logarithm of the probability of a permitted factorization."""
+    def log_prob(self, d: Factors) -> float:
         if not self.weighted:
             return -self.log_total
         log_weight = 0.0
@@ -209,18 +216,24 @@ class Factorizations:
                 log_weight += table.get(factor, 0.0)
         return log_weight - self.log_total
 
-    def support(self) -> Iterator[tuple[int, ...]]:
+    def weight_of(self, d: Factors) -> int:
+        return math.prod(self.tables[level][factor] for level, factor in enumerate(d))
+
+    def count(self) -> int:
+        return factorizations(self.extent, self.n, *self._bounds, self._zeros).total
+
+    def support(self) -> Iterator[Factors]:
         """Yield the tuples in lexicographic order, innermost factor most significant."""
         return self._complete(self.n - 1, self.extent, ())
 
-    def _complete(self, level: int, rest: int, inner: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    def _complete(self, level: int, rest: int, inner: Factors) -> Iterator[Factors]:
         if level == 0:
             yield (rest, *inner)
             return
         for factor in self.choices(level, rest)[1]:
             yield from self._complete(level - 1, rest // factor, (factor, *inner))
 
-    def repair(self, wanted: Sequence[int]) -> tuple[int, ...]:
+    def repair(self, wanted: Factors) -> Factors:
         """Return the factorization nearest to ``wanted``, from the innermost level outwards.
 
         Each level keeps the greatest part that divides the remaining product; level 0 takes the
@@ -228,16 +241,14 @@ class Factorizations:
         """
         return self._keep(wanted, lambda factor, target: -math.gcd(factor, target))
 
-    def nearest(self, wanted: Sequence[int]) -> tuple[int, ...]:
+    def nearest(self, wanted: Factors) -> Factors:
         """Return the factorization whose factors are nearest in ratio, from the innermost level on.
 
         Level 0 takes the rest.
         """
         return self._keep(wanted, lambda factor, target: abs(math.log(factor) - math.log(target)))
 
-    def _keep(
-        self, wanted: Sequence[int], distance: Callable[[int, int], float]
-    ) -> tuple[int, ...]:
+    def _keep(self, wanted: Factors, distance: Callable[[int, int], float]) -> Factors:
         """Return the factors with the smallest distances, the smallest of equals."""
         kept = [1] * self.n
         rest = self.extent
@@ -249,7 +260,7 @@ class Factorizations:
         kept[0] = rest
         return tuple(kept)
 
-    def mode(self) -> tuple[int, ...]:
+    def mode(self) -> Factors:
         """Return the most probable factorization, the first in support order in a tie.
 
         Without weights, or with too many divisors to compare: the first of the support.
@@ -260,7 +271,7 @@ class Factorizations:
         for level in range(self.n - 1):
             best.append(
                 {
-                    r: max(self.weight[level][f] * best[level][r // f] for f in divisors(r))
+                    r: max(self.tables[level][f] * best[level][r // f] for f in divisors(r))
                     if self._ways[level + 1][r]
                     else 0
                     for r in self.divisors
@@ -269,11 +280,58 @@ class Factorizations:
         mode = [1] * self.n
         rest = self.extent
         for level in range(self.n - 1, 0, -1):
-            weight, inner = self.weight[level], best[level]
+            weight, inner = self.tables[level], best[level]
             mode[level] = max(divisors(rest), key=lambda f: (weight[f] * inner[rest // f], -f))
             rest //= mode[level]
         mode[0] = rest
         return tuple(mode)
+
+    def lines(self, d: Factors, weight: int) -> list[Line]:
+        found = []
+        for i, j in combinations(range(self.n), 2):
+            product = d[i] * d[j]
+            if product > 1:
+                factors, weights, total = self._splits_of(d, i, j)
+                own = self.tables[i][d[i]] * self.tables[j][d[j]]
+                mass = (total - own) * (weight // own)
+                found.append(Line(i, j, product, factors, weights, d[j], mass))
+        return found
+
+    def neighbours(self, d: Factors) -> tuple[Factors, ...]:
+        """Return the decisions with one prime factor moved between two levels.
+
+        If weights of 0 leave gaps in the support, also the numerically next decisions along each
+        line, so that a step can cross a gap.
+        """
+        found: dict[Factors, None] = {}
+        for i, j in combinations(range(self.n), 2):
+            here, product = d[j], d[i] * d[j]
+            factors = self._splits_of(d, i, j)[0]
+            steps = []
+            for prime in prime_factors(product):
+                if here % prime == 0:
+                    steps.append(here // prime)
+                if d[i] % prime == 0:
+                    steps.append(here * prime)
+            permitted = set(factors)
+            steps = [factor for factor in steps if factor in permitted]
+            if self._zeros:
+                position = factors.index(here)
+                steps += factors[max(position - 1, 0) : position]
+                steps += factors[position + 1 : position + 2]
+            for factor in steps:
+                found[split(d, i, j, product, factor)] = None
+        return tuple(found)
+
+    def _splits_of(self, d: Factors, i: int, j: int) -> tuple[list[int], list[int], int]:
+        """Return the splits of the product of levels i and j that leave ``d`` permitted."""
+        product = d[i] * d[j]
+        limit = product
+        if i < self.partition_pos <= j:
+            # The product of the levels before the partition must divide its share of the extent.
+            room = self.outer_extent // math.prod(d[: self.partition_pos])
+            limit = math.gcd(room * d[i], product)
+        return self.splits(i, j, product, limit)
 
 
 @lru_cache(maxsize=512)
@@ -287,22 +345,3 @@ def factorizations(
 ) -> Factorizations:
     """Return the engine of these parameters; equal distributions share one."""
     return Factorizations(extent, n, max_innermost_factor, partition_pos, innerpart_factor, weights)
-
-
-def count_factorizations(
-    extent: int,
-    n: int,
-    max_innermost_factor: int | None,
-    partition_pos: int,
-    innerpart_factor: int,
-    weights: LevelWeights | None,
-) -> int:
-    """Return the number of factorizations with a weight above 0."""
-    holes = tuple(
-        (level, zeros)
-        for level, pairs in weights or ()
-        if (zeros := tuple((f, w) for f, w in pairs if w == 0.0))
-    )
-    return factorizations(
-        extent, n, max_innermost_factor, partition_pos, innerpart_factor, holes or None
-    ).total

@@ -49,6 +49,15 @@ def canonical_weights(
     return tuple((level, pairs) for level, pairs in sorted(levels.items()) if pairs) or None
 
 
+def zeros_of(weights: LevelWeights | None) -> LevelWeights | None:
+    """Return the weights of 0 only; None if there is none."""
+    holes = (
+        (level, tuple((factor, weight) for factor, weight in pairs if weight == 0.0))
+        for level, pairs in weights or ()
+    )
+    return tuple((level, pairs) for level, pairs in holes if pairs) or None
+
+
 def _pairs(owner: str, value: object) -> Iterable[tuple[object, object]]:
     items: Iterable[object] = ()
     if isinstance(value, Mapping):

@@ -16,6 +16,9 @@ Reported for each workload: wall time per candidate of both, their ratio, and ra
 ``--alone`` leaves MetaSchedule out and prints the seconds a candidate of each pass: to compare two
 checkouts of schedlang, run it in both in turns.
 
+``--kept`` instead times whole calls of ``tune`` with 16 trials, with workers of their own and with
+those of ``sl.measurer``, which stay, in turns.
+
 Targets: ratio at least 4 (geometric mean), rank correlation at least 0.98. Needs the ``bench``
 extra.
 """
@@ -139,6 +142,21 @@ def alone(name: str, candidates: int, seed: int, passes: int) -> list[float]:
     return seconds
 
 
+def kept(name: str, seed: int, passes: int) -> tuple[float, float]:
+    """Median seconds of a small run with workers of its own, and with workers that stay."""
+    workload, target = sl.workloads.get(name), sl.Target("cpu")
+    seconds: tuple[list[float], list[float]] = ([], [])
+    with sl.measurer(target) as measurer:
+        sl.tune(workload, target, trials=2, measurer=measurer)  # they start
+        for _ in range(passes):
+            for used, found in zip((None, measurer), seconds, strict=True):
+                start = time.perf_counter()
+                sl.tune(workload, target, trials=BATCH, seed=seed, measurer=used)
+                found.append(time.perf_counter() - start)
+    own, staying = map(statistics.median, seconds)
+    return own, staying
+
+
 def one_pass(
     measurer: LocalCPU, peer: MetaSchedule, modules: list[Any], wall: dict[str, float]
 ) -> tuple[list[float], list[float]]:
@@ -191,6 +209,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--alone", action="store_true", help="without MetaSchedule")
+    parser.add_argument("--kept", action="store_true", help="workers that stay between calls")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     # TVM halves the number of hardware threads unless told; the runner's process inherits this.
@@ -202,6 +221,11 @@ def main() -> None:
         for name in names:
             seconds = alone(name, candidates, arguments.seed, passes)
             print(f"{name:8}", *(f"{one:8.4f}" for one in seconds), "  seconds a candidate")
+        return
+    if arguments.kept:
+        for name in names:
+            own, staying = kept(name, arguments.seed, passes)
+            print(f"{name:8} own workers {own:.3f} s, kept {staying:.3f} s: {own / staying:.1f}x")
         return
     rows = []
     print("          seconds a candidate                rank correlation over the faster half")

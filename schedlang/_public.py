@@ -72,6 +72,7 @@ from schedlang.tuning import (
     explain,
     explain_failure,
     load,
+    measurer,
     stop,
     tune,
 )
@@ -152,6 +153,7 @@ __all__ = [
     "instruction",
     "load",
     "maximum",
+    "measurer",
     "minimum",
     "module",
     "open_database",

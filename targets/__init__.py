@@ -14,9 +14,16 @@ if TYPE_CHECKING:
     from schedlang.targets.deployment.threads import ThreadCountWarning
     from schedlang.targets.errors import BuildError, LibraryError
     from schedlang.targets.measure.timing import TimingPolicy
+    from schedlang.targets.pooled.kept import measurer
+    from schedlang.targets.pooled.measurer import PooledMeasurer
     from schedlang.targets.rpc.launch import start_server, start_tracker
     from schedlang.targets.rpc.measurer import RPC
-    from schedlang.targets.target import Target, as_target, build_callable, export_library
+    from schedlang.targets.target import (
+        Target,
+        as_target,
+        build_callable,
+        export_library,
+    )
     from schedlang.targets.toolchain import toolchain_key
 
 __all__ = [
@@ -28,6 +35,7 @@ __all__ = [
     "CompiledProgram",
     "LibraryError",
     "LocalCPU",
+    "PooledMeasurer",
     "Target",
     "ThreadCountWarning",
     "TimingPolicy",
@@ -35,6 +43,7 @@ __all__ = [
     "build_callable",
     "export_library",
     "load",
+    "measurer",
     "start_server",
     "start_tracker",
     "toolchain_key",
@@ -49,6 +58,7 @@ _PLACES = {
     "CompiledProgram": "deployment.callable",
     "LibraryError": "errors",
     "LocalCPU": "cpu.local",
+    "PooledMeasurer": "pooled.measurer",
     "Target": "target",
     "ThreadCountWarning": "deployment.threads",
     "TimingPolicy": "measure.timing",
@@ -56,6 +66,7 @@ _PLACES = {
     "build_callable": "target",
     "export_library": "target",
     "load": "deployment.library",
+    "measurer": "pooled.kept",
     "start_server": "rpc.launch",
     "start_tracker": "rpc.launch",
     "toolchain_key": "toolchain",

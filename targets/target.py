@@ -15,9 +15,6 @@ from schedlang.spaces.space import Space
 from schedlang.targets import build, kinds, toolchain
 from schedlang.targets.deployment import library
 from schedlang.targets.deployment.callable import CompiledProgram
-from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
-from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.workloads.workload import Workload
@@ -148,21 +145,15 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         raise NotImplementedError
 
     @_required
-    def measurer(
-        self,
-        workload: Workload,
-        *,
-        verify: Verify = True,
-        seed: int = 0,
-        inputs: Inputs | None = None,
-        tolerance: GivenTolerance | None = None,
-        reference: ComputeReference | None = None,
-    ) -> Measurer:
+    def measurer(self, workload: Workload | None, **options: Any) -> Measurer:
         """Start a measurer for ``workload`` on this machine; the caller closes it.
 
-        ``seed`` is that of the random inputs; the other arguments are those of ``tune``, which
-        passes ``inputs``, ``tolerance`` and ``reference`` only where its user gives them. Raises
-        TargetError where ``check_present`` does.
+        ``options`` are ``verify`` and ``seed`` (that of the random inputs), as ``tune`` has them;
+        ``inputs``, ``tolerance`` and ``reference``, which it passes only where its user gives them;
+        and those of the measurer itself. Raises TargetError where ``check_present`` does.
+        Without a workload, and without a say on verification, the measurer is one for
+        ``schedlang.measurer``: ``bind(workload, problem)`` gives both. Only measurers that derive
+        from ``PooledMeasurer`` need to do that.
         """
         raise NotImplementedError
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -13,6 +15,7 @@ from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurement import Candidate, Measurement
 
 if TYPE_CHECKING:
+    from schedlang.measurement.problem import Problem
     from schedlang.workloads.workload import Workload
 
 REFERENCE_ID = -1
@@ -32,6 +35,9 @@ class Measurer(ABC):
     ----------
     workload: the program before scheduling; candidates must compute what it computes. ``bind``
         sets it.
+    kept: whether ``schedlang.measurer`` made it, to stay between calls: each call gives it its
+        problem, by ``bind(workload, problem)``, and it is no part of the identity of a run.
+    kept_for: key of the target that a kept one measures for.
     deadline: time of ``time.monotonic`` at which ``measure`` stops; a candidate that was not
         measured by then gets no measurement, or a failed one. Infinite by default.
     best_so_far: lowest latency measured for the workload, in seconds; a measurer may give up on
@@ -43,11 +49,14 @@ class Measurer(ABC):
     """
 
     workload: Workload
+    kept: bool = False
+    kept_for: str = ""
     deadline: float = math.inf
     best_so_far: float | None = None
     reference_complete: bool = True
     seconds: Mapping[str, float] = MappingProxyType({})
     _reference_latency: float = math.nan
+    _reserving: Lock
 
     @property
     def key(self) -> str:
@@ -68,8 +77,11 @@ class Measurer(ABC):
         Takes well under a second. Forgets ``best_so_far`` and the reference latency, unless the
         measurer is bound to an equal workload already.
         """
-        if getattr(self, "workload", None) == workload:
-            return
+        if getattr(self, "workload", None) != workload:
+            self._forget(workload)
+
+    def _forget(self, workload: Workload) -> None:
+        """Begin with a workload of which nothing is known."""
         self.workload = workload
         self.best_so_far = None
         self._reference_latency = math.nan
@@ -133,6 +145,26 @@ class Measurer(ABC):
             raise TargetError(f"the unscheduled program cannot be timed: {reason}")
         return found[0].latency
 
+    @contextmanager
+    def reserved(self) -> Iterator[Self]:
+        """Reserve a kept measurer for one call; TargetError where another call has it."""
+        if not self.kept:
+            yield self
+            return
+        if not self._reserving.acquire(blocking=False):
+            raise TargetError(
+                "this measurer is in use: it serves one call at a time; make another one with "
+                "schedlang.measurer, or let the call that has it end"
+            )
+        try:
+            yield self
+        finally:
+            self._reserving.release()
+
+    def keep(self, target_key: str) -> None:
+        """Make it a kept one, for the target with this key."""
+        self.kept, self.kept_for, self._reserving = True, target_key, Lock()
+
     def _note_best(self, measurement: Measurement) -> None:
         """Keep the latency of a measurement that is OK if it is the lowest so far."""
         if self.best_so_far is None or measurement.latency < self.best_so_far:
@@ -151,3 +183,11 @@ class Measurer(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def bind_to_call(measurer: Measurer, workload: Workload, problem: Problem) -> None:
+    """Bind a measurer to the workload of a call, and a kept one to its problem too."""
+    if measurer.kept:
+        measurer.bind(workload, problem)  # type: ignore[call-arg]
+    else:
+        measurer.bind(workload)

@@ -1,7 +1,7 @@
 """All public names of ``schedlang.tuning``; the package imports this file when one is asked for."""
 
 from schedlang.search import SEARCHES
-from schedlang.targets import Target, load
+from schedlang.targets import Target, load, measurer
 from schedlang.tuning import stop
 from schedlang.tuning.callbacks import Callback, CallbackWarning
 from schedlang.tuning.defaults import default_schedule
@@ -36,6 +36,7 @@ __all__ = [
     "explain",
     "explain_failure",
     "load",
+    "measurer",
     "read_result",
     "stop",
     "tune",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
-from schedlang.errors import SchedlangError, SpaceError
-from schedlang.measurement import SupportsMeasure, as_measurer
+from schedlang.errors import SchedlangError, SpaceError, TargetError
+from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
+from schedlang.measurement.problem import Problem
 from schedlang.measurement.protocol import check_method, check_values
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
-from schedlang.targets.measure.expected.problem import Problem
 from schedlang.tuning.resume.identity import identity
 from schedlang.workloads.workload import Workload
 
@@ -130,5 +131,25 @@ def describe_problem(problem: Problem) -> dict[str, str]:
 
 
 def measurer_identity(measurer: SupportsMeasure | None) -> object:
-    """Return an identity of a measurer: class and key, which say whether latencies compare."""
-    return None if measurer is None else [type(measurer), as_measurer(measurer).key]
+    """Return an identity of a measurer: class and key, which say whether latencies compare.
+
+    A kept one is no other than the target's own.
+    """
+    if measurer is None or getattr(measurer, "kept", False):
+        return None
+    return [type(measurer), as_measurer(measurer).key]
+
+
+def reserve_measurer(measurer: SupportsMeasure, target_key: str, stack: ExitStack) -> Measurer:
+    """Return a measurer that was given, reserved until the stack is closed where it is kept.
+
+    TargetError where another call has it, or it was made for another target.
+    """
+    given = as_measurer(measurer)
+    if given.kept and given.kept_for != target_key:
+        raise TargetError(
+            f"the measurer was made for the target {given.kept_for!r}, and the call is for "
+            f"{target_key!r}: make one for that, or give the call target=..."
+        )
+    stack.enter_context(given.reserved())
+    return given

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from schedlang.targets.measure.verification.policy import wrong_verify
+from schedlang.measurement.problem import wrong_verify
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""

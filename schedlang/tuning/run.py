@@ -16,8 +16,8 @@ from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.finals import Finals
 from schedlang.measurement.measurer import REFERENCE_ID
+from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
-from schedlang.targets.measure.expected.problem import Problem
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.failures.at_end import first_fault

@@ -11,16 +11,17 @@ from typing import Any
 
 from schedlang.database import Database, open_database
 from schedlang.database.details import check_notes, check_tags
-from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
+from schedlang.measurement import Measurer, SupportsMeasure
+from schedlang.measurement.measurer import bind_to_call
+from schedlang.measurement.problem import ComputeReference, Inputs, Problem, Verify
+from schedlang.measurement.tolerance import GivenTolerance
 from schedlang.printed import listed
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
-from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verification.policy import Verify
+from schedlang.targets.measure.expected.problem import check_problem
 from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.arguments import (
     as_space,
@@ -29,6 +30,7 @@ from schedlang.tuning.arguments import (
     describe_problem,
     measurer_identity,
     problem_of,
+    reserve_measurer,
     search_identity,
     space_of,
 )
@@ -119,8 +121,9 @@ def tune(
     finals: number of the fastest verified candidates to time again at the end, against each other
         and against the unscheduled program, as far as they could win; the winner is the best. 0
         takes the fastest as it was measured.
-    measurer: measures the candidates, for example ``schedlang.targets.RPC``. It is bound to the
-        workload, stays open, and keeps its own settings, including ``verify``; ValueError if
+    measurer: measures the candidates. One of ``schedlang.measurer`` keeps its workers for the next
+        call, and changes nothing else. Any other, for example ``schedlang.targets.RPC``, is bound
+        to the workload, stays open, and keeps its own settings, including ``verify``; ValueError if
         ``inputs``, ``tolerance`` or ``reference`` are given too. By default the target's own, on
         this machine.
     progress: show the run as it goes; None does so on a terminal and in a notebook. Without
@@ -164,13 +167,14 @@ def tune(
     strategy = make_strategy()
     check_strategy(strategy, space, workload)
     # Before the database is opened: a call that cannot measure leaves no file behind.
-    problem = Problem(inputs, tolerance, reference)
-    given = _bound(measurer, workload, target, problem)
-    # A measurer that is given verifies by its own settings.
-    verified: Verify = verify if given is None else False
-    problem = problem if given is None else problem_of(given)
-    blank = blank_record(workload, target, strategy.name, seed, describe_problem(problem))
+    problem = Problem(inputs, tolerance, reference, verify, seed)
     with ExitStack() as stack:
+        given = _bound(measurer, workload, target, problem, stack)
+        # Another measurer that is given verifies by its own settings.
+        as_said = given is None or given.kept
+        verified: Verify = verify if as_said else False
+        problem = problem if given is None or given.kept else problem_of(given)
+        blank = blank_record(workload, target, strategy.name, seed, describe_problem(problem))
         opened = open_database(database)
         if opened is not database:
             stack.callback(opened.close)
@@ -212,7 +216,7 @@ def tune(
             earlier=state.records,
         )
         view.enter("starting workers")
-        used = stack.enter_context(_measuring(given, workload, target, verify, seed, problem))
+        used = stack.enter_context(_measuring(given, workload, target, problem))
         watch = Watch(steps, state, target, budget)
         described = replace(new_run(blank, "", 0), notes=notes or "", tags=tags or ())
         run = TuningRun(state, blank, opened, used, budget, watch, finals=finals > 0, run=described)
@@ -222,7 +226,7 @@ def tune(
             finished = run.search(trials, batch, view)
             view.enter("finals" if finals else "")
             run.conclude()
-            if given is None:
+            if as_said:
                 run.blame(problem)
         if state.strategy.finished is not None and len(state.records) == 1:
             finished += _why_nothing(space, workload)
@@ -235,36 +239,35 @@ def tune(
 
 
 def _bound(
-    measurer: SupportsMeasure | None, workload: Workload, target: Target, problem: Problem
+    measurer: SupportsMeasure | None,
+    workload: Workload,
+    target: Target,
+    problem: Problem,
+    stack: ExitStack,
 ) -> Measurer | None:
     """Return a measurer that was given, bound to the workload; check that the default can work."""
     if measurer is None:
         target.check_present()
-        problem.check(workload.args)
+        check_problem(problem, workload.args)
         return None
-    if problem.given():
+    if problem.given() and not getattr(measurer, "kept", False):
         names = " and ".join(problem.given())
         raise ValueError(
             f"{names}: the measurer that is given keeps its own settings; give them to "
             f"{type(measurer).__name__}(...) where it takes them, or leave out measurer="
         )
-    given = as_measurer(measurer)
-    given.bind(workload)
+    given = reserve_measurer(measurer, target.key, stack)
+    bind_to_call(given, workload, problem)
     return given
 
 
 def _measuring(
-    given: Measurer | None,
-    workload: Workload,
-    target: Target,
-    verify: Verify,
-    seed: int,
-    problem: Problem,
+    given: Measurer | None, workload: Workload, target: Target, problem: Problem
 ) -> AbstractContextManager[Measurer]:
     """Return the measurer that was given, which stays open, or the target's, to be closed."""
     if given is not None:
         return nullcontext(given)
-    return target.measurer(workload, verify=verify, seed=seed, **problem.given())
+    return target.measurer(workload, **problem.settings())
 
 
 def _why_nothing(space: Space, workload: Workload) -> str:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
-from schedlang.targets.cpu.machine import as_cpu
-from schedlang.targets.measure.crash import explain_crash
-from schedlang.targets.measure.expected.large import LargePolicy, learn_in_worker
-from schedlang.targets.measure.expected.preparation import RUN_TIMEOUT, Preparation
-from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
-from schedlang.targets.measure.expected.tolerance import GivenTolerance
+from schedlang.targets.cpu.machine import CPUMachine, as_cpu
+from schedlang.targets.measure.expected.large import learn_in_worker
 from schedlang.targets.measure.interleaved import InterleavedTiming
 from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
 from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
-from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.verification.policy import Verify, VerifyPolicy
-from schedlang.targets.measure.work import Requests, Work, binding_requests
+from schedlang.targets.measure.work import Work
+from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.target import Target
-from schedlang.targets.worker.build_timeout import BuildTimeout
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
 from schedlang.targets.worker.request import Reply, Request
 from schedlang.workloads.workload import Workload
@@ -40,7 +31,7 @@ _LEAST_MEMORY = 2 << 30
 _PREPARATIONS = 64
 
 
-class LocalCPU(Measurer):
+class LocalCPU(PooledMeasurer):
     """Builds and runs candidates in worker processes on this machine.
 
     All workers build programs at once; then the programs run one after another, each in the worker
@@ -50,25 +41,18 @@ class LocalCPU(Measurer):
 
     Parameters
     ----------
-    workload: the program before scheduling; candidates must compute what it computes.
+    workload: the program before scheduling; candidates must compute what it computes. None where
+        ``bind`` gives it.
     target: a Target, its name, or one of TVM's of kind llvm; it must be this machine.
     workers: number of worker processes; by default the number of cores. There are fewer where
         the workload's tensors would not fit into memory once for each.
-    build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together. It
-        is 10 by default, and more for a large workload, see docs/tuning.md.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
         more than 5 seconds, of processor time: such programs are too large to be fast. It is not
         begun where its code is larger than this multiple of the median's, and has more than 20,000
         loads and stores. ``math.inf`` disables both.
     memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
         the memory that is free now, but at least 2 GiB; None disables the limit.
-    verify: compare results with the unscheduled program's. True does so for the first few
-        candidates and those whose latency is at most 1.2 times the best so far; ``"all"`` verifies
-        every candidate, False disables it.
-    timing: how often to run a candidate.
-    seed: of the random inputs.
-    inputs, tolerance, reference: as ``tune`` takes them.
-    recycle_after: replace a worker after this many requests, which bounds memory leaks.
+    options: those of ``PooledMeasurer``.
 
     Attributes
     ----------
@@ -86,53 +70,29 @@ class LocalCPU(Measurer):
     because of a candidate.
     """
 
-    _large = LargePolicy()
+    target: CPUMachine
 
     def __init__(
         self,
-        workload: Workload,
+        workload: Workload | None,
         target: Target | str | Any = "cpu",
         *,
         workers: int | None = None,
-        build_timeout: float = 30.0,
-        run_timeout: float | None = None,
         slow_build: float = 20.0,
         memory_bytes: int | Literal["share"] | None = "share",
-        verify: Verify = True,
-        timing: TimingPolicy | None = None,
-        seed: int = 0,
-        inputs: Inputs | None = None,
-        tolerance: GivenTolerance | None = None,
-        reference: ComputeReference | None = None,
-        recycle_after: int = 2000,
+        **options: Unpack[PoolOptions],
     ) -> None:
-        self._verify = VerifyPolicy(verify)
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
-        self.problem = Problem(inputs, tolerance, reference)
-        self.workload = workload
-        self.target = as_cpu(target)
+        super().__init__(as_cpu(target), slow_build, **options)
         self.target.check_present()
-        self.seconds: dict[str, float] = {"start": 0.0, "build": 0.0, "run": 0.0}
-        self._run_timeout = run_timeout
-        self._requests = Requests(timing or TimingPolicy(), build_timeout, RUN_TIMEOUT)
-        self._build_timeout = BuildTimeout(build_timeout, slow_build)
-        self._recycle_after = recycle_after
-        self._seed = seed
-        self._serials = itertools.count()
-        self._preparations: OrderedDict[str, Preparation] = OrderedDict()
-        self._workers = workers or self.target.cores
         self._memory_bytes = memory_bytes
-        size = fitting_workers(workload, self._workers, host.available_memory())
-        start, _ = self._begin(size)
+        self._workers = workers or self.target.cores
         self._pool = WorkerPool(
-            size, self.target.cores, start, self._check_start, _PROGRAM, self._explain_crash
+            self._workers, self.target.cores, self._check_start, _PROGRAM, self._explain_crash
         )
-
-    @property
-    def key(self) -> str:
-        """Equal for measurers whose latencies compare."""
-        return f"verify={self._verify.verify} {self._requests.timing}{self.problem.key}"
+        if workload is not None:
+            self.bind(workload)
 
     @property
     def verification(self) -> Mapping[str, float]:
@@ -146,59 +106,24 @@ class LocalCPU(Measurer):
         return self._pool.spent
 
     @property
-    def unreached(self) -> Sequence[str]:
-        """Sides of the unscheduled program's branches that no inputs take; known after a start."""
-        found: list[str] = self._pool.greeting.get("unreached", [])
-        return found
+    def _main_pool(self) -> WorkerPool:
+        return self._pool
 
-    def bind(self, workload: Workload) -> None:
-        """Measure candidates of ``workload`` from now on, in the workers that run already."""
-        if workload == self.workload:
-            return
-        size = fitting_workers(workload, self._workers, host.available_memory())
-        super().bind(workload)
-        self._verify.measured = 0
-        self._build_timeout.forget()
-        if size != self._pool.size:
-            self._pool.resize(size)
-        self._pool.rebind(*self._begin(size))
+    def _size_for(self, workload: Workload) -> int:
+        return fitting_workers(workload, self._workers, host.available_memory())
 
-    def _begin(self, size: int) -> tuple[Request, Request]:
-        """Return the requests that bind a new and a running worker to the workload."""
-        known = self._preparations.pop(self.workload.key, None)
-        if known is None or known.workload != self.workload:
-            known = Preparation(
-                self.workload,
-                self.target,
-                self._seed,
-                self.problem,
-                self._large,
-                verifies=self._verify.enabled,
-                run_timeout=self._run_timeout,
-            )
-        self._preparation = self._preparations[self.workload.key] = known
-        if len(self._preparations) > _PREPARATIONS:
-            self._preparations.popitem(last=False)
-        memory = _share_of_memory(size) if self._memory_bytes == "share" else self._memory_bytes
-        self._set_up = {
+    def _set_up(self) -> dict[str, Any]:
+        memory = self._memory_bytes
+        if memory == "share":
+            memory = _share_of_memory(self._pool.size)
+        return {
             "code": self.target.spec(),
             "memory_bytes": memory,
             "cpus": list(self.target.cpus),
         }
-        return binding_requests(self._preparation.binding, self._set_up)
 
-    def _prepare(self) -> bool:
-        """Find the right results, unless each worker does; False where the deadline came first."""
-        preparation = self._preparation
-        if not preparation.done:
-            started = time.perf_counter()
-            found = preparation.find(partial(learn_in_worker, self._pool, self.deadline))
-            self.seconds["start"] += time.perf_counter() - started
-            if not found:
-                return False
-            self._pool.rebind(*binding_requests(preparation.binding, self._set_up))
-        self._requests = replace(self._requests, run_timeout=preparation.run_timeout)
-        return True
+    def _learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
+        return learn_in_worker(self._pool, until, programs, seconds)
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -207,7 +132,7 @@ class LocalCPU(Measurer):
         """
         pending = deque(Work(candidate, next(self._serials)) for candidate in candidates)
         try:
-            while pending and not self._late() and self._prepare():
+            while pending and not self._late() and self._prepare(self.deadline):
                 failed, built = self._build_some(pending)
                 yield from failed
                 yield from self._run_built(built, pending)
@@ -227,7 +152,7 @@ class LocalCPU(Measurer):
         are too uncertain, or the rounds done in ``budget_seconds``. Their results are verified
         again unless ``verify`` is False. Raises ValueError when ``rounds`` is below 1.
         """
-        self._prepare()
+        self._prepare(self.deadline)
         timing = InterleavedTiming(self._pool, self._requests, verify=self._verify.enabled)
         works = [Work(candidate, next(self._serials)) for candidate in candidates]
         try:
@@ -244,7 +169,7 @@ class LocalCPU(Measurer):
 
         That of a large workload is cut off after a while.
         """
-        if not self._prepare():
+        if not self._prepare(self.deadline):
             return math.nan
         first = self._preparation.first
         if first is not None and first.unscheduled:
@@ -262,9 +187,6 @@ class LocalCPU(Measurer):
                 f"a worker's parallel loops use {reply['threads']} threads, and the target has "
                 f"{self.target.cores} cores"
             )
-
-    def _explain_crash(self, reply: Reply) -> str:
-        return explain_crash(self._preparation.binding, reply)
 
     def _build_some(
         self, pending: deque[Work]
@@ -359,17 +281,10 @@ class LocalCPU(Measurer):
                 work.suspect = True
                 pending.appendleft(work)
                 continue
-            yield self._result(work, reply)
+            yield self._count(work.measurement(self._requests.ran(work, reply)))
 
     def _run_request(self, work: Work) -> Request:
         return self._requests.run(work, self.best_so_far, self._verify.factor)
-
-    def _result(self, work: Work, reply: Reply) -> Measurement:
-        measurement = work.measurement(self._requests.ran(work, reply))
-        if measurement.ok:
-            self._verify.measured += 1
-            self._note_best(measurement)
-        return measurement
 
     def _late(self) -> bool:
         return time.monotonic() >= self.deadline

@@ -17,9 +17,6 @@ from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
 from schedlang.targets.cpu.named import HOST, NAMES, find_named
 from schedlang.targets.cpu.space import cpu_movement_space, cpu_space
-from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
-from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.nests.statements import statements
 from schedlang.tvm.packing import in_each_call
@@ -94,26 +91,9 @@ class CPUTarget(CPUMachine):
         """Raise TargetError unless this machine has the architecture and features it needs."""
         availability.check_requirements(recorded)
 
-    def measurer(
-        self,
-        workload: Workload,
-        *,
-        verify: Verify = True,
-        seed: int = 0,
-        inputs: Inputs | None = None,
-        tolerance: GivenTolerance | None = None,
-        reference: ComputeReference | None = None,
-    ) -> LocalCPU:
+    def measurer(self, workload: Workload | None, **options: Any) -> LocalCPU:
         """Start the worker processes of this machine; the caller closes them."""
-        return LocalCPU(
-            workload,
-            self,
-            verify=verify,
-            seed=seed,
-            inputs=inputs,
-            tolerance=tolerance,
-            reference=reference,
-        )
+        return LocalCPU(workload, self, **options)
 
     def missing_features(self) -> tuple[str, ...]:
         """Return the features, by LLVM's names, that it needs and this machine lacks."""

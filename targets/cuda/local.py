@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Measurer
+from schedlang.measurement import Candidate, Measurement
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets import host
@@ -20,15 +18,11 @@ from schedlang.targets.cuda.availability import find_device
 from schedlang.targets.cuda.running.built import LoadRequests
 from schedlang.targets.cuda.running.pipeline import Pipeline, ask
 from schedlang.targets.cuda.running.reference import DeviceReference
-from schedlang.targets.measure.crash import explain_crash
-from schedlang.targets.measure.expected.preparation import RUN_TIMEOUT, Preparation
-from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
-from schedlang.targets.measure.expected.tolerance import GivenTolerance
 from schedlang.targets.measure.interleaved import InterleavedTiming
 from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.measure.verification.policy import Verify, VerifyPolicy
-from schedlang.targets.measure.work import Work, binding_requests
+from schedlang.targets.measure.work import Work
+from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.target import as_target
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
@@ -46,7 +40,7 @@ _RUNNER = "schedlang.targets.cuda.running.worker"
 _LEAST_MEMORY = 2 << 30
 
 
-class LocalCUDA(Measurer):
+class LocalCUDA(PooledMeasurer):
     """Builds candidates in worker processes on this machine, and runs them on one of its GPUs.
 
     Programs are built on all cores, limits of the GPU checked first, while one worker runs those
@@ -62,15 +56,7 @@ class LocalCUDA(Measurer):
         default threads, a part of its results compared with the CPU's.
     target: a Target, its name, or one of TVM's of kind cuda; a GPU of this machine must fit it.
     builders: number of processes that build; by default the number of cores.
-    build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together. It
-        is 10 by default, and more for a large workload.
-    verify: compare results with the unscheduled program's. True does so for the first few
-        candidates and those whose latency is at most 1.2 times the best so far; ``"all"`` verifies
-        every candidate, False disables it.
-    timing: how often to run a candidate; by default ``GPU_TIMING``.
-    seed: of the random inputs.
-    inputs, tolerance, reference: as ``tune`` takes them.
-    recycle_after: replace a worker after this many requests, which bounds memory leaks.
+    options: those of ``PooledMeasurer``; a build gets 60 seconds, and ``timing`` is ``GPU_TIMING``.
 
     Attributes
     ----------
@@ -89,64 +75,38 @@ class LocalCUDA(Measurer):
     """
 
     _builder_program, _runner_program = _BUILDER, _RUNNER
+    _large = DeviceReference()
+    _usual_timing = GPU_TIMING
+    _make_requests = LoadRequests
+    _usual_build_timeout = 60.0
+    target: CUDATarget
+    _requests: LoadRequests
 
     def __init__(
         self,
-        workload: Workload,
+        workload: Workload | None,
         target: CUDATarget | str | Any = "cuda",
         *,
         builders: int | None = None,
-        build_timeout: float = 60.0,
-        run_timeout: float | None = None,
-        verify: Verify = True,
-        timing: TimingPolicy | None = None,
-        seed: int = 0,
-        inputs: Inputs | None = None,
-        tolerance: GivenTolerance | None = None,
-        reference: ComputeReference | None = None,
-        recycle_after: int = 2000,
+        **options: Unpack[PoolOptions],
     ) -> None:
-        self._verify = VerifyPolicy(verify)
         if builders is not None and builders < 1:
             raise TargetError(f"builders={builders}; give 1 or more")
-        self.problem = Problem(inputs, tolerance, reference)
-        self.workload = workload
-        self.target = as_cuda(target)
+        super().__init__(as_cuda(target), **options)
         self.device = find_device(self.target).index
-        self._large = DeviceReference()
-        self._run_timeout, self._seed = run_timeout, seed
-        self._requests = LoadRequests(timing or GPU_TIMING, build_timeout, RUN_TIMEOUT)
-        self._serials = itertools.count()
         self._scratch = ScratchFolder()
         cores = max(len(host.usable_cpus()), 1)
         size = builders or cores
-        start, _ = self._begin()
-        builder = self._builder_start(size)
-        self._pipeline = Pipeline(
-            WorkerPool(size, 1, builder, _accept, self._builder_program, str, self._scratch.path),
-            WorkerPool(1, 1, start, _accept, self._runner_program, self._explain_crash, first=size),
-            recycle_after,
-        )
-        self.seconds = self._pipeline.seconds
+        build = WorkerPool(size, 1, _accept, self._builder_program, str, self._scratch.path)
+        build.start = self._builder_start(size)
+        run = WorkerPool(1, 1, _accept, self._runner_program, self._explain_crash, first=size)
+        self._pipeline = Pipeline(build, run, self._recycle_after, self.seconds)
+        if workload is not None:
+            self.bind(workload)
 
     @property
-    def key(self) -> str:
-        """Equal for measurers whose latencies compare."""
-        return f"verify={self._verify.verify} {self._requests.timing}{self.problem.key}"
-
-    @property
-    def unreached(self) -> Sequence[str]:
-        """Sides of the unscheduled program's branches that no inputs take; known after a start."""
-        found: list[str] = self._pipeline.runner.greeting.get("unreached", [])
-        return found
-
-    def bind(self, workload: Workload) -> None:
-        """Measure candidates of ``workload`` from now on, in the workers that run already."""
-        if workload == self.workload:
-            return
-        super().bind(workload)
-        self._verify.measured = 0
-        self._pipeline.runner.rebind(*self._begin())
+    def _main_pool(self) -> WorkerPool:
+        return self._pipeline.runner
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -155,12 +115,12 @@ class LocalCUDA(Measurer):
         """
         works = deque(Work(candidate, next(self._serials)) for candidate in candidates)
         try:
-            if not works or not self._prepare():
+            if not works or not self._prepare(self.deadline):
                 return
             for work, reply in self._pipeline.drive(
                 works, self._requests, self._run_request, self.deadline
             ):
-                yield self._result(work, reply)
+                yield self._count(work.measurement(reply))
         finally:
             self._abandon()
 
@@ -175,7 +135,7 @@ class LocalCUDA(Measurer):
         They are built in parallel first. The rest is as ``LocalCPU.remeasure`` has it. Raises
         ValueError when ``rounds`` is below 1.
         """
-        self._prepare()
+        self._prepare(self.deadline)
         works = [Work(candidate, next(self._serials)) for candidate in candidates]
         pipeline, requests = self._pipeline, self._requests
         try:
@@ -209,44 +169,22 @@ class LocalCUDA(Measurer):
         }
         return Request(header, timeout=START_TIMEOUT)
 
-    def _begin(self) -> tuple[Request, Request]:
-        """Return the requests that bind a new and a running worker on the GPU to the workload."""
-        fitting_workers(self.workload, 1, host.available_memory())
-        self._preparation = Preparation(
-            self.workload,
-            self.target,
-            self._seed,
-            self.problem,
-            self._large,
-            verifies=self._verify.enabled,
-            run_timeout=self._run_timeout,
-        )
-        return self._binding_requests()
+    def _size_for(self, workload: Workload) -> int:
+        return fitting_workers(workload, 1, host.available_memory())
 
-    def _binding_requests(self) -> tuple[Request, Request]:
-        set_up = {
-            "code": {**self.target.spec(), "device": self.device},
-            "l2_bytes": self.target.l2_bytes,
-        }
-        results = self._scratch.path / f"results{next(self._serials)}"
-        start, bind = (
-            replace(request, header={**request.header, "results": str(results)})
-            for request in binding_requests(self._preparation.binding, set_up)
-        )
-        return start, bind
+    def _set_up(self) -> dict[str, Any]:
+        code = {**self.target.spec(), "device": self.device}
+        return {"code": code, "l2_bytes": self.target.l2_bytes}
 
-    def _prepare(self) -> bool:
-        """Find the right results, unless the worker does; False where the deadline came first."""
-        preparation = self._preparation
-        if not preparation.done:
-            started = time.perf_counter()
-            found = preparation.find(partial(self._learn, self.deadline))
-            self._pipeline.seconds["start"] += time.perf_counter() - started
-            if not found:
-                return False
-            self._pipeline.runner.rebind(*self._binding_requests())
-        self._requests = replace(self._requests, run_timeout=preparation.run_timeout)
-        return True
+    def _rebind(self, start: Request, bind: Request) -> None:
+        """Name the file for the right results, which outlive a worker."""
+        results = str(self._scratch.path / f"results{next(self._serials)}")
+        super()._rebind(
+            *(
+                replace(request, header={**request.header, "results": results})
+                for request in (start, bind)
+            )
+        )
 
     def _learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
         """Do what ``Learn`` says: the schedule on the GPU, the part of the program on the CPU."""
@@ -268,7 +206,7 @@ class LocalCUDA(Measurer):
 
         NaN where the deadline comes first, and where TVM has no default for it.
         """
-        if not self._prepare():
+        if not self._prepare(self.deadline):
             return math.nan
         work = Work(Candidate(REFERENCE_ID, self.workload.mod), next(self._serials))
         timing = replace(REFERENCE_TIMING, flush_cache=self._requests.timing.flush_cache)
@@ -279,18 +217,8 @@ class LocalCUDA(Measurer):
             return measurement.latency if measurement.ok else math.nan
         return math.nan
 
-    def _explain_crash(self, reply: Reply) -> str:
-        return explain_crash(self._preparation.binding, reply)
-
     def _run_request(self, work: Work) -> Request:
         return self._requests.run(work, self.best_so_far, self._verify.factor)
-
-    def _result(self, work: Work, reply: Reply) -> Measurement:
-        measurement = work.measurement(reply)
-        if measurement.ok:
-            self._verify.measured += 1
-            self._note_best(measurement)
-        return measurement
 
     def _abandon(self) -> None:
         self._pipeline.abandon()

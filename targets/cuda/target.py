@@ -18,9 +18,6 @@ from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
 from schedlang.targets.cuda.running import deployed
 from schedlang.targets.cuda.space import cuda_space
 from schedlang.targets.deployment.callable import CompiledProgram
-from schedlang.targets.measure.expected.problem import ComputeReference, Inputs
-from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import cuda
 from schedlang.workloads.workload import Workload
@@ -109,28 +106,11 @@ class CUDATarget(CUDAMachine):
         """Raise TargetError unless a GPU of this machine is the target; say what is missing."""
         availability.find_device(self)
 
-    def measurer(
-        self,
-        workload: Workload,
-        *,
-        verify: Verify = True,
-        seed: int = 0,
-        inputs: Inputs | None = None,
-        tolerance: GivenTolerance | None = None,
-        reference: ComputeReference | None = None,
-    ) -> Measurer:
+    def measurer(self, workload: Workload | None, **options: Any) -> Measurer:
         """Start the worker processes that build here and run on the GPU; the caller closes them."""
         self.check_present()
         local = import_module("schedlang.targets.cuda.local")
-        made: Measurer = local.LocalCUDA(
-            workload,
-            self,
-            verify=verify,
-            seed=seed,
-            inputs=inputs,
-            tolerance=tolerance,
-            reference=reference,
-        )
+        made: Measurer = local.LocalCUDA(workload, self, **options)
         return made
 
     def culprit(self, trace: Trace, reason: str) -> str:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from schedlang.measurement.problem import Problem
+from schedlang.measurement.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.draws import MANY_STEPS, SPREADS, spreads_of
 from schedlang.targets.measure.expected.changes import Changes
-from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.expected.problem import output_tolerances, values_of
 from schedlang.targets.measure.expected.selected import numerics_of
-from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.reference import Reference, from_bytes
 from schedlang.targets.measure.specification import TensorSpec
@@ -70,16 +71,16 @@ class Binding:
         cls,
         workload: Workload,
         target: Target,
-        seed: int,
+        problem: Problem,
         *,
         verifies: bool,
-        problem: Problem,
         draws: int,
     ) -> Binding:
         """Bind a worker to ``workload``; ValueError where the problem does not fit it."""
         limit = shortest_time(workload, target)
-        values = problem.values(workload.args, seed, min(draws, _GIVEN_DRAWS))
-        tolerances = problem.tolerances(workload.args)
+        seed = problem.seed
+        values = values_of(problem, workload.args, seed, min(draws, _GIVEN_DRAWS))
+        tolerances = output_tolerances(problem, workload.args)
         draws = draws if values is None else len(values)
         return cls(
             workload.mod, workload.args, seed, verifies, limit, values, tolerances, draws=draws

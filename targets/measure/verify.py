@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
+from schedlang.measurement.tolerance import Tolerance, Tolerances
 
 # A schedule may add up terms in any order. The rounding errors of n additions behave like a random
 # walk: relative to the root mean square of the result their standard deviation is about

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurer import REFERENCE_ID
-from schedlang.targets.cpu.machine import as_cpu
-from schedlang.targets.measure.crash import crash_advice, explain_crash
-from schedlang.targets.measure.expected.large import LargePolicy
-from schedlang.targets.measure.expected.preparation import Preparation
-from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
-from schedlang.targets.measure.expected.tolerance import GivenTolerance
+from schedlang.targets.cpu.machine import CPUMachine, as_cpu
+from schedlang.targets.measure.crash import crash_advice
 from schedlang.targets.measure.reference_timing import cut_off_timing
-from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
-from schedlang.targets.measure.verification.policy import Verify, VerifyPolicy
+from schedlang.targets.measure.timing import REFERENCE_TIMING
 from schedlang.targets.measure.verification.repeats import REMOTE_FINAL_REPEATS
-from schedlang.targets.measure.work import binding_requests, run_header
+from schedlang.targets.measure.work import run_header
+from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address
 from schedlang.targets.rpc.scheduler import Limits, RemoteScheduler
 from schedlang.targets.rpc.work import RemoteWork, explain
 from schedlang.targets.target import Target
-from schedlang.targets.worker.build_timeout import BuildTimeout
 from schedlang.targets.worker.pool import WorkerPool
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.targets.worker.scratch import ScratchFolder
@@ -44,7 +37,7 @@ _LEAST_SESSION = 1.0
 _CALLS_OF_A_SAMPLE = 3
 
 
-class RPC(Measurer):
+class RPC(PooledMeasurer):
     """Builds candidates here, and runs them on the servers that a TVM tracker knows.
 
     Every candidate gets a session of its own on one server: a process there that the server kills
@@ -64,20 +57,12 @@ class RPC(Measurer):
     key: name of the servers at the tracker; all of them should be equal machines.
     builders: maximum number of programs that are built at the same time; by default the number of
         this machine's cores.
-    build_timeout, run_timeout: seconds; ``run_timeout`` limits everything that happens on the
-        server with one candidate: sending it, its runs, and fetching its results. It is 10 by
-        default, and more for a large workload, see docs/tuning.md.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
         more than 5 seconds; ``math.inf`` disables it.
     server_timeout: seconds without any server before ``measure`` gives up.
-    verify: compare results with the unscheduled program's, which runs once on each server for it.
-        True does so for the first few candidates and those whose latency is at most 1.2 times the
-        best so far; ``"all"`` verifies every candidate, False disables it.
-    timing: how often to run a candidate.
-    seed: of the random inputs.
-    inputs, tolerance, reference: as ``tune`` takes them.
     overlap: build while candidates run; by default unless a server has an address of this machine.
-    recycle_after: a worker is replaced after this many requests.
+    options: those of ``PooledMeasurer``; ``run_timeout`` limits everything that happens on the
+        server with one candidate: sending it, its runs, and fetching its results.
 
     Raises ``TargetError`` when the tracker does not answer or has no such server. ``measure``
     raises ``TargetError`` when the servers are gone or use another number of threads, and
@@ -85,7 +70,7 @@ class RPC(Measurer):
     candidate.
     """
 
-    _large = LargePolicy()
+    target: CPUMachine
 
     def __init__(
         self,
@@ -95,32 +80,16 @@ class RPC(Measurer):
         tracker: Tracker,
         key: str,
         builders: int | None = None,
-        build_timeout: float = 30.0,
-        run_timeout: float | None = None,
         slow_build: float = 20.0,
         server_timeout: float = 60.0,
-        verify: Verify = True,
-        timing: TimingPolicy | None = None,
-        seed: int = 0,
-        inputs: Inputs | None = None,
-        tolerance: GivenTolerance | None = None,
-        reference: ComputeReference | None = None,
         overlap: bool | None = None,
-        recycle_after: int = 2000,
+        **options: Unpack[PoolOptions],
     ) -> None:
-        self._verify = VerifyPolicy(verify)
         if builders is not None and builders < 1:
             raise TargetError(f"builders={builders}; give 1 or more")
-        self._build_timeout = BuildTimeout(build_timeout, slow_build)
-        self.problem = Problem(inputs, tolerance, reference)
-        self.workload = workload
-        self.target = as_cpu(target)
+        super().__init__(as_cpu(target), slow_build, **options)
         self._tracker = tracker_address(tracker)
         self._server_key = key
-        self._run_timeout = run_timeout
-        self._timing = timing or TimingPolicy()
-        self._seed = seed
-        self._serials = itertools.count()
         servers = find_servers(self._tracker, key)
         limits = Limits(
             builders=builders or Target("cpu").cores,
@@ -128,40 +97,27 @@ class RPC(Measurer):
             overlap=overlap if overlap is not None else not any(map(is_here, servers)),
             threads=self.target.cores,
             server_timeout=server_timeout,
-            recycle_after=recycle_after,
+            recycle_after=self._recycle_after,
         )
         self._folder = ScratchFolder()
-        self._set_up = {
-            "code": self.target.spec(),
-            "tracker": list(self._tracker),
-            "key": key,
-            "scratch": str(self._folder.path),
-        }
-        start, _ = self._begin()
         pool = WorkerPool(
             limits.workers,
             1,
-            start,
             _accept,
             _PROGRAM,
-            lambda reply: explain_crash(self._preparation.binding, reply),
+            self._explain_crash,
             # Removing the folder also removes the files of killed workers.
             scratch=self._folder.path,
         )
         self._scheduler = RemoteScheduler(
-            pool,
-            key,
-            start.blobs[0],
-            limits,
-            self._build_timeout,
-            self._how_to_run,
-            self._advice,
+            pool, key, limits, self._build_timeout, self._how_to_run, self._advice
         )
+        self.bind(workload)
 
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
-        return f"{self._server_key} verify={self._verify.verify} {self._timing}{self.problem.key}"
+        return f"{self._server_key} {super().key}"
 
     @property
     def runs(self) -> Counter[str]:
@@ -171,17 +127,25 @@ class RPC(Measurer):
     @property
     def unreached(self) -> Sequence[str]:
         """Sides of the unscheduled program's branches that no inputs take; known after a run."""
-        greeting: list[str] = self._scheduler.pool.greeting.get("unreached", [])
-        return self._scheduler.unreached or greeting
+        return self._scheduler.unreached or super().unreached
 
-    def bind(self, workload: Workload) -> None:
-        """Measure candidates of ``workload`` from now on, with the workers that run already."""
-        if workload == self.workload:
-            return
-        super().bind(workload)
-        self._verify.measured = 0
-        self._build_timeout.forget()
-        self._scheduler.rebind(*self._begin())
+    @property
+    def _main_pool(self) -> WorkerPool:
+        return self._scheduler.pool
+
+    def _set_up(self) -> dict[str, Any]:
+        return {
+            "code": self.target.spec(),
+            "tracker": list(self._tracker),
+            "key": self._server_key,
+            "scratch": str(self._folder.path),
+        }
+
+    def _rebind(self, start: Request, bind: Request) -> None:
+        self._scheduler.rebind(start, bind)
+
+    def _learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
+        return self._scheduler.learn(until, programs, seconds)
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement for each candidate, in the order in which they finish.
@@ -194,11 +158,7 @@ class RPC(Measurer):
         try:
             for work, reply in self._drive(deque(works), deque(), self.deadline):
                 _forget(work)
-                measurement = _measurement(work, reply)
-                if measurement.ok:
-                    self._verify.measured += 1
-                    self._note_best(measurement)
-                yield measurement
+                yield self._count(_measurement(work, reply))
         finally:
             self._forget_all(works)
 
@@ -218,7 +178,7 @@ class RPC(Measurer):
         self._prepare(math.inf)
         works = {candidate.id: self._work(candidate) for candidate in candidates}
         for work in works.values():
-            work.policy = replace(self._timing, min_repeats=1, max_repeats=1)
+            work.policy = replace(self._requests.timing, min_repeats=1, max_repeats=1)
             work.verify_factor = math.inf if self._verify.enabled else None
 
         def take_round(order: Sequence[int]) -> Iterator[Measurement]:
@@ -241,28 +201,6 @@ class RPC(Measurer):
         """Kill all workers, which ends their sessions; safe to call twice."""
         self._scheduler.pool.close()
         self._folder.close()
-
-    def _begin(self) -> tuple[Request, Request]:
-        """Return the requests that bind a new and a running worker to the workload."""
-        self._preparation = Preparation(
-            self.workload,
-            self.target,
-            self._seed,
-            self.problem,
-            self._large,
-            verifies=self._verify.enabled,
-            run_timeout=self._run_timeout,
-        )
-        return binding_requests(self._preparation.binding, self._set_up)
-
-    def _prepare(self, until: float) -> bool:
-        """Find the right results, unless each server does; False where ``until`` comes first."""
-        preparation = self._preparation
-        if not preparation.done:
-            if not preparation.find(partial(self._scheduler.learn, until)):
-                return False
-            self._scheduler.rebind(*binding_requests(preparation.binding, self._set_up))
-        return True
 
     def _time_reference(self) -> float:
         """Time the unscheduled program on a server; that of a large workload is cut off."""
@@ -308,7 +246,7 @@ class RPC(Measurer):
     def _how_to_run(self, work: RemoteWork) -> dict[str, Any]:
         if work.policy is not None:
             return run_header(work.policy, None, work.verify_factor, REMOTE_FINAL_REPEATS)
-        return run_header(self._timing, self.best_so_far, self._verify.factor)
+        return run_header(self._requests.timing, self.best_so_far, self._verify.factor)
 
     def _forget_all(self, works: Sequence[RemoteWork]) -> None:
         """Remove all their libraries, and what builds that were stopped have left of others."""

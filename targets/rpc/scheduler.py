@@ -73,7 +73,6 @@ class RemoteScheduler:
     ----------
     pool: the workers; ``limits.workers`` is their number.
     key: the servers' key at the tracker.
-    program: the unscheduled program as JSON; servers compute the expected results with it.
     build_timeout: how long to wait for a build.
     how_to_run: returns the header of the request that runs a program, see ``run_header``; called
         when the program is about to run.
@@ -91,7 +90,6 @@ class RemoteScheduler:
         self,
         pool: WorkerPool,
         key: str,
-        program: bytes,
         limits: Limits,
         build_timeout: BuildTimeout,
         how_to_run: Callable[[RemoteWork], dict[str, Any]],
@@ -102,7 +100,7 @@ class RemoteScheduler:
         self.runs: Counter[str] = Counter()
         self.unreached: Sequence[str] = ()
         self._key = key
-        self._program = program
+        self._program = b""
         self._limits = limits
         self._how_to_run = how_to_run
         self._advice = advice

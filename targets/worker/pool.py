@@ -15,6 +15,7 @@ from schedlang.targets.worker.exit import RUNS_UNSCHEDULED, explain_exit
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from schedlang.targets.worker.request import ACTIVITIES, Reply, Request
 
+CLOSED = "this measurer is closed; make a new one"
 _SETTLE_TIMEOUT = 10.0
 # The system counts processor time in steps of this length.
 _CPU_CLOCK_SECONDS = 0.01
@@ -61,26 +62,26 @@ class WorkerPool:
     ----------
     size: number of workers.
     threads: threads of a parallel loop in each.
-    start: the first request to every worker; its timeout includes starting Python.
-    check: called with the reply to it; raises if the worker cannot be used.
+    check: called with the reply to a worker's first request; raises if it cannot be used.
     program, scratch: of each ``WorkerProcess``.
     explain_crash: says why the unscheduled program crashed, given the reply of the lost worker.
     first: number of the first worker in the phases of candidates.
 
     Attributes
     ----------
+    start: the first request to every worker, see ``rebind``; its timeout includes starting Python.
     greeting: reply of the worker that started last.
     spent: seconds that workers spent on their activities, as their replies say.
     """
 
     size: int
     threads: int
-    start: Request
     check: Callable[[dict[str, Any]], None]
     program: str
     explain_crash: Callable[[Reply], str]
     scratch: Path | None = None
     first: int = 0
+    start: Request | None = field(init=False, default=None)
     slots: list[Slot] = field(init=False)
     greeting: dict[str, Any] = field(init=False, default_factory=dict)
     spent: dict[str, float] = field(init=False, default_factory=dict)
@@ -93,16 +94,23 @@ class WorkerPool:
 
     def populate(self, count: int) -> None:
         """Start workers until ``count`` exist; does not wait for them."""
-        if self.closed:
-            raise TargetError("this measurer is closed; make a new one")
+        self.check_usable()
         alive = sum(slot.process is not None for slot in self.slots)
         for slot in self.slots:
             if alive < min(count, self.size) and slot.process is None:
                 slot.process = WorkerProcess(self.threads, self.program, self.scratch)
                 slot.requests, slot.used = 0, False
                 slot.starting, slot.binding = True, self._binding
+                assert self.start is not None
                 self._send(slot, self.start)
                 alive += 1
+
+    def check_usable(self) -> None:
+        """Raise TargetError where no worker can start."""
+        if self.closed:
+            raise TargetError(CLOSED)
+        if self.start is None:
+            raise TargetError("this measurer has no workload; call bind(workload) first")
 
     def rebind(self, start: Request, bind: Request) -> None:
         """Point all workers to another workload; does not wait for them.
@@ -112,10 +120,17 @@ class WorkerPool:
         """
         self.start, self._bind = start, bind
         self._binding += 1
+        self.drop_ended()
         for slot in self.slots:
             if slot.idle:
                 self._rebind(slot)
             elif not slot.starting:
+                self.drop(slot)
+
+    def drop_ended(self) -> None:
+        """Make room for the idle workers that have ended, whoever ended them."""
+        for slot in idle_slots(self.slots):
+            if _process(slot).has_ended:
                 self.drop(slot)
 
     def _rebind(self, slot: Slot) -> None:
@@ -154,7 +169,8 @@ class WorkerPool:
         wait_any([_process(slot) for slot in busy], min(until, *map(_deadline, busy)))
         ended = []
         for slot in busy:
-            starting = slot.starting  # collecting the reply of a lost worker empties its slot
+            # Collecting the reply of a lost worker empties its slot.
+            starting, rebound = slot.starting, slot.request is self._bind
             reply = self._collect(slot)
             if reply is None:
                 continue
@@ -162,6 +178,8 @@ class WorkerPool:
             if starting and slot.binding != self._binding:
                 if slot.process is not None:
                     self._rebind(slot)
+            elif rebound and _ended_before(reply):
+                pass  # another one takes its place
             elif starting:
                 self._check_start(slot, reply)
             else:
@@ -192,10 +210,10 @@ class WorkerPool:
 
     def ready_by(self, until: float) -> Slot | None:
         """Do as ``ready``, but return None where no worker is ready at ``until``."""
-        self.populate(1)
         while not idle_slots(self.slots):
             if time.monotonic() >= until:
                 return None
+            self.populate(1)
             self.wait(until)
         return idle_slots(self.slots)[0]
 
@@ -207,8 +225,8 @@ class WorkerPool:
 
     def start_all(self, until: float) -> bool:
         """Start all missing workers and wait for them; return whether all were ready in time."""
-        self.populate(self.size)
-        while self.starting and time.monotonic() < until:
+        while len(idle_slots(self.slots)) < self.size and time.monotonic() < until:
+            self.populate(self.size)
             self.wait(until)
         return not self.starting
 
@@ -303,6 +321,7 @@ class WorkerPool:
         begun, _, printed = reply.stderr.rpartition(f"{RUNS_UNSCHEDULED}\n")
         stderr = begun + printed
         tail = f"\nworker's standard error:\n{stderr}" if stderr.strip() else ""
+        assert self.start is not None
         message = reply.message(self.start.timeout)
         if reply.timed_out:
             raise TargetError(f"a worker was not ready: {message}{tail}")
@@ -316,6 +335,11 @@ class WorkerPool:
 def _process(slot: Slot) -> WorkerProcess:
     assert slot.process is not None
     return slot.process
+
+
+def _ended_before(reply: Reply) -> bool:
+    """Whether a worker ended before it began with what it was asked, while nobody used it."""
+    return reply.lost and not reply.timed_out and RUNS_UNSCHEDULED not in reply.stderr
 
 
 def _deadline(slot: Slot) -> float:

@@ -83,6 +83,11 @@ class WorkerProcess:
         return self._pid or self._process.pid
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, by itself or killed by somebody; it is not reaped."""
+        return self.exited or _has_ended(self._process)
+
+    @property
     def stderr(self) -> str:
         """Return the last ``TAIL_BYTES`` of its standard error since the last request."""
         return self._tail.decode(errors="replace")

@@ -13,7 +13,7 @@ import pytest
 import schedlang as sl
 from schedlang.database import open_database
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
-from schedlang.targets.measure.expected.problem import Problem
+from schedlang.measurement.problem import Problem
 from schedlang.tuning.arguments import describe_problem
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import blank_record

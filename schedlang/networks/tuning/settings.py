@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from schedlang.database import Database
 from schedlang.measurement import Measurer
+from schedlang.measurement.measurer import bind_to_call
+from schedlang.measurement.problem import Problem, Verify
 from schedlang.search import MakeStrategy, Strategy, make_search
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
-from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import Steps
 from schedlang.workloads.workload import Workload
@@ -38,6 +39,7 @@ class Settings:
     stored_in: the database as the user gave it, to be opened again; ``database`` if none was given.
     measurer_identity: of the measurer that was given; None for the target's own.
     measurer: measures; it is bound to one task after the other.
+    problem: how a measurer that stays between calls verifies.
     steps: callbacks of all tasks, and rules that end the search of one.
     notes, tags: of the run of each task; None keeps those that it has.
     """
@@ -57,9 +59,14 @@ class Settings:
     budget: Budget
     measurer_identity: object
     measurer: Measurer
+    problem: Problem
     steps: Steps
     notes: str | None = None
     tags: Sequence[str] | None = None
+
+    def bind(self, workload: Workload) -> None:
+        """Have the measurer measure a task."""
+        bind_to_call(self.measurer, workload, self.problem)
 
     def make_search(self, space: Space, workload: Workload) -> Strategy:
         """Make the search of a task; it does not depend on the number of trials."""

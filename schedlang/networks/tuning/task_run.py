@@ -130,7 +130,7 @@ class TaskRun:
         run = self._resumed()
         before = len(run.state.records)
         settings = self._settings
-        settings.measurer.bind(self.shared.task.workload)
+        settings.bind(self.shared.task.workload)
         known = self._best_of(math.inf)
         settings.measurer.best_so_far = known if math.isfinite(known) else None
         why = run.search(wanted, settings.batch, progress)
@@ -268,7 +268,7 @@ class TaskRun:
     def conclude(self, finals_seconds: float) -> None:
         """Hold the finals; their samples take this many seconds at most."""
         assert self._run is not None
-        self._settings.measurer.bind(self.shared.task.workload)
+        self._settings.bind(self.shared.task.workload)
         self._run.conclude(finals_seconds)
 
     def result(self, finished: str) -> TuneResult | None:

@@ -12,6 +12,7 @@ from schedlang.database import Database, open_database
 from schedlang.database.details import check_notes, check_tags
 from schedlang.errors import NetworkError
 from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
+from schedlang.measurement.problem import Problem, Verify
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.result import NetworkResult
@@ -24,8 +25,7 @@ from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.targets.measure.verification.policy import Verify
-from schedlang.tuning.arguments import as_space, measurer_identity
+from schedlang.tuning.arguments import as_space, measurer_identity, reserve_measurer
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps
 from schedlang.tuning.options import BATCH, NETWORK_TRIALS, TUNE_NETWORK, check_values
@@ -98,7 +98,8 @@ def tune_network(
     finals: number of a task's fastest programs to time again at the end; 0 takes the fastest as
         measured.
     measurer: measures the candidates of all tasks; it needs ``bind(workload)``, and keeps its own
-        settings. By default the target's own, on this machine.
+        settings, unless ``schedlang.measurer`` made it. By default the target's own, on this
+        machine.
     progress: show the tasks as they go; None does so on a terminal.
     callbacks: as in ``tune``, for all tasks: ``trial.workload`` says which.
     stop_when: as in ``tune``, for each task by itself: a task for which a rule holds gets no more
@@ -119,6 +120,7 @@ def tune_network(
     target = as_target(target)
     if trials is None and seconds is None:
         trials = NETWORK_TRIALS
+    problem = Problem(verify=verify, seed=seed)
     notes = None if notes is None else check_notes(notes)
     tags = None if tags is None else check_tags(tags)
     used_space = target.default_space() if space is None else as_space(space)
@@ -146,10 +148,11 @@ def tune_network(
         opened = open_database(database)
         if opened is not database and database is not None:
             stack.callback(opened.close)
-        used = given
-        if used is None:
-            used = target.measurer(tasks[0].task.workload, verify=verify, seed=seed)
+        if given is None:
+            used = target.measurer(tasks[0].task.workload, **problem.settings())
             stack.enter_context(used)
+        else:
+            used = reserve_measurer(given, target.key, stack)
         settings = Settings(
             target,
             used_space,
@@ -157,7 +160,7 @@ def tune_network(
             seed,
             batch,
             verify,
-            verify if given is None else False,
+            verify if given is None or given.kept else False,
             transfer,
             remeasure,
             finals,
@@ -166,6 +169,7 @@ def tune_network(
             budget,
             measurer_identity(measurer),
             used,
+            problem,
             steps,
             notes,
             tags,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from schedlang.database import Record
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Measurer, Status
-from schedlang.targets.measure.expected.problem import Problem
+from schedlang.measurement.problem import Problem
 from schedlang.tuning.failures.explain_failure import explain_with
 from schedlang.workloads.workload import Workload
 

@@ -17,11 +17,12 @@ from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Macro
 from schedlang.instructions.line import block_of
 from schedlang.language.schedule import Trace
-from schedlang.measurement import Measurer, Status, SupportsMeasure, as_measurer
+from schedlang.measurement import Measurer, Status, SupportsMeasure
+from schedlang.measurement.measurer import bind_to_call
+from schedlang.measurement.problem import ComputeReference, Inputs, Problem
+from schedlang.measurement.tolerance import GivenTolerance
 from schedlang.targets import Target, as_target
-from schedlang.targets.measure.expected.problem import ComputeReference, Inputs, Problem
-from schedlang.targets.measure.expected.tolerance import GivenTolerance
-from schedlang.tuning.arguments import describe_problem, problem_of
+from schedlang.tuning.arguments import describe_problem, problem_of, reserve_measurer
 from schedlang.tuning.failures.explanation import FailureExplanation, Prefix, Suspect
 from schedlang.tuning.failures.prefixes import INVALID, LATE, Prefixes
 from schedlang.tuning.lookup import opened_for_reading
@@ -73,18 +74,17 @@ def explain_failure(
     if not (isinstance(seconds, int | float) and seconds > 0):
         raise ValueError(f"seconds={seconds!r}; give a positive number of seconds")
     workload = _workload_of(record, database, workload)
-    problem = Problem(inputs, tolerance, reference)
+    problem = Problem(inputs, tolerance, reference, "all", record.seed or 0)
     with ExitStack() as stack:
         if measurer is None:
             machine = Target.from_key(record.target_key) if target is None else as_target(target)
-            used = machine.measurer(
-                workload, verify="all", seed=record.seed or 0, **problem.given()
-            )
+            used = machine.measurer(workload, **problem.settings())
             stack.enter_context(used)
         else:
-            used = as_measurer(measurer)
-            used.bind(workload)
-            problem = problem_of(measurer)
+            key = record.target_key if target is None else as_target(target).key
+            used = reserve_measurer(measurer, key, stack)
+            problem = problem if used.kept else problem_of(measurer)
+            bind_to_call(used, workload, problem)
         return explain_with(record, workload, used, problem, time.monotonic() + seconds)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from schedlang.database import Database, Record
-from schedlang.targets.measure.verification.policy import Verify
+from schedlang.measurement.problem import Verify
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import verification_of
 from schedlang.workloads.workload import Workload

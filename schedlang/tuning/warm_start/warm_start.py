@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from schedlang.database import Database, Record
 from schedlang.language.schedule import Trace
+from schedlang.measurement.problem import Verify
 from schedlang.search import Strategy, pretrain
 from schedlang.spaces.space import Space
-from schedlang.targets.measure.verification.policy import Verify
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.warm_start.kin import carried_over
 from schedlang.tuning.warm_start.measurement_cache import MeasurementCache

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.measurement.problem import Problem
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.measure.draws import Draw, choose_draws
-from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.expected.problem import values_of
 from schedlang.targets.measure.expected.results import Results, is_nan
 from schedlang.targets.measure.inputs import other_poison, poison
 from schedlang.targets.measure.verify import Array, Numerics
@@ -67,7 +68,7 @@ def expected_of(workload: Workload, given: Any, seed: int, *, runs: bool) -> Exp
     nothing is known. Raises TypeError and ValueError for inputs that do not fit, and ValueError for
     a program that gives NaN on random inputs.
     """
-    values = Problem(inputs=given).values(workload.args, seed)
+    values = values_of(Problem(inputs=given), workload.args, seed)
     binding = Binding(workload.mod, workload.args, seed, True, values=values, draws=1)
     source, args = binding.inputs, workload.args
 

@@ -30,11 +30,8 @@ class Pipeline:
     builders: build workers; they touch no GPU.
     runner: the worker on the GPU, one.
     recycle_after: a worker is replaced after this many requests.
-
-    Attributes
-    ----------
-    seconds: wall time spent waiting, by activity: ``start``, ``build`` (the GPU has nothing to run)
-        and ``run``.
+    seconds: wall time spent waiting, by activity, is added to it: ``start``, ``build`` (the GPU has
+        nothing to run) and ``run``.
     """
 
     def __init__(
@@ -42,9 +39,9 @@ class Pipeline:
         builders: WorkerPool,
         runner: WorkerPool,
         recycle_after: int,
+        seconds: dict[str, float],
     ) -> None:
-        self.builders, self.runner = builders, runner
-        self.seconds = {"start": 0.0, "build": 0.0, "run": 0.0}
+        self.builders, self.runner, self.seconds = builders, runner, seconds
         self._recycle_after = recycle_after
         self._building: dict[int, Work] = {}
         self._running: tuple[Work, bool] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from schedlang.measurement.problem import Problem
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.crash import explain_crash
 from schedlang.targets.measure.draws import draw_count
@@ -14,7 +15,7 @@ from schedlang.targets.measure.expected.large import (
     Learn,
     find_reference,
 )
-from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.expected.problem import results_of
 from schedlang.targets.target import Target
 from schedlang.workloads.workload import Workload
 
@@ -35,12 +36,11 @@ class Preparation:
     Parameters
     ----------
     policy: which workloads are large.
-    verifies: whether results are compared at all.
     run_timeout: of the user, in seconds; None for the default.
 
     Attributes
     ----------
-    workload: as given.
+    workload, problem: as given.
     is_large: whether it is large.
     done: ``find`` has nothing left to do.
     binding: for the workers; before it is done, they verify nothing.
@@ -52,28 +52,26 @@ class Preparation:
         self,
         workload: Workload,
         target: Target,
-        seed: int,
         problem: Problem,
         policy: LargePolicy,
-        *,
-        verifies: bool,
         run_timeout: float | None,
     ) -> None:
         self.is_large = policy.is_large(workload)
+        verifies = problem.verify is not False
         self.done = not (verifies and (self.is_large or problem.reference is not None))
         draws = 1 if self.is_large else draw_count(workload)
         self.binding = Binding.of(
-            workload, target, seed, verifies=verifies and self.done, problem=problem, draws=draws
+            workload, target, problem, verifies=verifies and self.done, draws=draws
         )
         self.first: FirstReference | None = None
         self.run_timeout = RUN_TIMEOUT if run_timeout is None else run_timeout
         self._given_timeout = run_timeout
-        self.workload, self._target = workload, target
-        self._problem, self._policy = problem, policy
+        self.workload, self.problem = workload, problem
+        self._target, self._policy = target, policy
 
     def find(self, learn: Learn) -> bool:
         """Find the right results; False where the deadline comes first."""
-        found = self._problem.results(self.binding.inputs, self.binding.draws)
+        found = results_of(self.problem, self.binding.inputs, self.binding.draws)
         if found is None:
             space = self._target.default_space()
             self.first = find_reference(

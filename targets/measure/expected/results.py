@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schedlang.measurement.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.expected.narrow import WideResults
-from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.verify import Array, Numerics, compare
 
 _EQUAL = Tolerance(0.0)

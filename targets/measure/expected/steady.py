@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from schedlang.measurement import Status
+from schedlang.measurement.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.expected.results import Results, without
-from schedlang.targets.measure.expected.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.fault import faults
 from schedlang.targets.measure.inputs import perturbed

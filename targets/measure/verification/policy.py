@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import math
-from difflib import get_close_matches
-from typing import Any, Literal
 
-Verify = bool | Literal["all"]
+from schedlang.measurement.problem import Verify
 
 # The first few reveal at once a space with wrong results; later, only possible winners matter.
 _ALWAYS = 4
 _FACTOR = 1.2
-
-
-def wrong_verify(verify: Any) -> str:
-    """Return what to give instead of an invalid value of ``verify``; empty for a valid one."""
-    if isinstance(verify, bool) or (isinstance(verify, str) and verify == "all"):
-        return ""
-    known = {"all": "'all'", "true": "True", "false": "False"}
-    close = get_close_matches(verify.lower(), known, 1) if isinstance(verify, str) else []
-    hint = f"; did you mean {known[close[0]]}?" if close else ""
-    return f"choose True, False or 'all'{hint}"
-
-
-def check_verify(verify: Any) -> None:
-    """Raise ValueError for an invalid value of ``verify``."""
-    if wrong := wrong_verify(verify):
-        raise ValueError(f"verify={verify!r}; {wrong}")
 
 
 class VerifyPolicy:
@@ -43,7 +25,6 @@ class VerifyPolicy:
     """
 
     def __init__(self, verify: Verify) -> None:
-        check_verify(verify)
         self.verify = verify
         self.measured = 0
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import schedlang as sl
+from schedlang.measurement.problem import Problem
 from schedlang.targets import LocalCPU
-from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.measure.timing import TimingPolicy
 from tests.bring_your_own.catalogue import PROGRAMS
 from tests.bring_your_own.stages.child import attempt

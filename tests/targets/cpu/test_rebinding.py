@@ -71,9 +71,9 @@ def test_a_worker_learns_each_workload_once(learned: list[str]) -> None:
     worker = CPUWorker()
     measurer = LocalCPU(workloads.matmul(8, 16, 32), workers=1)
     with measurer:
-        first, bind_first = measurer._begin(1)
-        measurer.workload = workloads.matmul(4, 16, 32)
-        _, bind_second = measurer._begin(1)
+        first, bind_first = measurer._binding_requests()
+        measurer.bind(workloads.matmul(4, 16, 32))
+        _, bind_second = measurer._binding_requests()
     set_up = {**first.header, "memory_bytes": None, "cpus": list(Target("cpu").cpus)}
 
     def send(header: dict[str, Any], blobs: tuple[bytes, ...]) -> dict[str, Any]:

@@ -12,12 +12,12 @@ import pytest
 from schedlang import workloads
 from schedlang.errors import WorkloadError
 from schedlang.measurement import Status
+from schedlang.measurement.problem import Problem
 from schedlang.spaces.space import Space
 from schedlang.targets import Target
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.large import LargePolicy, find_reference
-from schedlang.targets.measure.expected.problem import Problem
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.memory import argument_bytes, fitting_workers, worker_bytes
@@ -161,7 +161,7 @@ def test_a_schedule_gives_results_on_other_sides_too(term: str, unreached: tuple
     assert bench._runner.unreached == unreached
     assert len(found.results) == (1 if unreached else 2)
     again = replace(
-        Binding.of(workload, Target("cpu"), 0, verifies=True, problem=Problem(), draws=1),
+        Binding.of(workload, Target("cpu"), Problem(), verifies=True, draws=1),
         reference=found,
     )
     other = CandidateRunner(bench._backend, Binding.read(again.message()))

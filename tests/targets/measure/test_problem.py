@@ -9,11 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from schedlang.measurement.problem import Problem
+from schedlang.measurement.tolerance import Tolerance, tolerances_of
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import Draw
-from schedlang.targets.measure.expected.problem import Problem
+from schedlang.targets.measure.expected.problem import check_problem, results_of, values_of
 from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.expected.tolerance import Tolerance, tolerances_of
 from schedlang.targets.measure.inputs import InputSource, random_inputs
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.verify import compare
@@ -29,6 +30,7 @@ STATE = Argument("state", (2,), "float32", "inout")
 OUT = Argument("out", (2,), "float32", "output")
 TINY = Argument("tiny", (2,), "float32", "input")
 ARGS = (A, OUT, INDEX, STATE)
+OUTPUTS = ("out", "state")
 
 a = np.ones((2, 3), "float32")
 index = np.arange(4, dtype="int32")
@@ -37,34 +39,34 @@ state = np.zeros(2, "float32")
 
 def test_values_are_in_the_order_of_what_is_read_or_by_name() -> None:
     for inputs in ([a, index, state], (a, index, state), dict(state=state, A=a, index=index)):
-        values = Problem(inputs).values(ARGS, seed=0)
+        values = values_of(Problem(inputs), ARGS, seed=0)
         assert values is not None
         [draw] = values
         assert [value.tolist() for value in draw] == [a.tolist(), index.tolist(), state.tolist()]
-    assert Problem().values(ARGS, seed=0) is None
+    assert values_of(Problem(), ARGS, seed=0) is None
 
 
 def test_later_changes_of_an_array_do_not_count() -> None:
     mine = a.copy()
-    values = Problem([mine, index, state]).values(ARGS, seed=0)
+    values = values_of(Problem([mine, index, state]), ARGS, seed=0)
     mine[:] = 7
     assert values is not None and values[0][0].max() == 1
 
 
 def test_a_function_draws_from_the_seed() -> None:
     problem = Problem(lambda rng: [rng.random((2, 3), "float32"), index, state])
-    first, again, other = (problem.values(ARGS, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (values_of(problem, ARGS, seed=seed) for seed in (1, 1, 2))
     assert first is not None and again is not None and other is not None
     assert (first[0][0] == again[0][0]).all() and (first[0][0] != other[0][0]).any()
 
 
 def test_a_function_is_called_for_each_draw_and_arrays_are_one() -> None:
     drawn = Problem(lambda rng: [rng.random((2, 3), "float32"), index, state])
-    several = drawn.values(ARGS, seed=1, draws=3)
-    once = drawn.values(ARGS, seed=1)
+    several = values_of(drawn, ARGS, seed=1, draws=3)
+    once = values_of(drawn, ARGS, seed=1)
     assert several is not None and once is not None and len(several) == 3
     assert (several[0][0] == once[0][0]).all() and (several[1][0] != several[2][0]).any()
-    given = Problem([a, index, state]).values(ARGS, seed=1, draws=3)
+    given = values_of(Problem([a, index, state]), ARGS, seed=1, draws=3)
     assert given is not None and len(given) == 1
 
 
@@ -84,7 +86,7 @@ def test_a_function_is_called_for_each_draw_and_arrays_are_one() -> None:
 )
 def test_inputs_that_do_not_fit_are_named(inputs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Problem(inputs).check(ARGS)
+        check_problem(Problem(inputs), ARGS)
 
 
 @pytest.mark.parametrize("inputs", ["text", 3.0, object()])
@@ -112,12 +114,12 @@ def test_a_tolerance_that_is_none_is_refused_at_once(tolerance: Any, error: type
 
 
 def test_tolerances_by_output() -> None:
-    assert tolerances_of(None, ARGS) == (None, None)
-    assert tolerances_of(0.5, ARGS) == (Tolerance(0.5), Tolerance(0.5))
-    assert tolerances_of({"state": (0.1, 2)}, ARGS) == (None, Tolerance(0.1, 2.0))
-    assert tolerances_of({0: 0.1}, ARGS) == (Tolerance(0.1), None)
+    assert tolerances_of(None, OUTPUTS) == (None, None)
+    assert tolerances_of(0.5, OUTPUTS) == (Tolerance(0.5), Tolerance(0.5))
+    assert tolerances_of({"state": (0.1, 2)}, OUTPUTS) == (None, Tolerance(0.1, 2.0))
+    assert tolerances_of({0: 0.1}, OUTPUTS) == (Tolerance(0.1), None)
     with pytest.raises(ValueError, match="names the output 'A'; the outputs are 'out', 'state'"):
-        tolerances_of({"A": 0.1}, ARGS)
+        tolerances_of({"A": 0.1}, OUTPUTS)
 
 
 def test_a_tolerance_replaces_the_default_of_its_output() -> None:
@@ -139,7 +141,7 @@ def test_the_reference_computes_by_default_in_a_process_that_does_not() -> None:
     try:
         tiny = Problem(reference=lambda given: given * np.float32(1e-20))
         given = ((np.full(2, 1e-22, "float32"),),)
-        found = tiny.results(InputSource((TINY, OUT), 0, given=given))
+        found = results_of(tiny, InputSource((TINY, OUT), 0, given=given))
         assert floating_point.changes() == ("how denormal numbers are computed with",)
     finally:
         floating_point.use_default()
@@ -151,8 +153,8 @@ def test_the_reference_gets_copies_and_may_return_wider_numbers() -> None:
         x *= 2
         return x.sum(axis=1, dtype="float64"), np.array([1, 2])
 
-    values = Problem([a, index, state]).values(ARGS, seed=0)
-    found = Problem(reference=double).results(InputSource(ARGS, 0, given=values))
+    values = values_of(Problem([a, index, state]), ARGS, seed=0)
+    found = results_of(Problem(reference=double), InputSource(ARGS, 0, given=values))
     assert found is not None and values is not None
     assert values[0][0].max() == 1
     [one] = found.results
@@ -171,7 +173,7 @@ def test_the_reference_gets_copies_and_may_return_wider_numbers() -> None:
 )
 def test_results_that_do_not_fit_are_named(result: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Problem(reference=lambda *inputs: result).results(InputSource(ARGS, 0))
+        results_of(Problem(reference=lambda *inputs: result), InputSource(ARGS, 0))
 
 
 def test_an_exception_says_whose_function_raised_it() -> None:
@@ -179,8 +181,8 @@ def test_an_exception_says_whose_function_raised_it() -> None:
         raise KeyError("mine")
 
     for given, call in (
-        (Problem(inputs=fails), lambda problem: problem.values(ARGS, seed=0)),
-        (Problem(reference=fails), lambda problem: problem.results(InputSource(ARGS, 0))),
+        (Problem(inputs=fails), lambda problem: values_of(problem, ARGS, seed=0)),
+        (Problem(reference=fails), lambda problem: results_of(problem, InputSource(ARGS, 0))),
     ):
         with pytest.raises(KeyError, match="mine") as caught:
             call(given)
@@ -191,17 +193,17 @@ def test_an_exception_says_whose_function_raised_it() -> None:
 def test_whole_results_must_fit_their_type() -> None:
     counts = (Argument("n", (2,), "int8", "output"),)
     source = InputSource(counts, 0)
-    fits = Problem(reference=lambda: np.array([1, 2])).results(source)
+    fits = results_of(Problem(reference=lambda: np.array([1, 2])), source)
     assert fits is not None and fits.results[0].expected[0].dtype == np.int8
     for wrong in (np.array([1, 300]), np.array([1.0, 2.0])):
         with pytest.raises(ValueError, match="output 'n' is int8"):
-            Problem(reference=lambda wrong=wrong: wrong).results(source)
+            results_of(Problem(reference=lambda wrong=wrong: wrong), source)
 
 
 def test_random_inputs_that_give_nan_are_drawn_positive() -> None:
     args = (Argument("x", (64,), "float32", "input"), Argument("y", (64,), "float32", "output"))
     source = InputSource(args, 3)
-    found = Problem(reference=np.sqrt).results(source, draws=3)
+    found = results_of(Problem(reference=np.sqrt), source, draws=3)
     assert found is not None and len(found.results) == 3
     for one in found.results:
         assert one.draw.positive == {0}
@@ -216,7 +218,7 @@ def test_a_reference_that_refuses_unusual_inputs_judges_the_usual_ones() -> None
         return x
 
     args = (Argument("x", (64,), "float32", "input"), Argument("y", (64,), "float32", "output"))
-    found = Problem(reference=picky).results(InputSource(args, 0), draws=3)
+    found = results_of(Problem(reference=picky), InputSource(args, 0), draws=3)
     assert found is not None and {one.draw.spreads[0] for one in found.results} == {"plain"}
 
 
@@ -225,7 +227,7 @@ def test_a_reference_is_not_asked_for_what_rounding_decides() -> None:
         return np.exp(x / 2)
 
     args = (Argument("x", (64,), "float32", "input"), Argument("y", (64,), "float32", "output"))
-    found = Problem(reference=rough).results(InputSource(args, 0), draws=3)
+    found = results_of(Problem(reference=rough), InputSource(args, 0), draws=3)
     assert found is not None
     assert [one.draw.spreads[0] for one in found.results] == ["plain", "wide", "wide"]
 

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from schedlang.measurement.tolerance import Tolerance
 from schedlang.targets.measure import verify
-from schedlang.targets.measure.expected.tolerance import Tolerance
 from schedlang.targets.measure.verify import Numerics, compare, tolerance
 
 RNG = np.random.default_rng(0)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.targets.measure.specification import TensorSpec
-
 TolerancePair = float | tuple[float, float]
 GivenTolerance = TolerancePair | Mapping[str | int, TolerancePair]
 """A relative tolerance, ``(relative, absolute)``, or one of these for each output by its name or
@@ -56,23 +54,21 @@ def check_tolerance(given: Any) -> None:
         _read(given, "tolerance")
 
 
-def tolerances_of(given: GivenTolerance | None, args: Sequence[TensorSpec]) -> Tolerances:
-    """Return the tolerance of each written tensor.
+def tolerances_of(given: GivenTolerance | None, names: Sequence[str]) -> Tolerances:
+    """Return the tolerance of each written tensor, given their names.
 
     Raises ValueError when a mapping names something that the program does not write.
     """
-    outputs = [arg for arg in args if arg.role != "input"]
     if given is None:
-        return (None,) * len(outputs)
+        return (None,) * len(names)
     if not isinstance(given, Mapping):
-        return (_read(given, "tolerance"),) * len(outputs)
-    names = [arg.name for arg in outputs]
+        return (_read(given, "tolerance"),) * len(names)
     found: dict[int, Tolerance] = {}
     for output, one in given.items():
         if isinstance(output, int) and 0 <= output < len(names):
             place = output
         elif output in names:
-            place = names.index(str(output))
+            place = list(names).index(str(output))
         else:
             raise ValueError(
                 f"tolerance names the output {output!r}; the outputs are "

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,14 +141,28 @@ def test_every_document_is_in_the_index() -> None:
         assert file.name == "README.md" or f"({file.relative_to(ROOT / 'docs')})" in index
 
 
-def test_the_reference_of_instructions_is_current() -> None:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate_reference.py")
+def generator(name: str) -> Any:
+    """A program of docs/ that writes pages from declarations."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None and spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_of_instructions_is_current() -> None:
+    generate = generator("generate_reference")
     assert generate.OUTPUT.read_text(encoding="utf-8") == generate.generate(), (
         "run python docs/generate_reference.py"
     )
+
+
+def test_the_tables_of_options_are_current() -> None:
+    pages = generator("generate_options").generate()
+    assert sorted(page.name for page in pages) == ["cli.md", "networks.md", "tuning.md"]
+    for page, text in pages.items():
+        assert page.read_text(encoding="utf-8") == text, "run python docs/generate_options.py"
+        assert "| `seed` | `0` |" in text or "| `--seed` |" in text
 
 
 def test_a_text_block_is_compared_with_what_the_block_before_it_prints() -> None:

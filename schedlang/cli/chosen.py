@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from schedlang.cli.naming.machines import check_target, target_of
@@ -21,7 +21,7 @@ def chosen(
     given: Named,
     what: str | None,
     words: Sequence[str],
-    options: Collection[str],
+    options: Mapping[str, bool],
     target: str | None = None,
 ) -> Timing:
     """Return the record with an id, the winner of a run, or the best of a workload.

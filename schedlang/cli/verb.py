@@ -107,10 +107,14 @@ def verb(function: Callable[P, Answer]) -> Callable[..., None]:
     return guarded
 
 
-def option_names(context: typer.Context) -> list[str]:
-    """Return the names of a verb's own options, without dashes."""
-    found = [option for one in context.command.params for option in one.opts]
-    return [option.removeprefix("--") for option in found if option.startswith("--")]
+def option_names(context: typer.Context) -> dict[str, bool]:
+    """Return a verb's own options by name, without dashes: whether the command line gives it."""
+    found: dict[str, bool] = {}
+    for one in context.command.params:
+        source = context.get_parameter_source(one.name or "")
+        given = source is not None and source.name == "COMMANDLINE"
+        found |= {name.removeprefix("--"): given for name in one.opts if name.startswith("--")}
+    return found
 
 
 def _failure(error: BaseException, debug: bool, as_json: bool, interrupted: bool) -> Answer:

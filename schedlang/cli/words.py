@@ -1,4 +1,4 @@
-"""Words that the command line knows: operators and their sizes, searches, targets, task schedulers.
+"""Words that the command line knows: operators with their sizes, names of searches and the like.
 
 The shell completes them, and wrong ones are refused at once. They are written here because the
 library's own tables need TVM, which takes seconds to import; a test compares them.
@@ -129,6 +129,7 @@ TARGETS = (
     "nvidia/gb10",
 )
 SCHEDULERS = ("gradient", "round_robin", "equal_split")
+OBJECTIVES = ("latency", "requirements", "speedup")
 SCRIPT = ".tvmscript"
 """How files of TVMScript text end."""
 
@@ -165,6 +166,11 @@ def complete_target(incomplete: str) -> Iterator[str]:
 def complete_scheduler(incomplete: str) -> Iterator[str]:
     """Give names of task schedulers that begin like this."""
     return _beginning(incomplete, SCHEDULERS)
+
+
+def complete_objective(incomplete: str) -> Iterator[str]:
+    """Give names of objectives that begin like this."""
+    return _beginning(incomplete, OBJECTIVES)
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

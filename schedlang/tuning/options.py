@@ -206,7 +206,8 @@ _MEASURER = Option(
     "SupportsMeasure | None",
     "what measures the candidates, instead of the target's own",
     group=MEASURING,
-    more="it keeps its own settings, `verify` included",
+    more="one of `sl.measurer` keeps its workers for the next call; any other keeps its own settings, "
+    "`verify` included",
     identity=6,
 )
 _PROGRESS = Option(
@@ -231,7 +232,7 @@ _STOP_WHEN = Option(
     group=STOP,
     more="or a list of rules, of which one is enough; see [stop rules](tuning.md#stop-rules)",
 )
-_NOTES = Option("notes", "str | None", "a text of yours, kept with the run", group=KEPT)
+_NOTES = Option("notes", "str | None", "text of yours, kept with the run", group=KEPT)
 _TAGS = Option("tags", "Iterable[str] | None", "words of yours, to find the run by", group=KEPT)
 
 TUNE = (
@@ -288,7 +289,7 @@ TUNE_NETWORK = (
     Option(
         "limits",
         "float | Sequence[float] | None",
-        "latency in seconds that is fast enough, for the `objective` requirements",
+        "latency in seconds that is fast enough, for the objective requirements",
         group=SEARCH,
         more="one for each network",
     ),
@@ -298,7 +299,11 @@ TUNE_NETWORK = (
         "a task gets no more trials after this many without a gain",
         group=BUDGET,
     ),
-    replace(_SPACE, help="what to search for tasks that compute, instead of the target's own"),
+    replace(
+        _SPACE,
+        help="what to search for tasks that compute, instead of the target's own space",
+        more="a `Space` or a module",
+    ),
     replace(_SEARCH, type="str | MakeStrategy", more="or a class; see [searches.md](searches.md)"),
     *(_BATCH, _DATABASE, _REMEASURE, _TRANSFER, _VERIFY),
     replace(

@@ -5,23 +5,25 @@ from __future__ import annotations
 import inspect
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.cli.declared import flag, help_of
 from schedlang.cli.naming.inputs import tolerance_of
 from schedlang.cli.verb import UsageError
 from schedlang.cli.verbs.networks import tune_network
 from schedlang.cli.verbs.tune import tune
+from schedlang.tuning.options import TUNE, TUNE_NETWORK, Option
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 
-# Options with another name than the argument that they stand for.
-RENAMED = {"workload": "what", "network": "what", "batch": "search_batch", "limits": "limit"}
-# What `tune_network` has besides: of files, and of importing and compiling.
-OWN = {"context", "module", "report", "explain", "library", "layout", "as_json", "debug"}
+# What commands have besides: of files, of importing and compiling, and of all verbs.
+OWN = {"context", "what", "report", "explain", "library", "layout", "as_json", "debug"}
 
 
 def test_tune_measures_and_stores(tuned: Tuned) -> None:
@@ -43,18 +45,57 @@ def test_the_same_call_measures_nothing(tuned: Tuned, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "verb"), [(sl.tune, tune), (sl.tune_network, tune_network)], ids=["tune", "net"]
+    ("options", "verb"), [(TUNE, tune), (TUNE_NETWORK, tune_network)], ids=["tune", "net"]
 )
-def test_every_argument_has_an_option_with_the_same_default(function: object, verb: object) -> None:
-    """A new argument of the API needs an option, or a reason why a text cannot say it."""
-    options = inspect.signature(verb).parameters  # type: ignore[arg-type]
-    arguments = inspect.signature(function).parameters  # type: ignore[arg-type]
-    for name, argument in arguments.items():
-        option = options[RENAMED.get(name, name)]
-        if isinstance(argument.default, str | float | int) and name != "verify":
-            assert option.default == argument.default, name
-    others = set(options) - {RENAMED.get(name, name) for name in arguments} - OWN
-    assert all(name.startswith("stop_") for name in others), others
+def test_every_argument_has_an_option_with_the_same_default(
+    options: tuple[Option, ...], verb: Callable[..., Any]
+) -> None:
+    """A new argument of the API has an option; mypy and Typer see real parameters."""
+    has = inspect.signature(verb).parameters
+    for option in options[1:]:
+        default = has[option.name].default
+        if option.name in ("verify", "callbacks"):
+            assert default in ("true", None)
+        else:
+            assert default == option.default, option.name
+        assert has[option.name].annotation.__metadata__[0].help == help_of(option, options)
+    also = {"module", *(name for name in has if name.startswith("stop_"))}
+    assert set(has) - {option.name for option in options} <= OWN | also
+
+
+def test_the_command_and_the_library_refuse_alike() -> None:
+    """The same text, but for how the option is spelled; nothing is measured."""
+    for option in TUNE:
+        if option.wrong is None or option.name == "seconds":
+            continue
+        word = "al" if option.name == "verify" else "-1"
+        with pytest.raises(ValueError) as refused:
+            sl.tune(sl.workloads.matmul(4, 4, 4), **{option.name: "al" if word == "al" else -1})
+        name, _, remedy = str(refused.value).partition("; ")
+        said = call("tune", *SIZES, flag(option), word, code=2).stderr
+        assert said == f"schedlang: {flag(option)} {word}; {remedy}\n", name
+
+
+def test_verify_has_the_values_of_the_library(programs: str) -> None:
+    words = (*SIZES, "--trials", "1", "--measurer", f"{programs}:measurer")
+    for word in ("true", "True", "all", "false"):
+        assert document("tune", *words, "--verify", word)["trials"] == 1
+    said = call("tune", *words, "--verify", "winners", code=2).stderr
+    assert "--verify winners; choose True, False or 'all'" in said
+
+
+def test_an_option_that_is_a_size_too_is_never_taken_for_the_other(programs: str) -> None:
+    """``batch`` is what ``tune`` asks a search for, and a size of many operators."""
+    words = ("--trials", "1", "--measurer", f"{programs}:measurer")
+    said = call("tune", "softmax", "--batch", "4", *words).stdout  # it has no such size
+    assert "softmax" in said
+    shape = ("norm", "--n", "8", "--m", "8")
+    refused = call("tune", *shape, "--batch", "4", *words, code=2).stderr
+    assert "--batch is an option of the command, and a size of norm" in refused
+    assert "norm -- --batch VALUE" in refused
+    found = document("tune", *shape, "--batch", "3", *words, "--", "--batch", "2")
+    wanted = sl.workloads.norm(n=8, m=8, batch=2).key
+    assert found["workload_key"] == wanted
 
 
 def test_a_function_of_a_file(programs: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from schedlang.cli.naming.sizes import parameters_in, sizes_of, value_of
 from schedlang.cli.verb import UsageError
 from schedlang.search import SEARCHES
 from schedlang.search.explore_exploit import SETTINGS
-from schedlang.search.tasks.registry import SCHEDULERS
+from schedlang.search.tasks.registry import OBJECTIVES, SCHEDULERS
 from schedlang.targets import kinds
 from schedlang.workloads.operators import registry
 from tests.cli.calling import SIZES, call, document
@@ -39,7 +39,7 @@ from tests.cli.conftest import Tuned
         (("tune", "softmax", "--j", "4"), "no option --j. softmax takes", 2),
         (("tune", "--n", "4", "matmul"), "the program comes first", 2),
         (("tune", *SIZES, "--trails", "4"), "did you mean --trials?", 2),
-        (("tune", *SIZES, "--trials", "0"), "trials=0", 2),
+        (("tune", *SIZES, "--trials", "0"), "--trials 0; give a whole number, 1 or more", 2),
         (("tune", *SIZES, "--search", "evolutionery"), "evolutionary", 2),
         (("tune", *SIZES, "--target", "gpux"), "gpux", 2),
         (("tune", *SIZES, "--target", "cpu,core=1"), "no argument 'core'; it has cores", 2),
@@ -168,6 +168,7 @@ def test_words_that_the_shell_completes_are_those_of_the_library() -> None:
         ], name
     assert set(words_of.SEARCHES) == {"auto", *SEARCHES, *SETTINGS}
     assert set(words_of.SCHEDULERS) == set(SCHEDULERS)
+    assert words_of.OBJECTIVES == OBJECTIVES
     assert words_of.TARGETS == kinds.all_names()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,9 @@ def check_network(what: str, words: Sequence[str]) -> None:
     existing_file(Path(path))
 
 
-def network_of(what: str, words: Sequence[str], options: Collection[str], layout: str) -> Network:
+def network_of(
+    what: str, words: Sequence[str], options: Mapping[str, bool], layout: str
+) -> Network:
     """Return the network that ``what`` names, called with its sizes."""
     check_network(what, words)
     if not is_python(what):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +17,7 @@ from schedlang.cli.naming.files import (
     own_objects,
     split_name,
 )
-from schedlang.cli.naming.sizes import call_with, check_names, parameters_in, sizes_of
+from schedlang.cli.naming.sizes import NO_OPTIONS, call_with, check_names, parameters_in, sizes_of
 from schedlang.cli.verb import UsageError
 from schedlang.cli.words import OPERATORS, SCRIPT, nearest, operator_called
 from schedlang.errors import WorkloadError
@@ -30,7 +30,9 @@ class UnknownOperator(UsageError):
     """There is no operator of a name."""
 
 
-def workload_of(what: str, words: Sequence[str], options: Collection[str] = ()) -> Workload:
+def workload_of(
+    what: str, words: Sequence[str], options: Mapping[str, bool] = NO_OPTIONS
+) -> Workload:
     """Return the workload that ``what`` names.
 
     Parameters
@@ -39,7 +41,7 @@ def workload_of(what: str, words: Sequence[str], options: Collection[str] = ()) 
         file, with ``:name`` where it has several functions. Python files are run, and TVMScript is
         executed as Python.
     words: its sizes, as ``["--n", "512"]``.
-    options: names of the verb's own options, to tell a misspelt one from a size.
+    options: the verb's own options, to tell a misspelt one from a size: whether each is given.
 
     UsageError where there is no such program, or it does not take these sizes.
     """
@@ -55,7 +57,9 @@ def workload_of(what: str, words: Sequence[str], options: Collection[str] = ()) 
         raise UsageError(str(error)) from error
 
 
-def check_program(what: str, words: Sequence[str], options: Collection[str] = ()) -> None:
+def check_program(
+    what: str, words: Sequence[str], options: Mapping[str, bool] = NO_OPTIONS
+) -> None:
     """UsageError for words that name no program, as far as that is known without TVM."""
     sizes = sizes_of(words)
     if is_python(what):
@@ -75,7 +79,7 @@ def _script(what: str) -> tuple[str, str] | None:
     return (what, "") if what.endswith(SCRIPT) else None
 
 
-def _check_operator(name: str, sizes: Mapping[str, str], options: Collection[str]) -> None:
+def _check_operator(name: str, sizes: Mapping[str, str], options: Mapping[str, bool]) -> None:
     if name.startswith("-"):
         raise UsageError(f"the program comes first, before {name}: schedlang VERB matmul --n 512")
     if "/" in name or Path(name).exists():
@@ -90,7 +94,7 @@ def _check_operator(name: str, sizes: Mapping[str, str], options: Collection[str
     check_names(parameters_in(found.sizes), name, sizes, options)
 
 
-def _operator(name: str, sizes: Mapping[str, str], options: Collection[str]) -> Workload:
+def _operator(name: str, sizes: Mapping[str, str], options: Mapping[str, bool]) -> Workload:
     from schedlang.workloads.operators.registry import factory
 
     made: Workload = call_with(factory(name), name, sizes, options)
@@ -114,7 +118,7 @@ def _from_script(path: Path, function: str) -> Workload:
         raise UsageError(f"{path}: {error}{how}") from error
 
 
-def _from_python(what: str, sizes: Mapping[str, str], options: Collection[str]) -> Workload:
+def _from_python(what: str, sizes: Mapping[str, str], options: Mapping[str, bool]) -> Workload:
     path, name = split_name(what)
     module = module_of(Path(path))
     found = member_of(module, name) if name else None

@@ -1,19 +1,95 @@
-"""Settings of a search that a command line gives, as ``tune`` takes them."""
+"""How words of a command line say the arguments of ``tune`` and ``tune_network``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import schedlang as sl
-from schedlang.cli.naming.files import check_object, is_python, made_by, object_of
+from schedlang.cli import options
+from schedlang.cli.naming.files import check_object, existing_file, is_python, made_by, object_of
+from schedlang.cli.naming.inputs import arrays_of, tolerance_of
+from schedlang.cli.naming.machines import check_target, target_of
+from schedlang.cli.naming.stored import database_to_write
 from schedlang.cli.verb import UsageError
-from schedlang.cli.words import SEARCHES, nearest
+from schedlang.cli.words import (
+    OBJECTIVES,
+    SCHEDULERS,
+    SEARCHES,
+    complete_objective,
+    complete_scheduler,
+    complete_search,
+    complete_target,
+    nearest,
+)
 
-_VERIFY = {"winners": True, "all": "all", "none": False}
+
+def _same(value: Any) -> Any:
+    return value
 
 
-def space_of(space: str | None, modules: Sequence[str] | None, target: Any) -> Any:
+def _nothing(word: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Word:
+    """How words say an argument.
+
+    Attributes
+    ----------
+    kind: what Typer reads: a type, which may be a list.
+    form: what a word looks like, to end the help with.
+    read: makes the argument of the word, of the arguments in ``after``, and of the words in
+        ``also``. The word is None where it is not given.
+    check: raises UsageError for a word that is wrong, without TVM.
+    default: of the option, where that of the argument is no word.
+    flag: name of the option, where it is not that of the argument.
+    complete: gives words that begin as the shell says.
+    after: names of arguments that ``read`` needs.
+    also: further options that say the same argument, with their annotations.
+    check_also: is ``check`` for each word of those that may be repeated.
+    """
+
+    kind: Any
+    form: str = ""
+    read: Callable[..., Any] = _same
+    check: Callable[[Any], object] | None = None
+    default: str | None = None
+    flag: str = ""
+    complete: Callable[[str], Iterator[str]] | None = None
+    after: tuple[str, ...] = ()
+    also: Mapping[str, Any] = field(default_factory=dict)
+    check_also: Callable[[str], object] = _nothing
+
+
+def check_word(option: str, words: Collection[str], text: str) -> None:
+    """UsageError for a word that is none of those that an option takes."""
+    if text not in words:
+        raise UsageError(
+            f"--{option} {text}{nearest(text, words) or ';'} known: {', '.join(words)}"
+        )
+
+
+def _check_search(text: str) -> None:
+    if is_python(text):
+        check_object(text)
+    else:
+        check_word("search", SEARCHES, text)
+
+
+def _search(text: str) -> Any:
+    """Return the name of a search, or what ``file.py:name`` names."""
+    return object_of(text) if is_python(text) else text
+
+
+def _verify(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _space(space: str | None, target: Any, modules: Sequence[str] | None) -> Any:
     """Return the space with the modules of the user; None where it is the default one."""
     if space is None and not modules:
         return None
@@ -25,55 +101,18 @@ def space_of(space: str | None, modules: Sequence[str] | None, target: Any) -> A
     return made
 
 
-def check_settings(search: str, *objects: str | Sequence[str] | None) -> None:
-    """UsageError for a name that no search has, and for files that are not there.
-
-    ``objects`` are what else ``file.py:name`` may name. Nothing is run, and TVM is not imported.
-    """
-    if is_python(search):
-        check_object(search)
-    else:
-        check_word("search", search, SEARCHES)
-    for given in objects:
-        for one in (given,) if isinstance(given, str) else given or ():
-            check_object(one)
-
-
-def check_word(option: str, text: str, words: Collection[str]) -> None:
-    """UsageError for a word that is none of those that an option takes."""
-    if text not in words:
-        raise UsageError(
-            f"--{option} {text}{nearest(text, words) or ';'} known: {', '.join(words)}"
-        )
-
-
-def search_of(text: str) -> Any:
-    """Return the name of a search, or what ``file.py:name`` names."""
-    return object_of(text) if is_python(text) else text
-
-
-def callbacks_of(names: Sequence[str] | None) -> list[Any]:
+def _callbacks(names: Sequence[str]) -> list[Any]:
     """Return the user's callbacks: functions, or objects of a ``Callback``."""
-    found = [object_of(name) for name in names or ()]
+    found = [object_of(name) for name in names]
     return [one() if isinstance(one, type) else one for one in found]
 
 
-def measurer_of(name: str | None) -> Any:
-    """Return the user's measurer, which may be made by a function."""
-    return None if name is None else made_by(name)
-
-
-def verify_of(which: str) -> Any:
-    """Return whose results are compared."""
-    return _VERIFY[which]
-
-
-def rules_of(
+def _rules(
+    others: Sequence[str] | None,
     gain_trials: int | None,
     gain_seconds: float | None,
     latency: float | None,
     roofline: float | None,
-    others: Sequence[str] | None,
 ) -> list[Any] | None:
     """Return stop rules; None without any."""
     rules: list[Any] = []
@@ -88,3 +127,58 @@ def rules_of(
         raise UsageError(f"a stop rule: {error}") from None
     rules += [object_of(name) for name in others or ()]
     return rules or None
+
+
+WORDS: Mapping[str, Word] = {
+    "target": Word(str, f": {options.TARGETS}", target_of, check_target, complete=complete_target),
+    "database": Word(Path | None, check=database_to_write),
+    "search": Word(str, ", or file.py:name", _search, _check_search, complete=complete_search),
+    "space": Word(
+        str | None,
+        ": file.py:space",
+        _space,
+        check_object,
+        after=("target",),
+        also={"module": options.ModuleOption},
+        check_also=check_object,
+    ),
+    "verify": Word(str, read=_verify, default="true"),
+    "inputs": Word(
+        Path | None,
+        ": a .npz file with an array for each input, by its name",
+        arrays_of,
+        existing_file,
+    ),
+    "tolerance": Word(list[str] | None, ": 1e-3, or 1e-3,1e-5; of an output, C=1e-3", tolerance_of),
+    "reference": Word(str | None, ": file.py:function", object_of, check_object),
+    "measurer": Word(
+        str | None, ": file.py:name, or of a function that makes it", made_by, check_object
+    ),
+    "callbacks": Word(
+        list[str] | None, ": file.py:name", _callbacks, check_object, flag="callback"
+    ),
+    "stop_when": Word(
+        list[str] | None,
+        ": file.py:rule",
+        _rules,
+        check_object,
+        also={
+            "stop_gain_trials": options.StopGainTrials,
+            "stop_gain_seconds": options.StopGainSeconds,
+            "stop_latency": options.StopLatency,
+            "stop_roofline": options.StopRoofline,
+        },
+    ),
+    "tags": Word(list[str] | None, flag="tag"),
+    "scheduler": Word(
+        str,
+        f": {', '.join(SCHEDULERS)}",
+        check=partial(check_word, "scheduler", SCHEDULERS),
+        complete=complete_scheduler,
+    ),
+    "objective": Word(
+        str, check=partial(check_word, "objective", OBJECTIVES), complete=complete_objective
+    ),
+    "limits": Word(float | None, flag="limit"),
+}
+"""The arguments that are no plain number, truth value or text."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlang.cli.verb import UsageError
@@ -14,6 +14,7 @@ _TEXTS = ("str", "<class 'str'>")
 _WORDS = {"true": True, "false": False, "none": None}
 # How alike two options are of which one may be meant: "--n" is not "--json".
 _NEAR = 0.7
+NO_OPTIONS: Mapping[str, bool] = {}
 _POSITIONAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -51,14 +52,14 @@ def call_with(
     function: Callable[..., Any],
     name: str,
     sizes: Mapping[str, str],
-    options: Collection[str] = (),
+    options: Mapping[str, bool] = NO_OPTIONS,
 ) -> Any:
     """Call a function with sizes, which must be its parameters.
 
     Parameters
     ----------
     name: what the user calls it, for messages.
-    options: names of the verb's own options: a misspelt one looks like a size.
+    options: the verb's own options, and whether they are given: a misspelt one looks like a size.
     """
     try:
         parameters = inspect.signature(function).parameters
@@ -83,11 +84,20 @@ def check_names(
     parameters: Mapping[str, inspect.Parameter],
     name: str,
     sizes: Mapping[str, str],
-    options: Collection[str],
+    options: Mapping[str, bool],
 ) -> None:
-    """UsageError for a size that is no parameter: it names the nearest option or parameter."""
+    """UsageError for a size that is no parameter: it names the nearest option or parameter.
+
+    And for an option of the verb that could have been meant as a size.
+    """
     if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         return
+    for one in parameters:
+        if options.get(one.replace("_", "-")) and one not in sizes:
+            raise UsageError(
+                f"{_option(one)} is an option of the command, and a size of {name}; give the size "
+                f"behind --, as in: {name} -- {_option(one)} VALUE"
+            )
     for size in sizes:
         if size in parameters:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -118,7 +118,7 @@ def record_of(database: Database, number: int) -> Record:
 
 
 def stored_key(
-    database: Database, what: str, words: Sequence[str], options: Collection[str]
+    database: Database, what: str, words: Sequence[str], options: Mapping[str, bool]
 ) -> tuple[str, str] | None:
     """Return key and name of the workload that a database has under a name or key.
 
@@ -154,7 +154,7 @@ def stored_key(
 
 
 def workload_in(
-    database: Database, what: str, words: Sequence[str], options: Collection[str]
+    database: Database, what: str, words: Sequence[str], options: Mapping[str, bool]
 ) -> Workload:
     """Return a workload by the name or key that a database has it under, else as it is named.
 

@@ -112,7 +112,7 @@ def _export_record(
 ) -> Answer:
     """Compile a record that the command line names."""
     with opened(given.path) as held:
-        timing = chosen(held, given, what, words, ())
+        timing = chosen(held, given, what, words, {})
         record = timing.record
         schedule = schedule_of(record, held)
     machine = target_of(target)

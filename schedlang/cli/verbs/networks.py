@@ -10,22 +10,14 @@ import typer
 
 import schedlang as sl
 from schedlang.cli import documents, options
-from schedlang.cli.naming.machines import check_target, target_of
+from schedlang.cli.declared import arguments_of, check_words, taking
+from schedlang.cli.naming.machines import target_of
 from schedlang.cli.naming.networks import NETWORK, check_network, network_of
-from schedlang.cli.naming.settings import (
-    callbacks_of,
-    check_settings,
-    check_word,
-    measurer_of,
-    rules_of,
-    search_of,
-    space_of,
-    verify_of,
-)
-from schedlang.cli.naming.stored import database_to_write, existing, writable
+from schedlang.cli.naming.stored import existing, writable
 from schedlang.cli.output import note
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, option_names, verb
-from schedlang.cli.words import SCHEDULERS, complete_program, complete_scheduler
+from schedlang.cli.words import complete_program
+from schedlang.tuning.options import TUNE_NETWORK
 
 What = Annotated[str, typer.Argument(help=NETWORK, autocompletion=complete_program)]
 Layout = Annotated[
@@ -35,97 +27,30 @@ Layout = Annotated[
 
 
 @verb
+@taking(TUNE_NETWORK)
 def tune_network(
     context: typer.Context,
     what: What,
-    database: Annotated[
-        Path | None,
-        typer.Option(help="Where records go; the same call with it continues an interrupted run."),
-    ] = None,
-    target: options.Target = "cpu",
-    trials: options.Trials = None,
-    seconds: options.Seconds = None,
-    seed: options.Seed = 0,
-    scheduler: Annotated[
-        str,
-        typer.Option(help="How tasks get their trials.", autocompletion=complete_scheduler),
-    ] = "gradient",
-    objective: Annotated[
-        Literal["latency", "requirements", "speedup"], typer.Option(help="What to minimize.")
-    ] = "latency",
-    limit: Annotated[
-        float | None,
-        typer.Option(help="A latency in seconds that is fast enough, for requirements."),
-    ] = None,
-    patience: Annotated[
-        int | None, typer.Option(help="A task ends after so many trials without a gain.")
-    ] = None,
-    space: options.SpaceOption = None,
-    module: options.ModuleOption = None,
-    search: options.Search = "auto",
-    search_batch: options.SearchBatch = 16,
-    remeasure: options.Remeasure = False,
-    transfer: options.Transfer = True,
-    verify: options.VerifyOption = "winners",
-    finals: options.Finals = 3,
-    measurer: options.MeasurerOption = None,
-    stop_gain_trials: options.StopGainTrials = None,
-    stop_gain_seconds: options.StopGainSeconds = None,
-    stop_latency: options.StopLatency = None,
-    stop_roofline: options.StopRoofline = None,
-    stop_when: options.StopWhen = None,
-    callbacks: options.Callbacks = None,
-    notes: options.Notes = None,
-    tags: options.Tags = None,
+    *,
     library: Annotated[
         Path | None, typer.Option(help="Compile the network into this shared library afterwards.")
     ] = None,
     layout: Layout = "channels_last",
-    progress: options.ShowProgress = None,
+    **words: Any,
 ) -> Answer:
     """Tune all tensor functions of a network, and share the trials out between them."""
-    if database is not None:
-        database_to_write(database)
     if library is not None:
         writable(library)
     # Words first: TVM, which the rest needs, takes seconds to import.
     check_network(what, context.args)
-    check_target(target)
-    check_word("scheduler", scheduler, SCHEDULERS)
-    check_settings(search, space, module, measurer, callbacks, stop_when)
-    machine = target_of(target)
+    check_words(TUNE_NETWORK, words)
     network = network_of(what, context.args, option_names(context), layout)
+    arguments = arguments_of(TUNE_NETWORK, words)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sl.InterruptedWarning)
-        result = sl.tune_network(
-            network,
-            machine,
-            trials=trials,
-            seconds=seconds,
-            seed=seed,
-            scheduler=scheduler,
-            objective=objective,
-            limits=limit,
-            patience=patience,
-            space=space_of(space, module, machine),
-            search=search_of(search),
-            batch=search_batch,
-            database=database,
-            remeasure=remeasure,
-            transfer=transfer,
-            verify=verify_of(verify),
-            finals=finals,
-            measurer=measurer_of(measurer),
-            progress=progress,
-            callbacks=callbacks_of(callbacks),
-            stop_when=rules_of(
-                stop_gain_trials, stop_gain_seconds, stop_latency, stop_roofline, stop_when
-            ),
-            notes=notes,
-            tags=tags,
-        )
+        result = sl.tune_network(network, **arguments)
     text, document = str(result), documents.of_network(result)
-    if database is None:
+    if words["database"] is None:
         note("nothing is stored; --database network.db keeps the records")
     failed: Exception | None = None
     if library is not None and not result.interrupted:

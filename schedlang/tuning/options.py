@@ -206,8 +206,8 @@ _MEASURER = Option(
     "SupportsMeasure | None",
     "what measures the candidates, instead of the target's own",
     group=MEASURING,
-    more="one of `sl.measurer` keeps its workers for the next call; any other keeps its own settings, "
-    "`verify` included",
+    more="one of `sl.measurer` keeps its workers for the next call; any other keeps its own "
+    "settings, `verify` included",
     identity=6,
 )
 _PROGRESS = Option(

@@ -24,11 +24,10 @@ from typing import Any
 
 import schedlang as sl
 from schedlang.database import (
-    MemoryDatabase,
+    Database,
     Record,
     Rejections,
     RunDetails,
-    SQLiteDatabase,
     TrialDetails,
     history,
     merge,
@@ -128,7 +127,7 @@ def quick_check(path: Path) -> None:
 def write_run(path: Path, found: list[tuple[str, str]], trials: int) -> list[float]:
     """Store a run of this many trials; return the seconds that the details of each batch took."""
     rng = random.Random(0)
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         run = database.add_run(make_run(owner=this_process()))
         assert run.id is not None
         taken = []
@@ -177,7 +176,7 @@ def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
         "trace bytes": statistics.mean(len(trace) for _, trace in found),
     }
     keys: list[tuple[str, str]] = []
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         start = time.perf_counter()
         for first in range(0, count, 1000):
             numbers = range(first, min(first + 1000, count))
@@ -187,14 +186,14 @@ def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
     row["file bytes"] = path.stat().st_size
     row["bytes a record"] = row["file bytes"] / count
     row["open, file in memory"] = statistics.median(
-        seconds(lambda: SQLiteDatabase(path).close()) for _ in range(3)
+        seconds(lambda: Database(path).close()) for _ in range(3)
     )
     forget(path)
-    row["open, file not in memory"] = seconds(lambda: SQLiteDatabase(path).close())
+    row["open, file not in memory"] = seconds(lambda: Database(path).close())
     row["quick_check, file in memory"] = statistics.median(
         seconds(lambda: quick_check(path)) for _ in range(3)
     )
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         target = "cpu-0123456789abcdef"
         machine = (target, "0123456789abcdef")
         rng.shuffle(keys)
@@ -227,7 +226,7 @@ def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
             [lambda b=batch: database.claim_programs(added.id, b) for batch in batches]
         )
         database.claim_run(added.id, added.owner, "")
-        small = MemoryDatabase()
+        small = Database()
         small.append(
             dataclasses.replace(make_record(n, found, rng), run_id=None) for n in range(1000)
         )

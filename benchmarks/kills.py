@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import schedlang as sl  # noqa: E402
-from schedlang.database import SQLiteDatabase  # noqa: E402
+from schedlang.database import Database  # noqa: E402
 from tests.crash.tuner import Acknowledged  # noqa: E402
 from tests.processes import marked  # noqa: E402
 
@@ -124,7 +124,7 @@ def stored_ids(path: Path) -> set[int | None]:
     """Return the ids of the records in a file, which the first kill may have come before."""
     if not path.exists():
         return set()
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         return {record.id for record in database.query()}
 
 

@@ -22,7 +22,7 @@ from _contest import ratio, show, summarise
 from _race import hold_finals
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase
+from schedlang.database import Database
 
 # Height, width, input and output channels, kernel, stride, padding.
 RESNET = (
@@ -55,7 +55,7 @@ def tasks(networks: Sequence[str]) -> Iterator[tuple[str, sl.Workload]]:
 
 
 def compare(
-    name: str, workload: sl.Workload, database: MemoryDatabase, given: argparse.Namespace
+    name: str, workload: sl.Workload, database: Database, given: argparse.Namespace
 ) -> dict[str, Any]:
     """One row; the database is left with what it had."""
     target = sl.Target("cpu", cores=given.cores)
@@ -109,7 +109,7 @@ def main() -> None:
         if not others:
             continue
         print(f"{first}: {given.first} trials", flush=True)
-        database = MemoryDatabase()
+        database = Database()
         sl.tune(
             workload,
             sl.Target("cpu", cores=given.cores),

@@ -36,7 +36,7 @@ from kills import CONTEXT, Kill, kill_once
 from tvm import relax
 
 import schedlang as sl
-from schedlang.database import SQLiteDatabase
+from schedlang.database import Database
 from schedlang.measurement import Status
 from tests.crash.tuner import Acknowledged, Replayed
 
@@ -103,7 +103,7 @@ def run_to_the_end(path: Path, seed: int, run: Callable[..., None]) -> None:
 def programs_of(path: Path) -> dict[str, list[str]]:
     """Return the programs of the trials of each task, in order."""
     programs: dict[str, list[str]] = defaultdict(list)
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         for record in sorted(database.query(), key=lambda one: one.id or 0):
             if record.search != "unscheduled" and record.status is not Status.REJECTED:
                 programs[record.workload_name].append(record.program_key)

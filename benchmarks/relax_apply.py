@@ -23,7 +23,7 @@ from tvm import relax
 from tvm.tirx.function import PrimFunc
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase
+from schedlang.database import Database
 from schedlang.metaschedule import as_tvm_database
 from schedlang.targets import build_callable
 
@@ -138,7 +138,7 @@ def main() -> None:
             for shape in shapes_of(given.rows, given.widths)
         ]
         latencies, outputs = [], []
-        for database in (MemoryDatabase(), path):
+        for database in (Database(), path):
             executable, used, missed = compile_from(database, mod, target)
             forward = relax.VirtualMachine(executable, tvm.cpu())["forward"]
             outputs.append(forward(*arguments).numpy())

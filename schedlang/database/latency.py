@@ -14,7 +14,7 @@ from schedlang.measurement.latency import describe_latency
 from schedlang.measurement.measurement import no_latency
 
 if TYPE_CHECKING:
-    from schedlang.database.base import Database
+    from schedlang.database.database import Database
 
 
 @dataclass(frozen=True, slots=True)

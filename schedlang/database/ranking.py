@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from schedlang.database.base import Database
+from schedlang.database.database import Database
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
+from schedlang.errors import DatabaseError
 from schedlang.formats.document import MAX_BYTES
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import no_latency
@@ -109,6 +111,28 @@ class Record:
         if not self.ok:
             raise no_latency(f"record {self.id}", self.status, self.message)
         return statistics.median(self.samples)
+
+
+def check_sizes(records: Iterable[Record]) -> None:
+    """DatabaseError for a record that is too large to be stored and read in reasonable time."""
+    for record in records:
+        if (length := len(record.trace_json)) > LONGEST_TRACE:
+            _refuse(record, f"its trace has {length:,} characters", LONGEST_TRACE)
+        if (length := len(record.samples)) > MOST_SAMPLES:
+            _refuse(record, f"it has {length:,} samples", MOST_SAMPLES)
+        keys = (record.workload_key, record.target_key, record.toolchain_key, record.program_key)
+        names = (record.workload_name, record.search, *record.provenance.keys())
+        length = sum(map(len, (*keys, *names, *record.provenance.values())))
+        if length > LONGEST_TEXT:
+            what = f"its keys, names and provenance have {length:,} characters"
+            _refuse(record, what, LONGEST_TEXT)
+
+
+def _refuse(record: Record, what: str, most: int) -> NoReturn:
+    raise DatabaseError(
+        f"a record of {record.workload_name[:80]!r} is too large: {what}, and at most {most:,} can "
+        "be stored; leave it out"
+    )
 
 
 def _beginning(text: str) -> str:

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from schedlang.database import (
     Database,
-    MemoryDatabase,
     Record,
     Run,
     RunDetails,
@@ -34,7 +33,7 @@ def save_records(
     Returns the number of new records. ``DatabaseError`` where the database cannot be written.
     """
     with ExitStack() as stack:
-        held = stack.enter_context(MemoryDatabase())
+        held = stack.enter_context(Database())
         put_program(held, workload)
         run = held.add_run(_copy_of(history.run))
         stored = held.append(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedlang.database import Database, MemoryDatabase, Record, SQLiteDatabase, history
+from schedlang.database import Database, Record, history
 from schedlang.tuning.result import TuneResult
 from tests.crash.tuner import Process, tune_here
 
@@ -71,12 +71,12 @@ def test_killed_runs_lose_nothing_and_end_like_others(search: str, tmp_path: Pat
             kills += 1
             killed += 1
             if path.exists():
-                with SQLiteDatabase(path) as database:
+                with Database(path) as database:
                     assert acknowledged <= {record.id for record in database.query()}
         runs += 1
-        uninterrupted = MemoryDatabase()
+        uninterrupted = Database()
         expected = tune_here(uninterrupted, call)
-        with SQLiteDatabase(path) as database:
+        with Database(path) as database:
             result = tune_here(database, call)
             assert acknowledged <= {record.id for record in database.query()}
             assert content(database.query()) == content(uninterrupted.query())

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from schedlang.database import SQLiteDatabase
+from schedlang.database import Database
 from tests.crash.tuner import CONTEXT, tune_for
 
 # SCHEDLANG_SOAK_SECONDS=60 pytest tests/crash/test_two_processes.py
@@ -26,7 +26,7 @@ def test_two_processes_tune_different_workloads_into_one_file(tmp_path: Path) ->
     ]
     for process in processes:
         process.start()
-    with SQLiteDatabase(path, busy_seconds=60) as database:
+    with Database(path, busy_seconds=60) as database:
         reads = 0
         while any(process.is_alive() for process in processes):
             assert len(database.query(limit=50)) <= 50  # reading goes on all the time
@@ -61,7 +61,7 @@ def test_two_processes_on_one_workload_measure_each_program_once(tmp_path: Path)
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0], "see its traceback"
-    with SQLiteDatabase(path, read_only=True) as database:
+    with Database(path, read_only=True) as database:
         programs = Counter(one.program_key for one in database.query() if not one.unscheduled)
         assert len(database.runs()) == 2
     assert set(programs.values()) == {1}, "a program was measured twice"

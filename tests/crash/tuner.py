@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import schedlang as sl
-from schedlang.database import Database, Record, SQLiteDatabase
+from schedlang.database import Database, Record
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.phase import Phase
 from schedlang.tuning.result import TuneResult
@@ -60,7 +60,7 @@ def measured(candidate: Candidate) -> Measurement:
     return Measurement(candidate.id, Status.OK, samples, verified=True)
 
 
-class Acknowledged(SQLiteDatabase):
+class Acknowledged(Database):
     """Writes the id of each record to a pipe, once it is stored."""
 
     def __init__(self, path: Path, pipe: int) -> None:
@@ -93,7 +93,7 @@ def tune_for(
     until = time.monotonic() + seconds
     seed = call.get("seed", 0)
     while True:
-        with SQLiteDatabase(path) as database:
+        with Database(path) as database:
             tune_here(database, call | {"seed": seed}, candidate_seconds)
         seed += 1
         if time.monotonic() >= until:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schedlang.database import Ask, SQLiteDatabase
+from schedlang.database import Ask, Database
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.testing.database import make_details, make_record, make_run
@@ -40,10 +40,10 @@ def sound_schedule() -> Schedule:
     return everything(0)
 
 
-def fill(path: Path) -> SQLiteDatabase:
+def fill(path: Path) -> Database:
     """Some of everything that a file may hold; it stays open."""
     schedule = sound_schedule()
-    database = SQLiteDatabase(path)
+    database = Database(path)
     database.put_workload(
         schedule.workload.key, "everything", to_json(schedule.workload.mod), "e", "f"
     )

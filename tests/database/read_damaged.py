@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from schedlang.database import MemoryDatabase, SQLiteDatabase, history, merge, summary
+from schedlang.database import Database, history, merge, summary
 from schedlang.errors import SchedlangError
 from schedlang.testing.database import make_record
 from schedlang.tvm.stored_program import read_stored_program
@@ -60,7 +60,7 @@ def read_database(path: Path) -> None:
     refused: Exception | None = None
     for read_only in (True, False):
         try:
-            with _refusing(), SQLiteDatabase(path, read_only=read_only) as database:
+            with _refusing(), Database(path, read_only=read_only) as database:
                 for record in database.query():
                     assert isinstance(record.trace_json, str)
                     trace_loads(record.trace_json)
@@ -74,11 +74,11 @@ def read_database(path: Path) -> None:
                     database.get_workload(key)
                     database.structural_keys(key)
                 summary(database)
-                merge(database, MemoryDatabase())
+                merge(database, Database())
                 if not read_only:
                     (new,) = database.append([make_record(provenance={"a": "b"})])
                     assert new.id is not None
-                    merge(MemoryDatabase(), database)
+                    merge(Database(), database)
                     database.delete([1, new.id])
                     database.delete_run(1)
                     database.compact()

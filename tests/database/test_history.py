@@ -12,12 +12,10 @@ import pytest
 import schedlang as sl
 from schedlang.database import (
     Database,
-    MemoryDatabase,
     Record,
     Rejections,
     Run,
     RunDetails,
-    SQLiteDatabase,
     TrialDetails,
     history,
     merge,
@@ -72,7 +70,7 @@ def finish(database: Database, run: Run, told: list[Record], unscheduled: Record
 
 def test_a_run_is_read_with_all_that_belongs_to_it(tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         run, records = tuned(database)
         finish(database, run, records[1:], records[0])
     found = history(path)
@@ -91,7 +89,7 @@ def test_a_run_is_read_with_all_that_belongs_to_it(tmp_path: Path) -> None:
 
 
 def test_records_come_in_the_order_of_the_search_and_of_other_runs() -> None:
-    database = MemoryDatabase()
+    database = Database()
     (theirs,) = database.append([make_record(message="of another run")])
     run, records = tuned(database)
     finish(database, run, [records[2], theirs, records[1]], records[0])
@@ -102,7 +100,7 @@ def test_records_come_in_the_order_of_the_search_and_of_other_runs() -> None:
 
 
 def test_an_interrupted_run_has_what_was_stored() -> None:
-    database = MemoryDatabase()
+    database = Database()
     run, records = tuned(database)
     database.delete([records[0].id or 0])
     found = history(database)
@@ -118,7 +116,7 @@ def test_an_interrupted_run_has_what_was_stored() -> None:
 
 
 def test_the_newest_run_is_read_unless_another_is_named(tmp_path: Path) -> None:
-    with SQLiteDatabase(tmp_path / "tune.db") as database:
+    with Database(tmp_path / "tune.db") as database:
         with pytest.raises(DatabaseError, match=r"tune\.db holds no run: records that were"):
             history(database)
         old = database.add_run(make_run(created=2.0))
@@ -153,7 +151,7 @@ def test_a_run_has_the_name_that_it_gave_its_workload(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_said() -> None:
-    database = MemoryDatabase()
+    database = Database()
     run = database.add_run(make_run())
     assert run.id is not None
     (record,) = database.append([make_record(run_id=run.id)])
@@ -185,7 +183,7 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_finals_of_other_runs_are_not_its_own() -> None:
-    database = MemoryDatabase()
+    database = Database()
     run, records = tuned(database)
     (other,) = database.append([make_record()])
     # Another run took both over, and held finals of its own later.
@@ -197,7 +195,7 @@ def test_finals_of_other_runs_are_not_its_own() -> None:
 
 
 def test_places_of_failures_are_not_counted_twice() -> None:
-    database = MemoryDatabase()
+    database = Database()
     run = database.add_run(make_run())
     assert run.id is not None
     database.append(
@@ -212,11 +210,11 @@ def test_places_of_failures_are_not_counted_twice() -> None:
 
 
 def test_merged_and_pruned_databases_keep_histories(tmp_path: Path) -> None:
-    source = MemoryDatabase()
+    source = Database()
     source.append([make_record(message="moves all ids", created=1.0)])
     run, records = tuned(source)
     finish(source, run, records[1:], records[0])
-    into = MemoryDatabase()
+    into = Database()
     into.append([make_record(workload_key="x")] * 5)
     into.add_run(make_run(created=1.0))
     merge(source, into)

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from schedlang.database import (
+    Database,
     IncompleteDatabaseWarning,
-    MemoryDatabase,
-    SQLiteDatabase,
     merge,
     open_database,
 )
@@ -61,16 +60,16 @@ def count_silently(path: Path, *, read_only: bool = False) -> int:
 
 
 @pytest.fixture
-def running(path: Path) -> Iterator[SQLiteDatabase]:
+def running(path: Path) -> Iterator[Database]:
     """A file in which a run is in progress, and has five records."""
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         run = database.add_run(make_run(owner=this_process()))
         for _ in range(5):
             database.append([make_record(run_id=run.id)])
         yield database
 
 
-def test_a_copy_of_a_file_in_use_is_told(running: SQLiteDatabase, path: Path, copy: Path) -> None:
+def test_a_copy_of_a_file_in_use_is_told(running: Database, path: Path, copy: Path) -> None:
     take(path, copy)
     for read_only in (True, True, False):
         with pytest.warns(IncompleteDatabaseWarning, match=TOLD):
@@ -82,18 +81,18 @@ def test_a_copy_of_a_file_in_use_is_told(running: SQLiteDatabase, path: Path, co
     assert count_silently(copy) == 5
 
 
-def append_of_another_run(database: SQLiteDatabase) -> None:
+def append_of_another_run(database: Database) -> None:
     """As ``append(other.query())`` does: the run is not in progress here."""
     database.append([make_record(run_id=7)])
 
 
-def merge_one(database: SQLiteDatabase) -> None:
-    with MemoryDatabase() as other:
+def merge_one(database: Database) -> None:
+    with Database() as other:
         other.append([make_record(created=5.0)])
         merge(other, database)
 
 
-def replace_in_one_go(database: SQLiteDatabase) -> None:
+def replace_in_one_go(database: Database) -> None:
     with database.transaction():
         database.delete([1])
         database.append([make_record(), make_record()])
@@ -113,9 +112,9 @@ def replace_in_one_go(database: SQLiteDatabase) -> None:
     ids=["append", "of another run", "merge", "transaction", "delete", "program", "run"],
 )
 def test_a_copy_of_an_idle_file_has_what_was_stored_outside_of_runs(
-    path: Path, copy: Path, change: Callable[[SQLiteDatabase], object], count: int
+    path: Path, copy: Path, change: Callable[[Database], object], count: int
 ) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append([make_record()])
         database.add_run(make_run())
         change(database)
@@ -129,7 +128,7 @@ def test_a_copy_of_an_idle_file_has_what_was_stored_outside_of_runs(
 
 def test_records_of_a_run_in_progress_wait_in_the_journal(path: Path, copy: Path) -> None:
     """Each would cost another wait for the disk; a copy without the journal says what it is."""
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         run = database.add_run(make_run(owner=this_process()))
         database.append([make_record(run_id=run.id)])
         take(path, copy)
@@ -138,7 +137,7 @@ def test_records_of_a_run_in_progress_wait_in_the_journal(path: Path, copy: Path
 
 
 def test_where_no_run_is_in_progress_the_file_alone_has_everything(
-    running: SQLiteDatabase, path: Path, copy: Path
+    running: Database, path: Path, copy: Path
 ) -> None:
     [run] = running.runs()
     assert running.claim_run(run.id or 0, run.owner, "")
@@ -148,10 +147,10 @@ def test_where_no_run_is_in_progress_the_file_alone_has_everything(
 
 KILLED = """
 import os, signal, sys
-from schedlang.database import SQLiteDatabase
+from schedlang.database import Database
 from schedlang.database.owner import this_process
 from schedlang.testing.database import make_record, make_run
-database = SQLiteDatabase(sys.argv[1])
+database = Database(sys.argv[1])
 run = database.add_run(make_run(owner=this_process()))
 database.append([make_record(run_id=run.id)] * 5)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -178,15 +177,15 @@ def test_a_file_that_another_process_has_just_opened_is_complete(
 ) -> None:
     """Between the look for a journal and the look into the file; and perhaps again, when it has
     closed it in between."""
-    SQLiteDatabase(path).close()
+    Database(path).close()
     look = sqlite_file.signs_of_writing
-    others: list[SQLiteDatabase] = []
+    others: list[Database] = []
 
     def late(connection: Any) -> frozenset[str]:
         if not others or not stays:
             with monkeypatch.context() as patch:
                 patch.setattr(sqlite_file, "signs_of_writing", lambda connection: frozenset())
-                others.append(SQLiteDatabase(path))
+                others.append(Database(path))
             others[-1].add_run(make_run(owner=this_process()))
         found = look(connection)
         assert found

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from schedlang.database import (
     Ask,
     Database,
-    MemoryDatabase,
     Merged,
     Record,
     Run,
-    SQLiteDatabase,
     diff,
     format_summary,
     merge,
@@ -29,7 +27,7 @@ from schedlang.database import (
 from schedlang.database.maintenance.reading import content_of
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.testing.database import make_details, make_record, make_run
+from schedlang.testing.database import make_details, make_record, make_run, noise
 
 
 def contents(database: Database) -> Counter[bytes]:
@@ -86,7 +84,7 @@ def go_on(database: Database, run: Run, asks: Sequence[int], *, finished: bool) 
 
 
 def test_merge_brings_records_programs_and_runs(tmp_path: Path) -> None:
-    source, into = MemoryDatabase(), SQLiteDatabase(tmp_path / "tune.db")
+    source, into = Database(), Database(tmp_path / "tune.db")
     source.put_workload("k", "GMM", "{}", "e", "f")
     into.put_workload("k", "GMM", "{}")
     into.put_workload("mine", "SFM", "{}")
@@ -111,7 +109,7 @@ def test_merge_brings_records_programs_and_runs(tmp_path: Path) -> None:
 
 
 def test_a_run_that_went_on_elsewhere_goes_on_here() -> None:
-    source, into = MemoryDatabase(), MemoryDatabase()
+    source, into = Database(), Database()
     run = tuned(source, 2)
     merge(source, into)
     go_on(source, run, range(2, 4), finished=True)
@@ -124,7 +122,7 @@ def test_a_run_that_went_on_elsewhere_goes_on_here() -> None:
     assert json.loads(there.outcome)["records"] == [record.id for record in into.query()]
     assert merge(into, source) == Merged(equal_records=8)
     # An older copy of it takes nothing back.
-    old = MemoryDatabase()
+    old = Database()
     tuned(old, 1)
     before = everything(into)
     assert merge(old, into) == Merged(equal_records=2)
@@ -132,7 +130,7 @@ def test_a_run_that_went_on_elsewhere_goes_on_here() -> None:
 
 
 def test_notes_come_with_runs_and_replace_none() -> None:
-    source, into = MemoryDatabase(), MemoryDatabase()
+    source, into = Database(), Database()
     run = tuned(source, 2)
     merge(source, into)
     source.set_notes(run.id or 0, "slow machine", ["a"])
@@ -146,7 +144,7 @@ def test_notes_come_with_runs_and_replace_none() -> None:
 
 
 def test_a_run_that_went_two_ways_stays_as_it_is() -> None:
-    one, other = MemoryDatabase(), MemoryDatabase()
+    one, other = Database(), Database()
     ours, theirs = tuned(one, 1), tuned(other, 1)
     go_on(one, ours, [1], finished=False)
     go_on(other, theirs, [2], finished=False)
@@ -157,7 +155,7 @@ def test_a_run_that_went_two_ways_stays_as_it_is() -> None:
 
 
 def test_a_run_whose_state_names_unknown_records_is_asked_again() -> None:
-    source, into = MemoryDatabase(), MemoryDatabase()
+    source, into = Database(), Database()
     run = tuned(source, 1, finished=True)
     source.update_run(dataclasses.replace(run, state='{"records": [77]}', outcome="no JSON"))
     merge(source, into)
@@ -167,7 +165,7 @@ def test_a_run_whose_state_names_unknown_records_is_asked_again() -> None:
 
 def test_runs_that_began_alike_stay_apart() -> None:
     """``tune`` begins a run again with the same identity and time when it cannot go on with it."""
-    source, into = MemoryDatabase(), MemoryDatabase()
+    source, into = Database(), Database()
     source.add_run(make_run(identity="i0", created=1.0, outcome=""))
     tuned(source, 2)
     source.add_run(make_run(identity="i0", created=1.0, owner="me"))
@@ -181,7 +179,7 @@ def test_runs_that_began_alike_stay_apart() -> None:
 
 
 def test_the_same_asks_do_not_make_the_same_run() -> None:
-    one, other = MemoryDatabase(), MemoryDatabase()
+    one, other = Database(), Database()
     for database, message in ((one, "here"), (other, "there")):
         run = database.add_run(make_run())
         database.append([make_record(run_id=run.id, message=message)])
@@ -190,7 +188,7 @@ def test_the_same_asks_do_not_make_the_same_run() -> None:
 
 
 def test_a_run_knows_only_what_it_knew() -> None:
-    source, into = MemoryDatabase(), MemoryDatabase()
+    source, into = Database(), Database()
     into.append([make_record(message="only here")])
     source.append([make_record(message="known")])
     run = source.add_run(make_run(known=1))
@@ -201,27 +199,28 @@ def test_a_run_knows_only_what_it_knew() -> None:
 
 
 def test_a_failing_merge_changes_nothing(tmp_path: Path) -> None:
-    source = MemoryDatabase()
+    source = Database()
     tuned(source, 2)
-    source.append([make_record(created=float("nan"))])
-    with SQLiteDatabase(tmp_path / "tune.db") as into:
-        with pytest.raises(DatabaseError, match=r"tune.db: SQLite refused"):
+    source.append([make_record(message=noise(60_000))])
+    with Database(tmp_path / "tune.db") as into:
+        into._connection.execute("PRAGMA max_page_count=30")
+        with pytest.raises(DatabaseError, match=r"tune.db: the disk is full"):
             merge(source, into)
         assert everything(into) == ([], [], [])
 
 
 def test_merging_with_itself_or_into_a_reader(tmp_path: Path) -> None:
-    with SQLiteDatabase(tmp_path / "tune.db") as database:
+    with Database(tmp_path / "tune.db") as database:
         database.append([make_record()])
         assert merge(database, database) == Merged()
-        with SQLiteDatabase(tmp_path / "tune.db", read_only=True) as reader:
+        with Database(tmp_path / "tune.db", read_only=True) as reader:
             assert merge(reader, database) == Merged(equal_records=1)
             with pytest.raises(DatabaseError, match="read_only=True"):
                 merge(database, reader)
 
 
-def database_of(draw: st.DrawFn) -> MemoryDatabase:
-    database = MemoryDatabase()
+def database_of(draw: st.DrawFn) -> Database:
+    database = Database()
     for key in draw(st.lists(st.sampled_from("abc"), max_size=3)):
         database.put_workload(key, key, "{}", draw(st.sampled_from(["", "e"])))
     for kind in draw(st.permutations(["record"] * draw(st.integers(0, 6)) + [0, 1, 2])):
@@ -277,7 +276,7 @@ def test_merging_twice_changes_nothing_more(source: Database, into: Database) ->
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(one=databases(), other=databases())
 def test_merging_gives_the_same_in_both_directions(one: Database, other: Database) -> None:
-    ours, theirs = MemoryDatabase(), MemoryDatabase()
+    ours, theirs = Database(), Database()
     for database, sources in ((ours, (one, other)), (theirs, (other, one))):
         for source in sources:
             merge(source, database)
@@ -300,7 +299,7 @@ def test_merging_gives_the_same_in_both_directions(one: Database, other: Databas
     failures=st.booleans(),
 )
 def test_the_best_stay(
-    database: MemoryDatabase, k: int, older_than: float | None, failures: bool
+    database: Database, k: int, older_than: float | None, failures: bool
 ) -> None:
     def best() -> list[list[Record]]:
         return [
@@ -330,7 +329,7 @@ def test_the_best_stay(
 
 
 def test_prune_looks_only_at_what_is_named() -> None:
-    database = MemoryDatabase()
+    database = Database()
     database.append(
         make_record(workload_key=w, target_key=t, toolchain_key=c, message=w + t + c, created=n)
         for w in "ab"
@@ -349,7 +348,7 @@ def test_prune_looks_only_at_what_is_named() -> None:
 
 
 def test_failures_go_only_when_asked_for() -> None:
-    database = MemoryDatabase()
+    database = Database()
     statuses = [Status.OK, Status.CRASHED, Status.WRONG_RESULT]
     database.append(make_record(status=status, created=1.0) for status in statuses)
     assert str(prune(database, older_than=0.5, failures=True)).startswith("removed 0 records and 0")
@@ -363,13 +362,13 @@ def test_failures_go_only_when_asked_for() -> None:
 
 def test_prune_must_be_told_what_goes() -> None:
     with pytest.raises(ValueError, match="say what goes: give keep_best, older_than or failures"):
-        prune(MemoryDatabase(), workload_key="w")
+        prune(Database(), workload_key="w")
     with pytest.raises(ValueError, match="keep_best must be at least 0, not -1"):
-        prune(MemoryDatabase(), keep_best=-1)
+        prune(Database(), keep_best=-1)
 
 
 def test_a_run_that_lost_a_record_is_forgotten() -> None:
-    database = MemoryDatabase()
+    database = Database()
     whole, broken = tuned(database, 1, seed=0), tuned(database, 3, seed=1, finished=True)
     # It took over a record of the other run, and only names it.
     third = database.add_run(make_run(identity="third", outcome='{"records": [5], "winner": 5}'))
@@ -386,11 +385,11 @@ def test_a_run_that_lost_a_record_is_forgotten() -> None:
 
 def test_a_pruned_file_is_smaller(tmp_path: Path) -> None:
     path = tmp_path / "tune.db"
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append(make_record(samples=(n + 1,), message="x" * 5000) for n in range(200))
         prune(database, keep_best=2)
         assert database.count() == 2
-        with SQLiteDatabase(path, read_only=True) as reader:
+        with Database(path, read_only=True) as reader:
             assert prune(reader, keep_best=1, dry_run=True).records == 1
     assert path.stat().st_size < 120_000
 
@@ -399,7 +398,7 @@ def test_a_pruned_file_is_smaller(tmp_path: Path) -> None:
 
 
 def test_diff_names_what_only_one_has() -> None:
-    one, other = MemoryDatabase(), MemoryDatabase()
+    one, other = Database(), Database()
     assert not diff(one, other)
     assert str(diff(one, other)) == "the same records"
     same = make_record(message="same", samples=(2e-3,))
@@ -418,7 +417,7 @@ def test_diff_names_what_only_one_has() -> None:
 
 
 def test_summary_as_a_table() -> None:
-    database = MemoryDatabase()
+    database = Database()
     database.append(
         [
             make_record(samples=(3e-3,), created=86400.0),
@@ -446,7 +445,7 @@ def test_summary_as_a_table() -> None:
 
 
 def test_many_records_are_read_in_parts() -> None:
-    source, into = MemoryDatabase(), MemoryDatabase()
+    source, into = Database(), Database()
     source.append(make_record(seed=number) for number in range(2500))
     assert merge(source, into).records == 2500
     assert [one.seed for one in into.query()] == list(range(2500))

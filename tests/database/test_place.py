@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.database import IncompleteDatabaseWarning, SQLiteDatabase, open_database
+from schedlang.database import Database, IncompleteDatabaseWarning, open_database
 from schedlang.database.owner import this_process
 from schedlang.errors import DatabaseError
 from schedlang.testing.database import make_record, make_run
@@ -101,7 +101,7 @@ def test_a_path_that_is_too_long_for_sqlite(tmp_path: Path) -> None:
     with pytest.raises(
         DatabaseError, match=rf"its path has {length} bytes, .* 504 \(.*\); choose a shorter one"
     ):
-        SQLiteDatabase(folder / "tune.db")
+        Database(folder / "tune.db")
 
 
 def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     with pytest.raises(DatabaseError, match=r"tune.db: .*(does not exist|directory is gone)"):
-        SQLiteDatabase("tune.db")
+        Database("tune.db")
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_names_that_mean_something_else_to_sqlite(
             with pytest.raises(DatabaseError, match=message):
                 open_database(given, read_only=read_only)
     assert not list(tmp_path.iterdir())
-    with SQLiteDatabase(tmp_path / ":memory:") as database:
+    with Database(tmp_path / ":memory:") as database:
         assert database.count() == 0
 
 
 def test_too_many_open_files(path: Path) -> None:
     """Each number of files that are left to SQLite, from none to enough."""
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append([make_record()])
     lowest = os.dup(0)
     os.close(lowest)
@@ -142,7 +142,7 @@ def test_too_many_open_files(path: Path) -> None:
     for left in range(100):
         try:
             with limited(resource.RLIMIT_NOFILE, lowest + left):
-                SQLiteDatabase(path).close()
+                Database(path).close()
             break
         except DatabaseError as error:
             told.append(str(error))
@@ -150,7 +150,7 @@ def test_too_many_open_files(path: Path) -> None:
     for message in told:
         assert "tune.db: too many files are open (" in message
         assert "close some, or raise the limit (`ulimit -n`)" in message
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         assert database.count() == 1
 
 
@@ -161,11 +161,11 @@ def test_a_full_disk_while_a_file_is_made(path: Path, size: int) -> None:
         pytest.raises(DatabaseError, match=r"the disk is full|reading or writing failed") as raised,
         limited(resource.RLIMIT_FSIZE, size),
     ):
-        SQLiteDatabase(path)
+        Database(path)
     assert "rollback" not in str(raised.value)
     with warnings.catch_warnings():
         warnings.simplefilter("error", IncompleteDatabaseWarning)
-        with SQLiteDatabase(path) as database:
+        with Database(path) as database:
             database.append([make_record()])
             assert database.count() == 1
 
@@ -174,7 +174,7 @@ def test_a_link_to_a_file_in_use_finds_its_journal(tmp_path: Path, path: Path) -
     """Nothing is missing, and nothing says so."""
     link = tmp_path / "link.db"
     link.symlink_to(path)
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.add_run(make_run(owner=this_process()))
         database.append([make_record(run_id=1)])
         with warnings.catch_warnings():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.database import FinalsEntry, MemoryDatabase, best_first, prune
+from schedlang.database import Database, FinalsEntry, best_first, prune
 from schedlang.database.ranking import Standing, preferred
 from schedlang.measurement import Status
 from schedlang.testing.database import make_entry, make_record
@@ -71,7 +71,7 @@ def test_where_the_winner_is_gone_the_second_is_first() -> None:
 
 
 def test_a_look_up_knows_finalists_that_are_not_among_the_fastest() -> None:
-    database = MemoryDatabase()
+    database = Database()
     stored = database.append(make_record(samples=(1 + n / 100,)) for n in range(9))
     unverified = make_record(samples=(1e-3,), verified=False)
     stored += database.append([unverified])

@@ -20,9 +20,7 @@ import pytest
 
 from schedlang.database import (
     Database,
-    MemoryDatabase,
     RunDetails,
-    SQLiteDatabase,
     open_database,
 )
 from schedlang.database.owner import this_process
@@ -45,9 +43,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_open_database_takes_what_users_give(path: Path) -> None:
-    assert isinstance(open_database(None), MemoryDatabase)
+    assert open_database(None).path is None
     with open_database(str(path)) as database:
-        assert isinstance(database, SQLiteDatabase)
+        assert database.path == path
         assert open_database(database) is database
     with pytest.raises(TypeError, match="a database is a path, a Database or None, not a int"):
         open_database(3)  # type: ignore[arg-type]
@@ -73,7 +71,7 @@ def test_a_file_that_another_process_is_making_is_not_taken_for_another_programs
     path: Path,
 ) -> None:
     """The other one makes it between the questions whose file it is and what is in it."""
-    other = threading.Thread(target=lambda: SQLiteDatabase(path, busy_seconds=30).close())
+    other = threading.Thread(target=lambda: Database(path, busy_seconds=30).close())
 
     def meanwhile() -> None:
         other.start()
@@ -83,14 +81,14 @@ def test_a_file_that_another_process_is_making_is_not_taken_for_another_programs
     sqlite_file._check_owner(Slow(connection, meanwhile), path)  # type: ignore[arg-type]
     connection.close()
     other.join()
-    SQLiteDatabase(path).close()
+    Database(path).close()
 
 
 WRITER = """
 import sys
-from schedlang.database import SQLiteDatabase
+from schedlang.database import Database
 from schedlang.testing.database import make_record, noise
-database = SQLiteDatabase(sys.argv[1])
+database = Database(sys.argv[1])
 while True:
     database.append([make_record(trace_json=noise(5000))] * 3)
     print("stored", flush=True)
@@ -109,14 +107,14 @@ def test_what_append_returned_from_survives_a_killed_process(path: Path) -> None
     batches = 5 + len(writer.stdout.readlines())
     writer.stdout.close()
     writer.wait()
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         stored = database.count()
     assert stored % 3 == 0, "a batch was stored in part"
     assert stored >= 3 * batches
 
 
 def test_the_file_is_written_through_to_the_disk(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         pragmas = [
             database._connection.rows(f"PRAGMA {name}")[0][0]
             for name in ("journal_mode", "synchronous", "user_version")
@@ -125,20 +123,20 @@ def test_the_file_is_written_through_to_the_disk(path: Path) -> None:
 
 
 def test_readers_follow_a_writer_and_never_write(path: Path) -> None:
-    with SQLiteDatabase(path) as writer, SQLiteDatabase(path, read_only=True) as reader:
+    with Database(path) as writer, Database(path, read_only=True) as reader:
         assert reader.count() == 0
         writer.append([make_record()])
         assert reader.query() == writer.query()
         with pytest.raises(DatabaseError, match="opened with read_only=True; open it without"):
             reader.append([make_record()])
     before = path.read_bytes()
-    with SQLiteDatabase(path, read_only=True) as reader:
+    with Database(path, read_only=True) as reader:
         assert reader.count() == 1
     assert path.read_bytes() == before
 
 
 def test_threads_share_one_database(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         threads = [
             threading.Thread(target=lambda: [database.append([make_record()]) for _ in range(20)])
             for _ in range(4)
@@ -151,7 +149,7 @@ def test_threads_share_one_database(path: Path) -> None:
 
 
 def test_best_uses_the_index(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         plan = database._connection.rows(
             "EXPLAIN QUERY PLAN SELECT * FROM record WHERE workload_key = 'w' AND "
             "target_key = 't' AND latency IS NOT NULL ORDER BY latency, id LIMIT 1"
@@ -162,7 +160,7 @@ def test_best_uses_the_index(path: Path) -> None:
 
 def damage(path: Path) -> None:
     """Overwrite the inside of a file of some pages."""
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append([make_record(trace_json=noise(3000))] * 50)
     content = bytearray(path.read_bytes())
     content[4096:20480] = b"\xa5" * (20480 - 4096)
@@ -170,7 +168,7 @@ def damage(path: Path) -> None:
 
 
 def cut_short(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append([make_record(trace_json=noise(3000))] * 50)
     path.write_bytes(path.read_bytes()[: 3 * 4096])
 
@@ -183,7 +181,7 @@ def make_foreign(path: Path) -> None:
 
 
 def set_pragma(path: Path, pragma: str) -> None:
-    SQLiteDatabase(path).close()
+    Database(path).close()
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA {pragma}")
     connection.commit()
@@ -191,7 +189,7 @@ def set_pragma(path: Path, pragma: str) -> None:
 
 
 def add_to_schema(path: Path, statement: str) -> None:
-    SQLiteDatabase(path).close()
+    Database(path).close()
     connection = sqlite3.connect(path)
     connection.execute(statement)
     connection.commit()
@@ -248,22 +246,22 @@ def test_what_is_wrong_with_a_file(
     prepare(path)
     content = path.read_bytes() if path.is_file() else b""
     with pytest.raises(DatabaseError, match=message):
-        SQLiteDatabase(path)
+        Database(path)
     if path.is_file():
         assert path.read_bytes() == content, "a file that is refused is left as it is"
 
 
 def test_an_empty_file_becomes_a_database(path: Path) -> None:
     path.touch()
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         assert database.count() == 0
 
 
 def test_a_missing_folder_and_a_missing_file(path: Path) -> None:
     with pytest.raises(DatabaseError, match=r"the folder .*nowhere does not exist; make it first"):
-        SQLiteDatabase(path.parent / "nowhere" / "tune.db")
+        Database(path.parent / "nowhere" / "tune.db")
     with pytest.raises(DatabaseError, match=r"there is no such file to read; open it without"):
-        SQLiteDatabase(path, read_only=True)
+        Database(path, read_only=True)
     assert not path.exists()
 
 
@@ -272,7 +270,7 @@ def test_an_old_schema_is_not_migrated_by_a_reader(path: Path) -> None:
     with pytest.raises(
         DatabaseError, match=rf"it has schema 0 and {SCHEMA} is needed; open it once"
     ):
-        SQLiteDatabase(path, read_only=True)
+        Database(path, read_only=True)
 
 
 OLD = Path(__file__).with_name("assets") / "schema_1.db"
@@ -281,10 +279,10 @@ OLD = Path(__file__).with_name("assets") / "schema_1.db"
 def test_a_file_of_schema_1_keeps_everything(path: Path) -> None:
     shutil.copy(OLD, path)
     with pytest.raises(DatabaseError, match=r"it has schema 1 and \d is needed; open it once"):
-        SQLiteDatabase(path, read_only=True)
+        Database(path, read_only=True)
     assert path.read_bytes() == OLD.read_bytes()
     for _ in range(2):
-        with SQLiteDatabase(path) as database:
+        with Database(path) as database:
             ok, wide, failed = database.query()
             assert ok == make_record(id=1, seed=1, created=1700000001.0)
             assert wide == make_record(id=2, seed=2**70, created=1.7e9 + 2.0**70)
@@ -301,7 +299,7 @@ def test_a_file_of_schema_1_keeps_everything(path: Path) -> None:
                 ("", "", ""),
             )
             assert database.runs() == []
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         (new,) = database.append([make_record(provenance={"tvm": "0.27"})])
         assert new.id == 4
         assert database.query(after=3) == [new]
@@ -319,7 +317,7 @@ _BACK = {
 }
 
 
-def go_back(database: SQLiteDatabase, schema: int) -> None:
+def go_back(database: Database, schema: int) -> None:
     """Make a file what an older version of the library would have written."""
     for newer in range(SCHEMA, schema, -1):
         for statement in _BACK[newer]:
@@ -328,65 +326,65 @@ def go_back(database: SQLiteDatabase, schema: int) -> None:
 
 
 def test_a_file_of_schema_4_is_read_as_it_is(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.put_workload("k", "GMM", "{}", "e", "f", "i")
         go_back(database, 4)
     before = path.read_bytes()
-    with SQLiteDatabase(path, read_only=True) as reader:
+    with Database(path, read_only=True) as reader:
         assert reader.structural_keys("k") == ("e", "f", "")
         assert reader.workloads(kin_key="i") == []
         assert reader.workloads("e", kin_key="") == [("k", "GMM")]
         assert path.read_bytes() == before
-        with SQLiteDatabase(path) as writer:
+        with Database(path) as writer:
             writer.put_workload("k", "GMM", "{}", "e", "f", "i")
         assert reader.workloads(kin_key="i") == [("k", "GMM")]
 
 
 def test_a_file_of_schema_2_is_read_as_it_is(path: Path) -> None:
     """A look-up opens a file for reading, and older ones have records too."""
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         (record,) = database.append([make_record()])
         go_back(database, 2)
     before = path.read_bytes()
-    with SQLiteDatabase(path, read_only=True) as reader:
+    with Database(path, read_only=True) as reader:
         assert reader.query() == [record]
         assert reader.finals() == []
         assert path.read_bytes() == before
-        with SQLiteDatabase(path) as writer:
+        with Database(path) as writer:
             writer.add_finals([make_entry(record)])
         assert reader.finals() == [make_entry(record)]
 
 
 def test_a_file_of_schema_3_is_read_as_it_is(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         run = database.add_run(make_run(owner=this_process()))
         (record,) = database.append([make_record(run_id=run.id)])
         database.add_finals([make_entry(record)])
         database.claim_run(run.id or 0, run.owner, "")
         go_back(database, 3)
     before = path.read_bytes()
-    with SQLiteDatabase(path, read_only=True) as reader:
+    with Database(path, read_only=True) as reader:
         assert reader.query() == [record]
         assert reader.finals() == [make_entry(record)]
         assert path.read_bytes() == before
-        with SQLiteDatabase(path) as writer:
+        with Database(path) as writer:
             assert writer.claim_programs(run.id or 0, ["a"]) == frozenset()
         assert reader.query() == [record]
 
 
 def test_a_file_of_schema_5_is_read_as_it_is(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         run = database.add_run(make_run())
         assert run.id is not None
         (record,) = database.append([make_record(run_id=run.id)])
         go_back(database, 5)
     before = path.read_bytes()
-    with SQLiteDatabase(path, read_only=True) as reader:
+    with Database(path, read_only=True) as reader:
         assert (reader.runs(), reader.query()) == ([run], [record])
         assert reader.find_run("i") == run
         assert reader.details(run.id) == RunDetails()
         assert path.read_bytes() == before
-        with SQLiteDatabase(path) as writer:
+        with Database(path) as writer:
             writer.add_details(run.id, make_details(record.id or 0))
             writer.set_notes(run.id, "late", ["noted"])
         assert reader.details(run.id) == make_details(record.id or 0)
@@ -402,9 +400,9 @@ def test_two_processes_may_migrate_one_file(path: Path) -> None:
 
 APPENDER = """
 import sys
-from schedlang.database import SQLiteDatabase
+from schedlang.database import Database
 from schedlang.testing.database import make_record, noise
-with SQLiteDatabase(sys.argv[1]) as database:
+with Database(sys.argv[1]) as database:
     for number in range(25):
         record = make_record(message=sys.argv[2], proposal=number, provenance={"by": sys.argv[2]})
         database.append([record] * 2)
@@ -426,7 +424,7 @@ def test_processes_append_to_one_file_at_once(path: Path) -> None:
     for writer in writers:
         writer.communicate(timeout=120)
         assert writer.returncode == 0
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         stored = database.query()
     assert [record.id for record in stored] == list(range(1, 151))
     for name in "abc":
@@ -437,12 +435,12 @@ def test_processes_append_to_one_file_at_once(path: Path) -> None:
 
 FILLER = """
 import resource, signal, sys
-from schedlang.database import SQLiteDatabase
+from schedlang.database import Database
 from schedlang.errors import DatabaseError
 from schedlang.testing.database import make_record, noise
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
-database = SQLiteDatabase(sys.argv[1])
+database = Database(sys.argv[1])
 batches = 0
 try:
     while True:
@@ -458,13 +456,13 @@ def test_a_disk_that_takes_no_more_loses_nothing(path: Path) -> None:
     batches, _, message = start(FILLER, path).communicate(timeout=120)[0].partition(" ")
     assert "tune.db: " in message
     assert re.search(r"the disk is full|reading or writing failed .*; check the disk", message)
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         assert 0 < int(batches) * 3 == database.count()
         database.append([make_record()])
 
 
 def test_a_full_database_says_so_and_stays_usable(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         (first,) = database.append([make_record()])
         (pages,) = database._connection.rows("PRAGMA page_count")[0]
         database._connection.rows(f"PRAGMA max_page_count={pages}")
@@ -487,7 +485,7 @@ def test_a_full_database_says_so_and_stays_usable(path: Path) -> None:
 
 
 def test_a_pruned_file_gets_smaller_and_stays_sound(path: Path) -> None:
-    with SQLiteDatabase(path) as database, SQLiteDatabase(path, read_only=True) as reader:
+    with Database(path) as database, Database(path, read_only=True) as reader:
         database.append(
             make_record(trace_json=noise(5000), provenance={"n": str(n)}) for n in range(200)
         )
@@ -498,14 +496,14 @@ def test_a_pruned_file_gets_smaller_and_stays_sound(path: Path) -> None:
         assert database.query() == reader.query() == [last]
         assert database._connection.rows("SELECT text FROM provenance") == [('{"n": "199"}',)]
     assert path.stat().st_size < 120_000
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         (new,) = database.append([make_record()])
         assert new.id == 201
         assert database.workloads() == [("w", "GMM")]
 
 
 def test_a_locked_file_is_named_after_the_wait(path: Path) -> None:
-    with SQLiteDatabase(path, busy_seconds=0.05) as database:
+    with Database(path, busy_seconds=0.05) as database:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseError, match=r"tune.db: it is locked by another process"):
@@ -516,7 +514,7 @@ def test_a_locked_file_is_named_after_the_wait(path: Path) -> None:
 
 
 def test_a_failing_batch_leaves_the_file_usable(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         broken = make_record(workload_name="\udcff")
         with pytest.raises(UnicodeEncodeError):
             database.append([make_record(), broken])
@@ -525,7 +523,7 @@ def test_a_failing_batch_leaves_the_file_usable(path: Path) -> None:
 
 
 def test_a_record_that_cannot_be_read_is_an_error_of_the_database(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append([make_record()])
         database._connection.execute("UPDATE record SET status = 'from the future'")
         with pytest.raises(DatabaseError, match=r"record 1 cannot be read .*upgrade"):
@@ -545,7 +543,7 @@ def test_a_record_that_cannot_be_read_is_an_error_of_the_database(path: Path) ->
     ],
 )
 def test_what_cannot_be_read_names_its_column(path: Path, change: str, message: str) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append([make_record(provenance={"tvm": "1"})])
         database._connection.execute(f"UPDATE {change}")
         with pytest.raises(DatabaseError, match=rf"record 1 cannot be read \({message}"):
@@ -564,7 +562,7 @@ def test_what_cannot_be_read_names_its_column(path: Path, change: str, message: 
 def test_finals_that_cannot_be_read_name_their_record(
     path: Path, change: str, message: str
 ) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.add_finals([make_entry(one) for one in database.append([make_record()])])
         database._connection.execute(f"UPDATE final SET {change}")
         with pytest.raises(DatabaseError, match=rf"record 1 cannot be read \({message}"):
@@ -575,13 +573,13 @@ def test_finals_that_cannot_be_read_name_their_record(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write in every folder")
 def test_a_folder_that_cannot_be_written(path: Path) -> None:
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append([make_record()])
     path.parent.chmod(0o555)
     try:
         with pytest.raises(DatabaseError, match=r"it cannot be (opened|written)"):
-            SQLiteDatabase(path.with_name("new.db"))
-        with SQLiteDatabase(path, read_only=True) as reader:
+            Database(path.with_name("new.db"))
+        with Database(path, read_only=True) as reader:
             assert reader.count() == 1
     finally:
         path.parent.chmod(0o755)
@@ -596,7 +594,7 @@ def test_nothing_in_the_package_can_run_what_it_loads() -> None:
 
 def test_long_texts_are_compressed_and_checked(path: Path) -> None:
     trace = json.dumps({"instructions": [{"kind": "split", "args": [1, 2, 3]}] * 200})
-    with SQLiteDatabase(path) as database:
+    with Database(path) as database:
         database.append([make_record(trace_json=trace), make_record(trace_json="{}")])
         assert [record.trace_json for record in database.query()] == [trace, "{}"]
     connection = sqlite3.connect(path)
@@ -609,7 +607,7 @@ def test_long_texts_are_compressed_and_checked(path: Path) -> None:
         connection.execute("UPDATE record SET trace_json = ? WHERE id = 1", (damaged,))
         connection.commit()
         with (
-            SQLiteDatabase(path) as database,
+            Database(path) as database,
             pytest.raises(DatabaseError, match=r"record 1 cannot be read \(a comp"),
         ):
             database.query()

@@ -12,7 +12,7 @@ import pytest
 import tvm
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase, merge, open_database
+from schedlang.database import Database, merge, open_database
 from schedlang.database.programs import put_program
 from schedlang.errors import DatabaseError
 from schedlang.metaschedule import as_tvm_database, export_json
@@ -71,7 +71,7 @@ def test_they_are_exported_and_merged(
     # Each program as it is has a record too.
     assert (report.records, report.workloads) == (verified + len(PROGRAMS), len(PROGRAMS))
     assert report.unexpressed == ()
-    into = MemoryDatabase()
+    into = Database()
     with open_database(path, read_only=True) as source:
         assert merge(source, into).programs == len(PROGRAMS)
     for make in PROGRAMS.values():
@@ -99,7 +99,7 @@ def test_a_program_stored_with_its_places_is_read() -> None:
     assert structurally_equal(read, as_main(scale))
     assert "Span" not in to_json(read)
     workload = sl.workloads.from_prim_func(scale)
-    database = MemoryDatabase()
+    database = Database()
     database.put_workload(workload.key, "scale", text)
     database.append([record_of(workload, sl.Schedule(workload).trace, 1e-6)])
     assert sl.best(workload, TARGET, database) is not None
@@ -139,7 +139,7 @@ def test_a_function_with_a_target_is_read_and_its_target_is_checked() -> None:
 def with_damage(*, keys: bool = False) -> tuple[Database, sl.Workload]:
     """A database with a record of a program that cannot be read."""
     workload = PROGRAMS["te"]()
-    database = MemoryDatabase()
+    database = Database()
     structural = (workload.exact_key, workload.family_key) if keys else ("", "")
     database.put_workload(workload.key, "sum", DAMAGED, *structural)
     database.append([record_of(workload, sl.Schedule(workload).trace, 1e-6)])
@@ -174,7 +174,7 @@ def test_a_program_of_the_same_family_that_cannot_be_read_is_named() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_named() -> None:
-    database, workload = MemoryDatabase(), PROGRAMS["te"]()
+    database, workload = Database(), PROGRAMS["te"]()
     database.put_workload(workload.key, "sum", to_json(workload.mod))
     elsewhere = sl.Schedule(sl.workloads.matmul(8, 8, 8))
     elsewhere.get_block("C")

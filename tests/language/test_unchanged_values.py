@@ -15,7 +15,7 @@ import pytest
 from tvm.s_tir import Schedule as TVMSchedule
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase
+from schedlang.database import Database
 from schedlang.errors import InstructionError
 from schedlang.language.schedule import Schedule
 from schedlang.metaschedule import as_tvm_database
@@ -175,7 +175,7 @@ def test_what_a_pass_of_tvm_schedules_does_not_change() -> None:
     sch = Schedule(workload)
     sch.unroll(sch.get_loops("outer")[0])
     sch.unroll(sch.get_loops("inner")[0])
-    database = MemoryDatabase()
+    database = Database()
     database.put_workload(workload.key, workload.name, program.to_json(workload.mod))
     database.append([record_of(workload, sch.trace, 1e-6)])
     mod = program.from_json(program.to_json(workload.mod))  # shares nothing with the workload

@@ -12,7 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase
+from schedlang.database import Database
 from schedlang.errors import DatabaseError
 from schedlang.metaschedule import export_json, import_json, record_as_python
 from schedlang.tvm.program import from_json, structural_key, structurally_equal, to_json
@@ -24,7 +24,7 @@ SOFTMAX = sl.workloads.softmax(16, 16)
 
 
 def test_tvm_opens_it_and_its_traces_apply(tmp_path: Path) -> None:
-    database = MemoryDatabase()
+    database = Database()
     programs = {w: add_drawn(database, w, 3) for w in (GMM, SOFTMAX)}
     report = export_json(database, tmp_path / "out", target=TARGET)
     assert (report.records, report.workloads, report.unexpressed) == (6, 2, ())
@@ -44,7 +44,7 @@ def test_tvm_opens_it_and_its_traces_apply(tmp_path: Path) -> None:
 
 
 def test_there_and_back(tmp_path: Path) -> None:
-    database, other = MemoryDatabase(), MemoryDatabase()
+    database, other = Database(), Database()
     schedules = add_drawn(database, GMM, 4) + add_drawn(database, SOFTMAX, 2)
     export_json(database, tmp_path, target=TARGET)
     report = import_json(tmp_path, database=other, target=TARGET)
@@ -56,7 +56,7 @@ def test_there_and_back(tmp_path: Path) -> None:
 
 def test_from_metaschedule_and_back(tmp_path: Path) -> None:
     schedules = peer.write_database(tmp_path, [GMM], peer.CPU)
-    database = MemoryDatabase()
+    database = Database()
     import_json(tmp_path, database=database, target=TARGET)
     report = export_json(database, tmp_path / "out", target=TARGET, verified=False)
     assert (report.records, report.unexpressed) == (len(schedules), ())
@@ -66,7 +66,7 @@ def test_from_metaschedule_and_back(tmp_path: Path) -> None:
 
 
 def test_the_best_of_one_workload(tmp_path: Path) -> None:
-    database = MemoryDatabase()
+    database = Database()
     schedules = add_drawn(database, GMM, 3)
     add_drawn(database, SOFTMAX, 3)
     report = export_json(database, tmp_path, target=TARGET, workload=GMM, n=1)
@@ -78,7 +78,7 @@ def test_the_best_of_one_workload(tmp_path: Path) -> None:
 
 
 def test_what_tvm_cannot_apply_is_left_out_and_counted(tmp_path: Path) -> None:
-    database = MemoryDatabase()
+    database = Database()
     add_drawn(database, GMM, 1)
     with_dict = sl.Schedule(GMM)
     with_dict.annotate(with_dict.get_block("C"), "note", {"a": 1})
@@ -110,7 +110,7 @@ def test_what_tvm_cannot_apply_is_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_it_replaces_what_is_there_and_leaves_nothing_else(tmp_path: Path) -> None:
-    database = MemoryDatabase()
+    database = Database()
     add_drawn(database, GMM, 1)
     for _ in range(2):
         export_json(database, tmp_path, target=TARGET)
@@ -121,7 +121,7 @@ def test_it_replaces_what_is_there_and_leaves_nothing_else(tmp_path: Path) -> No
 
 
 def test_a_record_as_python_needs_tvm_only(tmp_path: Path) -> None:
-    database = MemoryDatabase()
+    database = Database()
     (schedule,) = add_drawn(database, GMM, 1)
     (record,) = database.query()
     source = record_as_python(record, database)
@@ -144,7 +144,7 @@ def test_drawn_values_become_numbers_where_tvm_takes_no_others(tmp_path: Path) -
     sch = sl.Schedule(workload, seed=0)
     multiple = sch.sample_categorical([16, 32])
     sch.pad_einsum(sch.get_block("C"), [1, multiple, 1])
-    database = MemoryDatabase()
+    database = Database()
     database.put_workload(workload.key, "padded", to_json(workload.mod))
     [record] = database.append([record_of(workload, sch.trace, 1e-6)])
     assert export_json(database, tmp_path, target=TARGET).unexpressed == ()
@@ -156,7 +156,7 @@ def test_drawn_values_become_numbers_where_tvm_takes_no_others(tmp_path: Path) -
 
 
 def test_a_record_without_its_program_says_so() -> None:
-    database = MemoryDatabase()
+    database = Database()
     record = record_of(GMM, sl.Schedule(GMM).trace, 1e-6)
     with pytest.raises(DatabaseError, match="does not hold the workload's program; put it there"):
         record_as_python(record, database)

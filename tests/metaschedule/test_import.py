@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase, open_database
+from schedlang.database import Database, open_database
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from schedlang.metaschedule import import_json
@@ -79,7 +79,7 @@ def test_every_sketch_of_the_default_spaces_comes_in(
     workloads: list[sl.Workload], target: Any, tmp_path: Path
 ) -> None:
     schedules = peer.write_database(tmp_path, workloads, target)
-    database = MemoryDatabase()
+    database = Database()
     report = import_json(tmp_path, database=database, target=peer.Machine("m", target))
     assert report.skipped == () and report.failed == 0
     assert (report.records, report.workloads) == (len(schedules), len(workloads))
@@ -99,7 +99,7 @@ def test_a_record_keeps_what_it_was_measured_with(folder: Path, tmp_path: Path) 
 
 
 def test_importing_again_adds_nothing(folder: Path) -> None:
-    database = MemoryDatabase()
+    database = Database()
     first = import_json(folder, database=database)
     again = import_json(folder / peer.WORKLOADS, folder / peer.RECORDS, database=database)
     assert (again.records, again.known) == (0, first.records)
@@ -113,7 +113,7 @@ def test_a_torn_last_line_is_reported_and_the_rest_is_there(folder: Path, tmp_pa
     write(tmp_path, lines_of(folder, peer.WORKLOADS), records, end="")
     with pytest.raises(Exception, match="."):
         JSONDatabase(work_dir=str(tmp_path))
-    report = import_json(tmp_path, database=MemoryDatabase())
+    report = import_json(tmp_path, database=Database())
     assert report.records == len(records) - 1
     (torn,) = report.skipped
     assert (torn.reason, torn.line) == ("torn line", len(records))
@@ -127,7 +127,7 @@ def test_garbage_in_the_middle_is_reported_and_the_rest_is_there(
     records = lines_of(folder, peer.RECORDS)
     garbage = ["\x00\x01 not a line", "[]", "", "{", "[" * 100_000, "9" * 10_000, "[0, [1, 2]]"]
     write(tmp_path, lines_of(folder, peer.WORKLOADS), [records[0], *garbage, *records[1:]])
-    report = import_json(tmp_path, database=MemoryDatabase())
+    report = import_json(tmp_path, database=Database())
     assert report.records == len(records)
     assert [(one.line, one.reason) for one in report.skipped] == [
         (2, "not JSON"),
@@ -221,7 +221,7 @@ def test_a_hostile_line_is_refused_before_tvm_sees_it(
         line = "[99" + line[line.index(",") :]
     good = lines_of(folder, peer.RECORDS)[1]
     write(tmp_path, lines_of(folder, peer.WORKLOADS), [line, good])
-    report = import_json(tmp_path, database=MemoryDatabase())
+    report = import_json(tmp_path, database=Database())
     assert report.records == 1
     (skipped,) = report.skipped
     assert (skipped.line, skipped.reason) == (1, reason)
@@ -231,7 +231,7 @@ def test_a_hostile_line_is_refused_before_tvm_sees_it(
 def test_what_metaschedule_could_not_time_is_a_failed_record(folder: Path, tmp_path: Path) -> None:
     lines = [edited(folder, set_in(1, value)) for value in ([], None, [1e10])]
     write(tmp_path, lines_of(folder, peer.WORKLOADS), lines[:1])
-    database = MemoryDatabase()
+    database = Database()
     for line in lines:
         write(tmp_path, lines_of(folder, peer.WORKLOADS), [line])
         report = import_json(tmp_path, database=database)
@@ -301,7 +301,7 @@ def test_a_hostile_program_is_refused_and_its_records_are_skipped(
     graph = graph_of(workloads[0])
     break_graph(name, graph)
     write(tmp_path, [line_of(graph), workloads[1]], lines_of(folder, peer.RECORDS))
-    report = import_json(tmp_path, database=MemoryDatabase())
+    report = import_json(tmp_path, database=Database())
     assert report.workloads == 1 and report.records
     assert report.skipped[0].reason == "workload unreadable"
     assert set(report.reasons) == {"workload unreadable", "workload missing"}
@@ -312,13 +312,13 @@ def test_a_torn_workload_leaves_the_others(folder: Path, tmp_path: Path) -> None
     workloads[-1] = workloads[-1][:200]
     write(tmp_path, workloads, lines_of(folder, peer.RECORDS))
     (tmp_path / peer.WORKLOADS).write_text("\n".join(workloads), encoding="utf-8")
-    report = import_json(tmp_path, database=MemoryDatabase())
+    report = import_json(tmp_path, database=Database())
     assert report.workloads == 1
     assert report.skipped[0].reason == "torn line"
 
 
 def test_records_for_another_kind_of_target_are_left_out(folder: Path) -> None:
-    report = import_json(folder, database=MemoryDatabase(), target=peer.Machine("gpu", peer.CUDA))
+    report = import_json(folder, database=Database(), target=peer.Machine("gpu", peer.CUDA))
     assert report.records == 0
     assert report.skipped[0].detail == "it is for a target of kind llvm, not cuda"
 
@@ -327,4 +327,4 @@ def test_wrong_calls_say_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="give database="):
         import_json(tmp_path)
     with pytest.raises(DatabaseError, match="No such file or directory; give the folder of a"):
-        import_json(tmp_path, database=MemoryDatabase())
+        import_json(tmp_path, database=Database())

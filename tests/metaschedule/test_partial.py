@@ -19,7 +19,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase
+from schedlang.database import Database
 from schedlang.instructions.instruction import register
 from schedlang.instructions.kinds import Primitive
 from schedlang.language.macros import call_with
@@ -201,7 +201,7 @@ def test_what_uses_something_left_out_is_left_out_and_the_rest_is_not() -> None:
 @each
 def test_every_record_is_exported(name: str, tmp_path: Path) -> None:
     sch = CASES[name]()
-    database = MemoryDatabase()
+    database = Database()
     workload = sch.workload
     database.put_workload(workload.key, workload.name, to_json(workload.mod))
     [record] = database.append([record_of(workload, sch.trace, 1e-6)])
@@ -218,7 +218,7 @@ def test_every_record_is_exported(name: str, tmp_path: Path) -> None:
 
 
 def test_measured_records_come_before_those_in_part(tmp_path: Path) -> None:
-    database = MemoryDatabase()
+    database = Database()
     database.put_workload(SOFTMAX.key, "softmax", to_json(SOFTMAX.mod))
     partial = with_vector_math(SOFTMAX).trace
     whole = sl.default_space(TARGET).without("vector_math").sample(SOFTMAX, seed=3)
@@ -249,7 +249,7 @@ def test_draws_in_expressions_become_numbers_in_files(tmp_path: Path) -> None:
     sch = sl.Schedule(workload, seed=0)
     i, *_ = sch.get_loops(sch.get_block("C"))
     sch.split(i, [None, sch.sample_categorical([2, 4]) * 2])
-    database = MemoryDatabase()
+    database = Database()
     database.put_workload(workload.key, "matmul", to_json(workload.mod))
     database.append([record_of(workload, sch.trace, 1e-6)])
     report = export_json(database, tmp_path, target=TARGET)
@@ -276,7 +276,7 @@ def test_tvms_pass_applies_a_record_with_vector_math_in_part() -> None:
     with TARGET.tvm_target():
         mod = relax.get_pipeline("zero")(Model)
     workload = sl.workloads.from_module(mod, function="softmax")
-    database = MemoryDatabase()
+    database = Database()
     database.put_workload(workload.key, "softmax", to_json(workload.mod))
     [record] = database.append([record_of(workload, with_vector_math(workload).trace, 1e-6)])
     view = as_tvm_database(database, TARGET)

@@ -17,7 +17,7 @@ from tvm.script import relax as R
 from tvm.tirx.function import PrimFunc
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase, open_database
+from schedlang.database import Database, open_database
 from schedlang.errors import DatabaseError
 from schedlang.metaschedule import TVMDatabase, as_tvm_database, export_json
 from schedlang.tvm.program import as_main, structurally_equal, to_json
@@ -85,7 +85,7 @@ def check_output(executable: Any) -> None:
 @pytest.fixture
 def drawn() -> Callable[..., tuple[Database, dict[str, list[sl.Schedule]]]]:
     def make(*names: str) -> tuple[Database, dict[str, list[sl.Schedule]]]:
-        database = MemoryDatabase()
+        database = Database()
         return database, {name: add_drawn(database, workload_of(name)) for name in names}
 
     return make
@@ -147,7 +147,7 @@ def test_what_is_missed_says_why(drawn: Any) -> None:
     apply_with(view)
     assert view.missed[NAMES[2]] == ("none of its 1 records is verified; verified=False takes them")
     assert (
-        as_tvm_database(MemoryDatabase()).query_tuning_record(
+        as_tvm_database(Database()).query_tuning_record(
             as_main(MOD[NAMES[0]]), TARGET.tvm_target(), "f"
         )
         is None

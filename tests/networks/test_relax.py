@@ -8,7 +8,7 @@ import tvm
 from tvm import relax, tirx
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase
+from schedlang.database import Database
 
 RNG = np.random.default_rng(0)
 
@@ -140,7 +140,7 @@ def test_modules_that_are_no_network() -> None:
 def test_a_network_with_records_applied_builds() -> None:
     """Scheduled functions keep no global symbol: Relax would find two functions named main."""
     network = sl.import_network(dense(128))
-    with MemoryDatabase() as database:
+    with Database() as database:
         task = network.tasks[0]
         sl.tune(task.workload, trials=3, database=database, progress=False)
         with pytest.warns(sl.UntunedWarning, match="has no record"):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import schedlang as sl
-from schedlang.database import FinalsEntry, Record, Run, SQLiteDatabase
+from schedlang.database import Database, FinalsEntry, Record, Run
 from schedlang.database.history import Phase, Rejections, RunHistory, TrialDetails
 from schedlang.database.programs import program_text
 from schedlang.distributions import Distribution, distribution_from_json
@@ -42,7 +42,7 @@ REJECTED = (
 
 def stored_run() -> tuple[list[Record], str]:
     """The records of the stored run, fastest first, and its program as TVM's JSON text."""
-    with SQLiteDatabase(STORED, read_only=True) as database:
+    with Database(STORED, read_only=True) as database:
         records = [one for one in database.query() if one.workload_name == "matmul" and one.ok]
         program = database.get_workload(records[0].workload_key)
     assert program is not None

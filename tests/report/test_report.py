@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase, history
+from schedlang.database import Database, history
 from schedlang.database.history import FINALS, REJECTIONS, TIME_LINE, RunHistory
 from schedlang.report.datasets import Datasets, script_json
 from schedlang.report.numbers import duration_text, latency_text, number_text, percent_text
@@ -153,7 +153,7 @@ def test_what_an_older_file_lacks_is_said(tmp_path: Path) -> None:
 
 
 def test_a_result_writes_its_report(tmp_path: Path) -> None:
-    database = MemoryDatabase()
+    database = Database()
     workload = sl.workloads.matmul(16, 16, 16)
     result = sl.tune(workload, trials=4, database=database, seed=0)
     path = result.report(tmp_path / "run.html", title="Mine")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase
+from schedlang.database import Database
 from schedlang.database.programs import put_program
 from schedlang.search import CoordinateDescent
 from schedlang.tuning.records import blank_record
@@ -36,7 +36,7 @@ def add(database: Database, workload: sl.Workload, *seeds: int, **changed: Any) 
 
 @pytest.fixture
 def database() -> Database:
-    return MemoryDatabase()
+    return Database()
 
 
 class Told(CoordinateDescent):

@@ -12,7 +12,7 @@ import tvm
 from tvm import te
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase, SQLiteDatabase
+from schedlang.database import Database
 from schedlang.errors import DatabaseError
 from schedlang.targets import build_callable
 from schedlang.tvm.program import structural_key
@@ -40,7 +40,7 @@ def matmul(name: str = "C", *, swapped: bool = False, subtract: bool = False) ->
 
 @pytest.fixture(scope="module")
 def tuned() -> Iterator[tuple[Database, sl.TuneResult]]:
-    with MemoryDatabase() as database:
+    with Database() as database:
         result = sl.tune(matmul(), trials=6, database=database, progress=False)
         yield database, result
 
@@ -161,7 +161,7 @@ def test_apply_is_silent_when_all_is_tuned(tuned: tuple[Database, sl.TuneResult]
 
 
 def test_wrong_and_unverified_records_are_never_used(tmp_path: Path) -> None:
-    with SQLiteDatabase(tmp_path / "tune.db") as database:
+    with Database(tmp_path / "tune.db") as database:
         sl.tune(matmul(), trials=3, database=database, verify=False, progress=False)
         assert database.count() == 3 + 1
         found = sl.best(matmul(), "cpu", database)

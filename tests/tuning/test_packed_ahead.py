@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase
+from schedlang.database import Database
 from schedlang.modules import parallel_vectorize_unroll, register_tile
 from schedlang.tuning.records import packed_ahead
 from schedlang.tvm.packing import split_packing, with_weights
@@ -24,7 +24,7 @@ def weighted() -> sl.Workload:
 
 @pytest.fixture(scope="module")
 def tuned() -> Iterator[tuple[Database, sl.TuneResult]]:
-    with MemoryDatabase() as database:
+    with Database() as database:
         space = sl.Space([register_tile, parallel_vectorize_unroll])
         result = sl.tune(
             weighted(),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase, Record, Run, SQLiteDatabase
+from schedlang.database import Database, Record, Run
 from schedlang.database.owner import this_process
 from schedlang.measurement import Candidate, Measurement
 from schedlang.tuning import InterruptedWarning, sharing
@@ -63,14 +63,14 @@ def tune(database: Any, measurer: Listed, **options: Any) -> sl.TuneResult:
 @pytest.fixture(scope="module")
 def alone() -> list[Record]:
     """The records of the run when no other one is there."""
-    with MemoryDatabase() as database:
+    with Database() as database:
         tune(database, Listed(), transfer=False)
         return [record for record in database.query() if not record.unscheduled]
 
 
 @pytest.fixture(params=["memory", "file"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    made = MemoryDatabase() if request.param == "memory" else SQLiteDatabase(tmp_path / "tune.db")
+    made = Database() if request.param == "memory" else Database(tmp_path / "tune.db")
     with made as opened:
         yield opened
 
@@ -243,7 +243,7 @@ def test_a_run_that_is_interrupted_leaves_no_claims(
 
 
 def test_a_result_says_which_run_measured_the_best_program() -> None:
-    with MemoryDatabase() as database:
+    with Database() as database:
         first = tune(database, Listed(), transfer=False)
         again = tune(database, Listed(), transfer=False, trials=17)
         assert "measured by run" not in str(first) + str(again)

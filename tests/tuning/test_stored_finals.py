@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase, SQLiteDatabase, merge
+from schedlang.database import Database, merge
 from schedlang.metaschedule import as_tvm_database
 from schedlang.testing.spaces import ORDINARY, small_workload
 from tests.tuning.scripted import Scripted
@@ -22,7 +22,7 @@ TURNED = {0: 1.2e-5, 1: 1.0e-5, 2: 1.1e-5}
 
 @pytest.fixture
 def database() -> Iterator[Database]:
-    with MemoryDatabase() as made:
+    with Database() as made:
         yield made
 
 
@@ -46,7 +46,7 @@ def test_the_winner_of_the_finals_is_what_a_look_up_returns(tmp_path: Path) -> N
     result = tune(Scripted(CLOSE, 1e-3, TURNED), path)
     assert result.best.record.latency == pytest.approx(1.05e-5, rel=0.01)
     assert found_in(path).record == result.best.record
-    with SQLiteDatabase(path) as database, MemoryDatabase() as copy:
+    with Database(path) as database, Database() as copy:
         entries = database.finals(WORKLOAD.key)
         assert [entry.place for entry in entries] == [0, 1, 2]
         assert entries[0].record_id == result.best.record.id

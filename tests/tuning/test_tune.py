@@ -12,7 +12,7 @@ import pytest
 import tvm
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase, Record
+from schedlang.database import Database, Record
 from schedlang.search import Random
 from schedlang.tvm.program import from_json, structural_key, structurally_equal
 
@@ -159,7 +159,7 @@ def test_a_second_run_adds_to_the_file(
 def test_a_database_of_ones_own_stays_open(
     workload: sl.Workload, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with MemoryDatabase() as database:
+    with Database() as database:
         result = sl.tune(workload, trials=2, database=database, finals=0, progress=True)
         assert [one for one in database.query() if one != result.unscheduled] == result.records
     shown = capsys.readouterr()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase, Record
+from schedlang.database import Database, Record
 from schedlang.database.run import Run
 from schedlang.measurement import Candidate, Measurement
 from schedlang.search import Proposal, Random
@@ -56,7 +56,7 @@ class NoReference(Failing):
         raise self.error
 
 
-class Full(MemoryDatabase):
+class Full(Database):
     """A disk that is full after some records, or when the run's end is to be stored."""
 
     def __init__(self, *, after: int | None = None) -> None:
@@ -189,7 +189,7 @@ def test_with_a_database_the_same_call_goes_on(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_a_record_is_stored_keeps_it() -> None:
-    class Pressed(MemoryDatabase):
+    class Pressed(Database):
         def append(self, records: Iterable[Record]) -> list[Record]:
             super().append(records)
             raise KeyboardInterrupt

@@ -13,7 +13,7 @@ import pytest
 from tvm import te
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase, merge, prune, summary
+from schedlang.database import Database, merge, prune, summary
 from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError
 from schedlang.metaschedule import as_tvm_database, export_json
@@ -33,7 +33,7 @@ REFERENCE = 1e-5
 
 @pytest.fixture
 def database() -> Iterator[Database]:
-    with MemoryDatabase() as made:
+    with Database() as made:
         yield made
 
 
@@ -248,7 +248,7 @@ def test_a_schedule_that_is_slower_than_none_is_not_tried_on_similar_programs(
 
 def test_it_goes_where_its_run_goes(database: Database) -> None:
     tune(Scripted(SLOWER, REFERENCE), database)
-    with MemoryDatabase() as copy:
+    with Database() as copy:
         merge(database, copy)
         copied = Scripted(SLOWER, 7e-5)
         assert tune(copied, copy).best.unscheduled and copied.references == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from schedlang.database.base import Database
+from schedlang.database.database import Database
 from schedlang.database.maintenance.reading import all_records, content_of
 from schedlang.database.maintenance.summary import Summary, summary
 from schedlang.database.record import Record

@@ -6,9 +6,8 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
-from schedlang.database.base import Database
+from schedlang.database.database import Database, open_database
 from schedlang.database.details import Rejections, RunDetails
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import (
@@ -20,7 +19,6 @@ from schedlang.database.history import (
 )
 from schedlang.database.record import Record
 from schedlang.database.run import Run, named_unscheduled, told, why_finished
-from schedlang.database.sqlite.database import SQLiteDatabase
 from schedlang.errors import DatabaseError
 from schedlang.measurement.rejection import reason_of
 
@@ -47,7 +45,7 @@ def history(database: Database | str | os.PathLike[str], run_id: int | None = No
                 raise TypeError(
                     f"a run is read from a database or its path, not {type(database).__name__}"
                 )
-            database = stack.enter_context(SQLiteDatabase(database, read_only=True))
+            database = stack.enter_context(open_database(database, read_only=True))
         if run_id is not None and type(run_id) is not int:
             raise TypeError(f"run_id={run_id!r}; give the id of a run, a whole number")
         run = _chosen(database, run_id)
@@ -111,8 +109,7 @@ def as_history(
 
 def _chosen(database: Database, run_id: int | None) -> Run:
     runs = {run.id: run for run in database.runs()}
-    path = getattr(database, "path", None)
-    name = "the database" if path is None else f"database {Path(path)}"
+    name = "the database" if database.path is None else f"database {database.path}"
     if not runs:
         raise DatabaseError(
             f"{name} holds no run: records that were imported or saved belong to none; tune with "

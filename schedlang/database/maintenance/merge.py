@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from schedlang.database.base import Database
+from schedlang.database.database import Database
 from schedlang.database.maintenance.reading import all_records, content_of
 from schedlang.database.record import Record
 from schedlang.database.run import Run, renumbered

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from schedlang.database.base import Database
+from schedlang.database.database import Database
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.maintenance.reading import all_records
 from schedlang.database.ranking import Standing, preferred

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from schedlang.database.base import Database
+from schedlang.database.database import Database
 from schedlang.database.record import Record
 
 _PAGE = 1000

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedlang.database.base import Database
+from schedlang.database.database import Database
 from schedlang.database.latency import timing_in
 from schedlang.database.maintenance.reading import all_records
 from schedlang.database.ranking import best_record

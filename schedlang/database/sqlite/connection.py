@@ -1,16 +1,19 @@
-"""One connection to an SQLite file: statements, transactions, readable errors."""
+"""One connection to an SQLite database: statements, transactions, readable errors."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from schedlang.database.sqlite.errors import SQLITE_ERRORS, explain
-from schedlang.database.sqlite.file import connect
+from schedlang.database.sqlite.file import connect, connect_memory
+from schedlang.database.sqlite.packing import pack
+from schedlang.database.sqlite.place import named
 from schedlang.errors import DatabaseError
 
 T = TypeVar("T")
@@ -25,15 +28,24 @@ _REMEDIES = {
 class SQLiteConnection:
     """Threads may share it; each method raises ``DatabaseError`` when SQLite does."""
 
-    def __init__(self, path: Path, *, read_only: bool, busy_seconds: float) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool, busy_seconds: float) -> None:
         self.path = path
         self.read_only = read_only
+        self.name = named(path)
         self._lock = threading.RLock()
         self._depth = 0
         self._write_through = False
-        self._connection: sqlite3.Connection | None = connect(
-            path, read_only=read_only, busy_seconds=busy_seconds
-        )
+        self._connection: sqlite3.Connection | None
+        if path is not None:
+            self._connection = connect(path, read_only=read_only, busy_seconds=busy_seconds)
+        else:
+            self._connection = connect_memory()
+            # Python warns of connections that nobody closed; here there is nothing to lose.
+            weakref.finalize(self, self._connection.close)
+
+    def pack(self, text: str) -> str | bytes:
+        """Return what to store for a long text: compressed in a file, as it is in memory."""
+        return text if self.path is None else pack(text)
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         """Return all rows of a query."""
@@ -61,7 +73,7 @@ class SQLiteConnection:
             return made
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise DatabaseError(
-                f"database {self.path}: {what} {number} cannot be read ({error}); upgrade "
+                f"{self.name}: {what} {number} cannot be read ({error}); upgrade "
                 f"schedlang if a newer one wrote it; if the file is damaged, {_REMEDIES[what]}"
             ) from error
 
@@ -79,14 +91,12 @@ class SQLiteConnection:
         allow.
         """
         if self.read_only:
-            raise DatabaseError(
-                f"database {self.path}: it was opened with read_only=True; open it without"
-            )
+            raise DatabaseError(f"{self.name}: it was opened with read_only=True; open it without")
         with self._lock:
             inner = self._depth > 0
             if inner and not self._in_transaction:
                 raise DatabaseError(
-                    f"database {self.path}: an error before ended this transaction, and nothing "
+                    f"{self.name}: an error before ended this transaction, and nothing "
                     "of it is stored; begin it again"
                 )
             self._depth += 1
@@ -104,13 +114,13 @@ class SQLiteConnection:
                 raise
             finally:
                 self._depth -= 1
-            if not inner and self._write_through:
+            if not inner and self._write_through and self.path is not None:
                 self._write_through = False
                 with suppress(DatabaseError):  # the journal has it
                     self.rows("PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
-        """Close the file; safe to call twice."""
+        """Close it; safe to call twice."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -123,12 +133,13 @@ class SQLiteConnection:
     @contextmanager
     def _explained(self) -> Iterator[sqlite3.Connection]:
         if self._connection is None:
-            raise DatabaseError(f"database {self.path}: it is closed; open it again")
+            again = "a new one" if self.path is None else "it again"
+            raise DatabaseError(f"{self.name}: it is closed; open {again}")
         try:
             yield self._connection
         except SQLITE_ERRORS as error:
             raise explain(self.path, error) from error
         except OverflowError as error:
             raise DatabaseError(
-                f"database {self.path}: a number is beyond 64 bits ({error}); give a smaller one"
+                f"{self.name}: a number is beyond 64 bits ({error}); give a smaller one"
             ) from error

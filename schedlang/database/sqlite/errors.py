@@ -7,6 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from schedlang.database.sqlite.place import named
 from schedlang.errors import DatabaseError
 
 REASONS = {
@@ -49,25 +50,29 @@ _LONGEST_PATH = 504
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
-def explain(path: Path, error: Exception) -> DatabaseError:
-    """Return a DatabaseError with path, reason and remedy for one of ``SQLITE_ERRORS``."""
+def explain(path: Path | None, error: Exception) -> DatabaseError:
+    """Return a DatabaseError with path, reason and remedy for one of ``SQLITE_ERRORS``.
+
+    ``path`` is None for a database in memory.
+    """
     name = getattr(error, "sqlite_errorname", None) or ""
     if isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error):
         name = "SQLITE_CORRUPT"
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR")) and _too_many_files():
         return DatabaseError(
-            f"database {path}: too many files are open ({error}); close some, or raise the limit "
+            f"{named(path)}: too many files are open ({error}); close some, or raise the limit "
             "(`ulimit -n`)"
         )
-    if name.startswith("SQLITE_CANTOPEN") and (length := _length(path)) > _LONGEST_PATH:
+    opening = name.startswith("SQLITE_CANTOPEN")
+    if path is not None and opening and (length := _length(path)) > _LONGEST_PATH:
         return DatabaseError(
-            f"database {path}: its path has {length} bytes, and SQLite takes at most "
+            f"{named(path)}: its path has {length} bytes, and SQLite takes at most "
             f"{_LONGEST_PATH} ({error}); choose a shorter one"
         )
     for known, (reason, remedy) in REASONS.items():
         if name.startswith(known):
-            return DatabaseError(f"database {path}: {reason} ({error}); {remedy}")
-    return DatabaseError(f"database {path}: SQLite refused: {error}")
+            return DatabaseError(f"{named(path)}: {reason} ({error}); {remedy}")
+    return DatabaseError(f"{named(path)}: SQLite refused: {error}")
 
 
 def _length(path: Path) -> int:

@@ -68,6 +68,13 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
     return connection
 
 
+def connect_memory() -> sqlite3.Connection:
+    """Make an empty database in memory, with all tables."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _bring_up_to_date(connection)
+    return connection
+
+
 def _open(path: Path, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
     def connection(options: str) -> sqlite3.Connection:
         opened = sqlite3.connect(
@@ -167,6 +174,10 @@ def _migrate(connection: sqlite3.Connection, path: Path, read_only: bool) -> Non
             f"database {path}: it has schema {version} and {SCHEMA} is needed; "
             "open it once without read_only to bring it up to date"
         )
+    _bring_up_to_date(connection)
+
+
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done it while this one waited for the lock.

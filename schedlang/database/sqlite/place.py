@@ -12,6 +12,9 @@ from pathlib import Path
 
 from schedlang.errors import DatabaseError
 
+IN_MEMORY = ":memory:"
+"""The path of a database that is no file."""
+
 # What SQLite keeps beside a file.
 _BESIDE = ("-wal", "-shm", "-journal")
 _KINDS = {
@@ -32,13 +35,18 @@ _SHOWN = 200
 
 def check_name(given: str | os.PathLike[str]) -> None:
     """DatabaseError for a name that means something else to users of SQLite."""
-    text = os.fspath(given)
-    if text == ":memory:":
+    if os.fspath(given) == IN_MEMORY:
         raise DatabaseError(
             "database ':memory:': every call that opens it would get an empty database of its own; "
             "`sl.open_database()` makes one in memory, to be passed on; without database=, `tune` "
             "keeps its records in memory"
         )
+    check_no_uri(given)
+
+
+def check_no_uri(given: str | os.PathLike[str]) -> None:
+    """DatabaseError for one of SQLite's URIs."""
+    text = os.fspath(given)
     if text.startswith("file:"):
         raise DatabaseError(f"database {text!r}: it is a URI; give the path of a file")
 
@@ -74,6 +82,11 @@ def check_place(path: Path, read_only: bool) -> None:
 def beside(path: Path, suffix: str) -> Path:
     """Return where SQLite keeps a file that belongs to a database: beside what a link leads to."""
     return Path(os.path.realpath(path) + suffix)
+
+
+def named(path: Path | None) -> str:
+    """Return what messages call the database at a path; None is that of one in memory."""
+    return "the in-memory database" if path is None else f"database {path}"
 
 
 def shown(path: Path) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.record import Record
 from schedlang.database.run import Ask, Run
-from schedlang.database.sqlite.packing import pack, unpack
+from schedlang.database.sqlite.packing import unpack
 from schedlang.measurement import Status
 
 _TEXT = (str,)
@@ -20,6 +20,7 @@ _NULL = type(None)
 _KINDS = {str: "text", bytes: "a blob", int: "an integer", float: "a real number", _NULL: "NULL"}
 
 Columns = Mapping[str, tuple[type, ...]]
+Pack = Callable[[str], str | bytes]
 
 # The columns that are read, in order, with the types that their values may have.
 _RECORD: Columns = {
@@ -90,8 +91,8 @@ SELECT_OLD_RUN = SELECT_RUN.replace("notes, tags,", "'', '[]',")
 SELECT_ASKS = f"SELECT {', '.join(_ASK_READ)} FROM ask"
 
 
-def row_of(record: Record, provenance_id: int | None) -> tuple[object, ...]:
-    """Return the values of ``INSERT_RECORD``."""
+def row_of(record: Record, provenance_id: int | None, pack: Pack) -> tuple[object, ...]:
+    """Return the values of ``INSERT_RECORD``; ``pack`` is that of the connection."""
     return (
         record.workload_key,
         record.workload_name,
@@ -216,8 +217,8 @@ def _unpacked(column: str, stored: str | bytes) -> str:
         raise ValueError(f"{error}, in column {column!r}") from None
 
 
-def run_row(run: Run) -> tuple[object, ...]:
-    """Return the values of ``INSERT_RUN``."""
+def run_row(run: Run, pack: Pack) -> tuple[object, ...]:
+    """Return the values of ``INSERT_RUN``; ``pack`` is that of the connection."""
     return (
         run.identity,
         run.workload_key,

@@ -221,7 +221,7 @@ def test_bfloat16() -> None:
 
 def test_threads(network: sl.Network) -> None:
     """Calls from several threads, of a network with parallel loops."""
-    with sl.database.MemoryDatabase() as database:
+    with sl.database.Database() as database:
         for task in network.tasks:
             store(database, task, 1e-4, parallel(task))
         exe = sl.compile_network(network, database)

@@ -15,7 +15,7 @@ import pytest
 from tvm import relax
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase
+from schedlang.database import Database
 from schedlang.networks import Network
 from schedlang.targets import host
 from schedlang.tuning.defaults import many
@@ -35,7 +35,7 @@ from tests.tuning.fake_time import FakeTime
 
 @pytest.fixture
 def database() -> Iterator[Database]:
-    with MemoryDatabase() as made:
+    with Database() as made:
         yield made
 
 

@@ -13,7 +13,7 @@ import pytest
 from tvm import relax
 
 import schedlang as sl
-from schedlang.database import MemoryDatabase
+from schedlang.database import Database
 from schedlang.targets.errors import LibraryError
 from schedlang.tvm import codegen
 from tests.networks.compiled.relax_networks import OP, layers, module, parallel, store, tensor
@@ -59,7 +59,7 @@ def run_alone(library: Path, *inputs: np.ndarray) -> list[np.ndarray]:
 @needs_compiler
 def test_a_library_runs_with_the_run_time_alone(tmp_path: Path) -> None:
     network = sl.import_network(layers())
-    with MemoryDatabase() as database:
+    with Database() as database:
         for task in network.tasks:
             store(database, task, 1e-4, parallel(task))
         exe = sl.compile_network(network, database)

@@ -15,7 +15,7 @@ from tvm import relax
 
 import schedlang as sl
 from schedlang.cli.documents import of_network
-from schedlang.database import MemoryDatabase, history, open_database
+from schedlang.database import Database, history, open_database
 from schedlang.measurement import Candidate, Measurement
 from schedlang.networks.compiled.summary import Summary, TaskSummary
 from schedlang.search.tasks import TaskProgress
@@ -204,7 +204,7 @@ def _check_totals(result: sl.NetworkResult, missing: int) -> None:
 def test_without_a_file_the_result_has_the_records() -> None:
     network = mlp((32, 32, 16))
     result = tune(network)
-    assert isinstance(result.database, MemoryDatabase)
+    assert isinstance(result.database, Database) and result.database.path is None
     measurer = Table()
     tune(network, measurer, database=result.database)
     assert measurer.measured == 0

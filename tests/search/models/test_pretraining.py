@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedlang.database import MemoryDatabase, Record
+from schedlang.database import Database, Record
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.search.models.cost_model import Example, RandomModel
@@ -58,8 +58,8 @@ def record(workload: Workload, seed: int, target: str = "here", **changes: Any) 
     return replace(made, **changes)
 
 
-def stored(*workloads: Workload) -> MemoryDatabase:
-    database = MemoryDatabase()
+def stored(*workloads: Workload) -> Database:
+    database = Database()
     for workload in workloads:
         database.put_workload(workload.key, workload.name, to_json(workload.mod))
     return database

@@ -15,7 +15,7 @@ import pytest
 from tvm import te
 
 import schedlang as sl
-from schedlang.database import Database, MemoryDatabase, SQLiteDatabase
+from schedlang.database import Database
 from schedlang.database.owner import is_alive, this_process
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement
@@ -62,7 +62,7 @@ def tune(database: Any, measurer: Counted, **options: Any) -> sl.TuneResult:
 
 @pytest.fixture
 def database() -> Iterator[Database]:
-    with MemoryDatabase() as made:
+    with Database() as made:
         yield made
 
 
@@ -244,10 +244,9 @@ def test_a_state_that_could_not_be_read_back_is_not_stored(
 def test_a_damaged_state_is_asked_again(database: Database) -> None:
     with pytest.warns(InterruptedWarning):
         tune(database, Counted(20), search=Evolutionary)
-    assert isinstance(database, MemoryDatabase)
-    for number, run in database._runs.items():
+    for run in database.runs():
         assert run.state, "nothing was saved"
-        database._runs[number] = dataclasses.replace(run, state=run.state[:-40] + "}")
+        database.update_run(dataclasses.replace(run, state=run.state[:-40] + "}"))
     expected = tune(None, Counted(), search=Evolutionary)
     result = tune(database, Counted(), search=Evolutionary)
     assert [r.trace_json for r in result.records] == [r.trace_json for r in expected.records]
@@ -275,7 +274,7 @@ def test_two_processes_do_not_work_at_one_run(tmp_path: Path) -> None:
     )
     assert other.stdout is not None
     owner = other.stdout.readline().strip()
-    with SQLiteDatabase(tmp_path / "tune.db") as database:
+    with Database(tmp_path / "tune.db") as database:
         with pytest.warns(InterruptedWarning):
             tune(database, Counted(3))
         (record, *_) = database.query()
@@ -312,7 +311,7 @@ def test_a_run_that_started_warm_goes_on_as_it_would_have(search: str, tmp_path:
     """Also without its state, and with faster records of its own by then."""
     results = []
     for stop in (None, 14):
-        with SQLiteDatabase(tmp_path / f"{stop}.db") as database:
+        with Database(tmp_path / f"{stop}.db") as database:
             tune(database, Counted(), trials=20, seed=7)
             if stop is not None:
                 with pytest.warns(InterruptedWarning):
@@ -398,7 +397,7 @@ def test_no_more_trials_than_wanted_after_an_interruption(database: Database) ->
 
 
 def test_verify_all_takes_no_record_that_was_not_compared() -> None:
-    with MemoryDatabase() as database:
+    with Database() as database:
         tuned = sl.tune(
             WORKLOAD, trials=8, search="random", database=database, finals=0, verify=False
         )

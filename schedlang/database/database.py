@@ -1,4 +1,4 @@
-"""The database in one SQLite file."""
+"""The database: in one SQLite file, or in memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from schedlang.database.base import Database, check_at_least_zero, check_sizes
 from schedlang.database.details import RunDetails, check_notes, check_tags
 from schedlang.database.finals import FinalsEntry
-from schedlang.database.record import Record
+from schedlang.database.record import Record, check_sizes
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.claims import claim_programs, end_claims
 from schedlang.database.sqlite.connection import SQLiteConnection
@@ -24,9 +25,8 @@ from schedlang.database.sqlite.details import (
     remove_trials,
 )
 from schedlang.database.sqlite.lost_journal import OWNED_RUNS
-from schedlang.database.sqlite.packing import pack
 from schedlang.database.sqlite.parts import parts
-from schedlang.database.sqlite.place import check_name
+from schedlang.database.sqlite.place import IN_MEMORY, check_name, check_no_uri
 from schedlang.database.sqlite.rows import (
     INSERT_FINAL,
     INSERT_RECORD,
@@ -51,12 +51,16 @@ from schedlang.database.sqlite.schema import WITH_DETAILS, WITH_FINALS, WITH_KIN
 from schedlang.measurement import Status
 
 
-class SQLiteDatabase(Database):
-    """Records in an SQLite file: one process writes, any number read. Threads may share it.
+class Database:
+    """Stores records and the programs they belong to; nothing stored is ever run or changed.
+
+    Of a file one process writes, any number read. Threads may share a database. Every method raises
+    ``DatabaseError`` after ``close``, and when the storage fails.
 
     Parameters
     ----------
-    path: the file; it is created if it is missing, its folder is not.
+    path: the file; it is created if it is missing, its folder is not. ``":memory:"`` makes an empty
+        database that lives as long as this object, for runs that keep nothing.
     read_only: never write; several processes may read what another one is writing.
     busy_seconds: how long to wait for another process's lock before giving up.
 
@@ -65,20 +69,24 @@ class SQLiteDatabase(Database):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] = IN_MEMORY,
         *,
         read_only: bool = False,
         busy_seconds: float = 30.0,
     ) -> None:
-        check_name(path)
-        self.path = Path(path)
+        check_no_uri(path)
+        self.path = None if os.fspath(path) == IN_MEMORY else Path(path)
         self.read_only = read_only
         self._connection = SQLiteConnection(
             self.path, read_only=read_only, busy_seconds=busy_seconds
         )
 
     def append(self, records: Iterable[Record]) -> list[Record]:
-        """Store all of ``records`` in one transaction; on disk when this returns."""
+        """Store all of ``records`` or none; they are durable when this returns.
+
+        Returns them with new ids, which grow in the order of insertion. DatabaseError for a record
+        that is too large (see ``schedlang.database.record``).
+        """
         records = list(records)
         check_sizes(records)
         stored = []
@@ -86,7 +94,9 @@ class SQLiteDatabase(Database):
         with self._connection.writing(through=not self._in_progress(records)):
             for record in records:
                 provenance = self._keep_provenance(provenance_text(record.provenance))
-                cursor = self._connection.execute(INSERT_RECORD, row_of(record, provenance))
+                cursor = self._connection.execute(
+                    INSERT_RECORD, row_of(record, provenance, self._connection.pack)
+                )
                 stored.append(dataclasses.replace(record, id=cursor.lastrowid))
                 if record.run_id is not None:
                     self._connection.execute(
@@ -107,8 +117,11 @@ class SQLiteDatabase(Database):
         run_id: int | None = None,
         after: int | None = None,
     ) -> list[Record]:
-        """Return the records that match all that is given, oldest first; at most ``limit``."""
-        check_at_least_zero("limit", limit)
+        """Return the records that match all that is given, oldest first; at most ``limit``.
+
+        ``after`` skips the records up to this id: with ``limit``, many records are read in parts.
+        """
+        _check_at_least_zero("limit", limit)
         where, values = conditions(
             workload_key, target_key, toolchain_key, status, program_key, run_id, after
         )
@@ -125,8 +138,11 @@ class SQLiteDatabase(Database):
         *,
         verified: bool = False,
     ) -> list[Record]:
-        """Return the ``n`` OK records with the lowest median latency, lowest first, then oldest."""
-        check_at_least_zero("n", n)
+        """Return the ``n`` OK records with the lowest median latency, lowest first, then oldest.
+
+        With ``verified``, only records whose results were compared count.
+        """
+        _check_at_least_zero("n", n)
         where, values = conditions(workload_key, target_key, toolchain_key)
         compared = " AND verified" if verified else ""
         return self._records(
@@ -155,7 +171,10 @@ class SQLiteDatabase(Database):
         return found
 
     def delete(self, ids: Iterable[int]) -> int:
-        """Remove the records with these ids in one transaction; return how many there were."""
+        """Remove the records with these ids, all or none; return how many there were.
+
+        A run that had one of them must be removed too: use ``prune``, or ``delete_run`` first.
+        """
         gone = 0
         with self._connection.writing(through=True):
             for some in parts(ids):
@@ -168,7 +187,10 @@ class SQLiteDatabase(Database):
         return gone
 
     def add_finals(self, entries: Iterable[FinalsEntry]) -> None:
-        """Store how records did in finals, in one transaction."""
+        """Store how records did in finals: all of ``entries`` or none.
+
+        Entries of records that were deleted meanwhile are ignored.
+        """
         entries = list(entries)
         with self._connection.writing(through=True):
             for entry in entries:
@@ -180,7 +202,10 @@ class SQLiteDatabase(Database):
         target_key: str | None = None,
         toolchain_key: str | None = None,
     ) -> list[FinalsEntry]:
-        """Return the entries of the records that match all that is given, oldest first."""
+        """Return the entries of the records that match all that is given, oldest first.
+
+        Deleting a record deletes its entries.
+        """
         if not self._has(WITH_FINALS):
             return []
         where, values = conditions(workload_key, target_key, toolchain_key)
@@ -189,7 +214,7 @@ class SQLiteDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Store all that is done inside ``with``, or nothing if it raises."""
+        """Store all that is done on this database inside ``with``, or nothing if it raises."""
         with self._connection.writing(through=True):
             yield
 
@@ -214,7 +239,11 @@ class SQLiteDatabase(Database):
         *,
         replace: bool = False,
     ) -> None:
-        """Store a program under its key; a known key keeps its program."""
+        """Store a program (TVM's JSON text) under its key; a known key keeps its program.
+
+        A program that was stored without structural keys gets those that are given. With
+        ``replace``, a known key gets this program instead of its own, which cannot be read.
+        """
         with self._connection.writing(through=True):
             self._connection.execute(
                 "INSERT INTO workload (key, name, script_json, exact_key, family_key, kin_key) "
@@ -257,7 +286,7 @@ class SQLiteDatabase(Database):
     def add_run(self, run: Run) -> Run:
         """Store a run that begins; return it with its id."""
         with self._connection.writing(through=True):
-            cursor = self._connection.execute(INSERT_RUN, run_row(run))
+            cursor = self._connection.execute(INSERT_RUN, run_row(run, self._connection.pack))
         return dataclasses.replace(run, id=cursor.lastrowid)
 
     def find_run(self, identity: str) -> Run | None:
@@ -270,15 +299,21 @@ class SQLiteDatabase(Database):
         return self._runs("ORDER BY id", [])
 
     def update_run(self, run: Run) -> None:
-        """Replace a run's ``state``, ``state_asks`` and ``outcome``."""
+        """Replace a run's ``state``, ``state_asks`` and ``outcome``.
+
+        Nothing happens when the run was deleted meanwhile.
+        """
         with self._connection.writing():
             self._connection.execute(
                 "UPDATE run SET state = ?, state_asks = ?, outcome = ? WHERE id = ?",
-                (pack(run.state), run.state_asks, run.outcome, run.id),
+                (self._connection.pack(run.state), run.state_asks, run.outcome, run.id),
             )
 
     def delete_run(self, run_id: int) -> bool:
-        """Forget a run, its asks, claims and details; its records stay."""
+        """Forget a run, its asks, claims and details; its records stay.
+
+        Return whether there was one.
+        """
         with self._connection.writing(through=True):
             self._connection.execute("DELETE FROM ask WHERE run_id = ?", [run_id])
             end_claims(self._connection, run_id)
@@ -291,7 +326,10 @@ class SQLiteDatabase(Database):
             return cursor.rowcount == 1
 
     def claim_run(self, run_id: int, owner: str, new_owner: str) -> bool:
-        """Hand a run over if ``owner`` still has it, and end its claims of programs."""
+        """Hand a run over if ``owner`` still has it, and end its claims of programs.
+
+        Return whether ``owner`` had it.
+        """
         with self._connection.writing(through=True):
             cursor = self._connection.execute(
                 "UPDATE run SET owner = ? WHERE id = ? AND owner = ?", (new_owner, run_id, owner)
@@ -301,12 +339,21 @@ class SQLiteDatabase(Database):
             return cursor.rowcount == 1
 
     def claim_programs(self, run_id: int, program_keys: Iterable[str]) -> frozenset[str]:
-        """Claim programs for a run; return those that another run has claimed."""
+        """Claim the programs that a run is going to measure, in place of those it claimed before.
+
+        Return those of ``program_keys`` that another run on the same workload, target and toolchain
+        has claimed: they are not claimed again. A claim ends when its run appends a record of the
+        program, is handed over or is deleted; it is void while the run's owner is no living process
+        (see ``schedlang.database.owner``). Nothing happens when the run was deleted meanwhile.
+        """
         with self._connection.writing():
             return claim_programs(self._connection, run_id, program_keys)
 
     def add_ask(self, run_id: int, ask: Ask) -> None:
-        """Append a question that a run asks its search."""
+        """Append a question that a run asks its search.
+
+        Nothing happens when the run was deleted meanwhile.
+        """
         with self._connection.writing():
             self._connection.execute(
                 "INSERT INTO ask (run_id, size, seconds) SELECT id, ?, ? FROM run WHERE id = ?",
@@ -321,7 +368,10 @@ class SQLiteDatabase(Database):
     def set_notes(
         self, run_id: int, notes: str | None = None, tags: Iterable[str] | None = None
     ) -> None:
-        """Replace a run's notes, its tags, or both; None keeps them."""
+        """Replace a run's notes, its tags, or both; None keeps them.
+
+        ValueError for what is no text, and no words. Nothing happens when the run was deleted.
+        """
         notes = None if notes is None else check_notes(notes)
         words = None if tags is None else json.dumps(check_tags(tags))
         with self._connection.writing(through=True):
@@ -331,17 +381,35 @@ class SQLiteDatabase(Database):
             )
 
     def add_details(self, run_id: int, details: RunDetails) -> None:
-        """Store more details of a run, in one transaction."""
+        """Store more details of a run: all of them or none. See ``RunDetails.updated``.
+
+        Those of trials whose records are not the run's are ignored. Nothing happens when the run
+        was deleted meanwhile.
+        """
         with self._connection.writing():
             add_details(self._connection, run_id, details)
 
     def details(self, run_id: int) -> RunDetails:
-        """Return the details of a run; empty where nothing is stored."""
+        """Return the details of a run; empty where nothing is stored.
+
+        Deleting a record deletes those of its trial.
+        """
         return read_details(self._connection, run_id) if self._has(WITH_DETAILS) else RunDetails()
 
     def close(self) -> None:
-        """Close the file; safe to call twice."""
+        """Release the storage; safe to call twice."""
         self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def _has(self, schema: int) -> bool:
         """Whether the file has this schema; a reader does not upgrade an older one."""
@@ -357,7 +425,9 @@ class SQLiteDatabase(Database):
         return int(number)
 
     def _in_progress(self, records: Iterable[Record]) -> bool:
-        """Whether all records belong to runs that a process works on."""
+        """Whether all records belong to runs that a process works on, or no file has them."""
+        if self.path is None:
+            return True
         numbers = {record.run_id for record in records}
         if None in numbers:
             return False
@@ -381,3 +451,26 @@ class SQLiteDatabase(Database):
     ) -> list[tuple[str, ...]]:
         sql = f"SELECT {', '.join(columns)}, id FROM workload WHERE {where} ORDER BY id"
         return self._connection.read(partial(texts_of, columns), "program", sql, values)
+
+
+def open_database(
+    where: Database | str | os.PathLike[str] | None = None, *, read_only: bool = False
+) -> Database:
+    """Open the database at a path, or return one that is given; None makes one in memory.
+
+    Raises ``DatabaseError`` when the file cannot be opened, ``TypeError`` for anything else.
+    """
+    if isinstance(where, Database):
+        return where
+    if where is None:
+        return Database()
+    if isinstance(where, str | os.PathLike):
+        check_name(where)
+        return Database(where, read_only=read_only)
+    raise TypeError(f"a database is a path, a Database or None, not a {type(where).__name__}")
+
+
+def _check_at_least_zero(name: str, value: int | None) -> None:
+    """ValueError for a negative ``limit`` or ``n``, which SQL would read as "all"."""
+    if value is not None and value < 0:
+        raise ValueError(f"{name} must be at least 0, not {value}")

@@ -1,11 +1,10 @@
-"""Both databases keep the contract, and always agree."""
+"""A file that is closed and opened again in between has what a database in memory has."""
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +18,17 @@ from schedlang.database import (
     Database,
     FinalsEntry,
     IncompleteDatabaseWarning,
-    MemoryDatabase,
     Record,
     Rejections,
     Run,
     RunDetails,
-    SQLiteDatabase,
     TrialDetails,
 )
 from schedlang.database.owner import this_process
 from schedlang.errors import NoLatencyError, SchedlangError
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.phase import Phase
-from schedlang.testing.database import DatabaseContract, make_entry, make_record
-
-
-class TestMemoryDatabase(DatabaseContract):
-    @pytest.fixture
-    def database(self) -> Iterator[Database]:
-        with MemoryDatabase() as database:
-            yield database
-
-
-class TestSQLiteDatabase(DatabaseContract):
-    @pytest.fixture
-    def database(self, tmp_path: Path) -> Iterator[Database]:
-        with SQLiteDatabase(tmp_path / "tune.db") as database:
-            yield database
-
+from schedlang.testing.database import make_entry, make_record
 
 KEYS = st.sampled_from(["a", "b"])
 OPTIONAL_KEYS = st.none() | KEYS
@@ -116,14 +98,14 @@ def details(draw: st.DrawFn) -> RunDetails:
 
 
 class BothAgree(RuleBasedStateMachine):
-    """The same calls on both; the file is closed and opened again in between."""
+    """The same calls on both."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "tune.db"
-        self.memory = MemoryDatabase()
-        self.file = SQLiteDatabase(self.path)
+        self.memory = Database()
+        self.file = Database(self.path)
 
     @rule(batch=st.lists(records(), max_size=4))
     def append(self, batch: list[Record]) -> None:
@@ -256,7 +238,7 @@ class BothAgree(RuleBasedStateMachine):
         with warnings.catch_warnings():
             # Runs that nobody released are there without a journal.
             warnings.simplefilter("ignore", IncompleteDatabaseWarning)
-            self.file = SQLiteDatabase(self.path)
+            self.file = Database(self.path)
 
     @invariant()
     def programs_agree(self) -> None:

@@ -6,8 +6,6 @@ needs. So the command line answers ``--help``, and completes words, without wait
 
 import typing as _typing
 
-from schedlang._moved import keep_old_paths as _keep_old_paths
-
 if _typing.TYPE_CHECKING:
     from schedlang._public import *  # noqa: F403  (type checkers know them)
 else:
@@ -24,5 +22,3 @@ else:
 
 
 __version__ = "0.1.0"
-
-_keep_old_paths()

@@ -15,8 +15,6 @@ from schedlang.search.registry import SEARCHES, MakeStrategy, make_search
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.search.tree.tree_search import TreeSearch
 
-Ledger = Proposals  # the earlier name of Proposals
-
 __all__ = [
     "SEARCHES",
     "SETTINGS",
@@ -29,7 +27,6 @@ __all__ = [
     "ExploreExploit",
     "GradientBoosting",
     "Grid",
-    "Ledger",
     "MakeStrategy",
     "Outcome",
     "Proposal",

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
 FRONT = ("tuning", "networks", "report", "plot", "cli", "metaschedule", "testing", "__main__")
 EXPORTED = ("tuning", "networks", "plot", "report")
-OWN = ("_lazy", "_moved", "_public")
+OWN = ("_lazy", "_public")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
     ("errors", "printed", "announcing"),

@@ -82,16 +82,14 @@ def test_importing_it_is_silent_and_leaves_slow_packages_alone(tmp_path: Path) -
 IMPORT_ALONE = """
 import sys
 import schedlang
-import schedlang.schedule
 print(schedlang.__version__, "tvm" in sys.modules)
-from schedlang.schedule import Schedule
-import schedlang.module
+from schedlang.language.schedule import Schedule
+import schedlang.spaces.module
 print(Schedule is schedlang.Schedule, callable(schedlang.module), hasattr(schedlang, "nothing"))
 """
 
 
 def test_names_are_imported_when_they_are_used() -> None:
-    """An old path too; it must not take the place of a name, as ``schedlang.module`` could."""
     words = [sys.executable, "-c", IMPORT_ALONE]
     root = Path(sl.__file__).resolve().parents[1]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True)

@@ -21,7 +21,7 @@ from schedlang.database.programs import program_text
 from schedlang.distributions import Distribution, distribution_from_json
 from schedlang.measurement import Status
 
-STORED = Path(__file__).parents[1] / "compatibility" / "assets" / "records.db"
+STORED = Path(__file__).parents[1] / "database" / "assets" / "schema_2.db"
 BEGAN = 1.76e9
 FASTEST = 3.2e-6
 FAILURES = (

@@ -9,7 +9,7 @@ import pytest
 
 from schedlang.errors import InvalidTrace, SchedlangError
 from schedlang.language.schedule import Schedule
-from schedlang.search import Ledger, Proposals, ProposingStrategy, Strategy, StrategyBase, Told
+from schedlang.search import ProposingStrategy, Strategy, StrategyBase, Told
 from schedlang.testing.spaces import HOPELESS, ORDINARY, TINY, small_workload
 from schedlang.testing.strategy import (
     MakeStrategy,
@@ -129,7 +129,3 @@ def test_what_to_propose_has_to_be_written() -> None:
 def test_wrong_settings_are_named(workload: Workload) -> None:
     with pytest.raises(ValueError, match="give_up_after=0: give 1 or more draws"):
         Listens(ORDINARY, workload, give_up_after=0)
-
-
-def test_the_ledger_has_its_earlier_name() -> None:
-    assert Ledger is Proposals

@@ -1,0 +1,40 @@
+"""Runs that an earlier version interrupted go on as that version would have gone on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlang.database import open_database
+from tests.database.old_runs import RUNS, Hashed, call
+
+ASSETS = Path(__file__).parent / "assets" / "runs"
+CONTINUED: dict[str, dict[str, Any]] = json.loads((ASSETS / "continued.json").read_text())
+
+
+def runs_of(path: Path) -> int:
+    with open_database(path) as database:
+        return len(database.runs())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_old_run_proposes_what_its_own_version_proposed(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "tune.db"
+    path.write_bytes(gzip.decompress((ASSETS / f"{name}.db.gz").read_bytes()))
+    before = runs_of(path)
+    measurer = Hashed()
+    assert call(name, str(path), first=False, measurer=measurer) == CONTINUED[name]["records"]
+    assert measurer.measured == CONTINUED[name]["measured"]
+    assert runs_of(path) == before  # it is the same run, by its identity and by its search
+
+
+def test_there_is_an_old_run_with_a_saved_state_of_each_kind(tmp_path: Path) -> None:
+    for name in RUNS:
+        path = tmp_path / f"{name}.db"
+        path.write_bytes(gzip.decompress((ASSETS / f"{name}.db.gz").read_bytes()))
+        with open_database(path) as database:
+            assert any('"told":' in run.state.replace("\\", "") for run in database.runs()), name

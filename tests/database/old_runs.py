@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -27,7 +27,7 @@ from tvm import relax
 import schedlang as sl
 
 
-class Hashed:
+class Hashed(sl.Measurer):
     """Latencies that depend on the program's text alone.
 
     Parameters
@@ -36,12 +36,7 @@ class Hashed:
     """
 
     key = "hashed"
-    seconds: dict[str, float] = {}
-    unreached: Sequence[str] = ()
     reference_latency = 1e-3
-    reference_complete = True
-    best_so_far: float | None = None
-    deadline = float("inf")
 
     def __init__(self, interrupted_at: int | None = None) -> None:
         self._left = interrupted_at
@@ -72,12 +67,6 @@ class Hashed:
             samples = tuple(latency * (1 + 0.001 * k) for k in range(8))
             found.append(sl.Measurement(candidate.id, sl.Status.OK, samples, verified=True))
         return found
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to stop."""
 
     def close(self) -> None:
         """Nothing to stop."""
@@ -118,7 +107,10 @@ def network() -> sl.Network:
 
 def target() -> sl.Target:
     """The same on every machine."""
-    return sl.Target("cpu", cores=2, mcpu="x86-64-v3", triple="x86_64-unknown-linux-gnu")
+    found: sl.Target = sl.Target(
+        "cpu", cores=2, mcpu="x86-64-v3", triple="x86_64-unknown-linux-gnu"
+    )
+    return found
 
 
 def call(name: str, database: str, *, first: bool, measurer: Hashed | None = None) -> list[Any]:
@@ -139,11 +131,8 @@ def call(name: str, database: str, *, first: bool, measurer: Hashed | None = Non
             ("schedlang.tvm.codegen.toolchain", lambda: "played"),
         ):
             stack.enter_context(mock.patch(name, replacement))
-        for name, replacement in (
-            ("measurer", lambda self, *args, **options: used),
-            ("check_present", lambda self: None),
-        ):
-            stack.enter_context(mock.patch.object(kind, name, replacement))
+        stack.enter_context(mock.patch.object(kind, "measurer", lambda *_, **options: used))
+        stack.enter_context(mock.patch.object(kind, "check_present", lambda self: None))
         if search == "network":
             found = sl.tune_network(
                 network(), target(), trials=TRIALS, seed=3, batch=6, database=database
@@ -172,7 +161,7 @@ def _digest(text: str) -> str:
 def main(folder: Path) -> None:
     """Write the databases of all runs, and what continues them finds."""
     folder.mkdir(parents=True, exist_ok=True)
-    continued = {}
+    continued: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for name in RUNS:
             path = Path(scratch) / f"{name}.db"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -13,35 +14,55 @@ from schedlang.errors import TargetError
 if TYPE_CHECKING:
     from schedlang.tvm.codegen import CodeGenerator
 
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of machine.
+
+    Attributes
+    ----------
+    target: where its class is, as ``"module:Class"``; it is imported when it is needed.
+    other_names: what others call the kind, TVM for one, in lower case.
+    number: the argument that numbers machines of the kind, where others write ``"cuda:1"``; empty
+        if there is none.
+    options: arguments of its class, as an error message shows them.
+    """
+
+    target: str
+    other_names: tuple[str, ...] = ()
+    number: str = ""
+    options: str = "..."
+
+    @property
+    def module(self) -> str:
+        """Name of the module that the class is in."""
+        return self.target.partition(":")[0]
+
+
 KINDS = {
-    "cpu": "schedlang.targets.cpu.target:CPUTarget",
-    "cuda": "schedlang.targets.cuda.target:CUDATarget",
+    "cpu": Kind(
+        "schedlang.targets.cpu.target:CPUTarget",
+        ("llvm", "host", "native"),
+        options="cores=4, mcpu=...",
+    ),
+    "cuda": Kind(
+        "schedlang.targets.cuda.target:CUDATarget",
+        ("gpu", "nvidia"),
+        number="device",
+        options='arch="sm_90"',
+    ),
 }
-"""Where the class of each kind is, as ``"module:Class"``; it is imported when it is needed."""
-# What others call a kind, TVM for one, in lower case.
-_OTHER_NAMES = {
-    "llvm": "cpu",
-    "cpu": "cpu",
-    "host": "cpu",
-    "native": "cpu",
-    "gpu": "cuda",
-    "nvidia": "cuda",
-    "cuda": "cuda",
-}
-# How a machine of a kind is numbered: others write "cuda:1".
-_NUMBERED = {"cuda": "device"}
-_OPTIONS = {"cpu": "cores=4, mcpu=...", "cuda": 'arch="sm_90"'}
+"""The kinds by name."""
 
 
 def load(kind: str) -> Any:
     """Return the class of a kind, a subclass of ``Target``."""
-    module, _, name = KINDS[kind].partition(":")
-    return getattr(import_module(module), name)
+    return getattr(import_module(KINDS[kind].module), KINDS[kind].target.partition(":")[2])
 
 
 def package(kind: str) -> ModuleType:
     """Return the package that the class of a kind is in: ``schedlang.targets.<kind>``."""
-    return import_module(KINDS[kind].partition(":")[0].rpartition(".")[0])
+    return import_module(KINDS[kind].module.rpartition(".")[0])
 
 
 def classes() -> list[Any]:
@@ -69,6 +90,18 @@ def class_of(name: str) -> Any:
     raise unknown_target(name)
 
 
+def class_of_key(key: str) -> Any:
+    """Return the class of the kind that stores records under ``key``.
+
+    A key begins with a kind, as in ``"cuda/sm_80"``, or with the name of a target, as in
+    ``"x86/avx2@skylake/cores=4"``.
+    """
+    kind = key.partition("/")[0]
+    if kind in KINDS:
+        return load(kind)
+    return class_of("/".join(key.partition("@")[0].split("/")[:2]))
+
+
 def is_among(name: str, names: Iterable[str]) -> bool:
     """Tell whether one of ``names`` is called ``name``: in full, or by what follows its slash."""
     return any(name in (full, full.partition("/")[2]) for full in names)
@@ -81,14 +114,13 @@ def unknown_target(name: str, names: Iterable[str] = ()) -> TargetError:
     """
     names = tuple(names) or all_names()
     word, _, number = name.strip().partition(":")
-    kind = _OTHER_NAMES.get(word.lower(), "")
-    if kind in _NUMBERED and number.isdecimal():
-        hint = f"did you mean Target({kind!r}, {_NUMBERED[kind]}={int(number)})? Known"
+    kind = _kind_called(word)
+    if kind and KINDS[kind].number and number.isdecimal():
+        hint = f"did you mean Target({kind!r}, {KINDS[kind].number}={int(number)})? Known"
         return TargetError(f"unknown target {name!r}; {hint}: {', '.join(names)}")
     word, _, options = name.strip().partition(" ")
-    if word.lower() in _OTHER_NAMES:
-        kind = _OTHER_NAMES[word.lower()]
-        given = f", with options as arguments: Target({kind!r}, {_OPTIONS[kind]})"
+    if kind := _kind_called(word):
+        given = f", with options as arguments: Target({kind!r}, {KINDS[kind].options})"
         hint = f"did you mean {kind!r}{given if options else ''}? Known"
         return TargetError(f"unknown target {name!r}; {hint}: {', '.join(names)}")
     # Users write avx512-vnni, AVX512VNNI, arm/sve: compare without separators and case.
@@ -107,6 +139,12 @@ def code_generator(spec: Mapping[str, Any]) -> CodeGenerator:
     """Make, in any process, the code generator that the ``spec()`` of a target describes."""
     made: CodeGenerator = load(spec["kind"]).code_generator(spec)
     return made
+
+
+def _kind_called(word: str) -> str:
+    """Return the kind that others call ``word``; empty if there is none."""
+    word = word.lower()
+    return next((k for k, one in KINDS.items() if word in (k, *one.other_names)), "")
 
 
 def _plain(name: str) -> str:

@@ -61,7 +61,7 @@ def roofline_of(
 def _memory_rate(target: Target, moved: int) -> float:
     """Return the bytes per second of the memory that ``moved`` bytes come from."""
     cached = moved <= getattr(target, "l2_bytes", math.inf)
-    return math.inf if cached else getattr(target, "memory_bytes_per_second", math.inf)
+    return math.inf if cached else target.memory_bytes_per_second
 
 
 def shortest_time(workload: Workload, target: Target) -> float:

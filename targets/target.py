@@ -49,6 +49,8 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
     peak_flops: an upper bound on its arithmetic, in operations on 32-bit elements a second. By
         default infinite: any latency is believed.
     tvm_kind: the kind of TVM's targets that ``from_tvm_target`` reads; None if it reads none.
+    on_host: whether its programs are called in this process, on arrays in the memory of the host.
+    code_forms: the forms of code that ``code`` writes for it: ``("assembly",)``.
 
     Raises ``TargetError`` for an unknown name, and lists those there are.
     """
@@ -56,6 +58,8 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
     __slots__ = ()
 
     tvm_kind: ClassVar[str | None] = None
+    on_host: ClassVar[bool] = False
+    code_forms: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, name: str = "cpu", *_: Any, **__: Any) -> Any:
         """Make an instance of the kind that has this name."""
@@ -74,14 +78,22 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
 
     @classmethod
     def from_key(cls, key: str) -> Target:
-        """Return the target that records are stored under as ``key``, as far as the key tells.
+        """Return the target that records are stored under as ``key``.
 
+        What the key does not tell is unknown, such as the peak of a GPU without a data sheet.
         ``Target.from_key`` asks the class of its kind, which by default makes its target without
-        arguments. TargetError for a kind that is not known.
+        arguments. TargetError for a key that no target has.
         """
         kind = key.partition("/")[0]
-        made: Target = kinds.class_of(kind).from_key(key) if cls is Target else cls(kind)
+        made: Target = kinds.class_of_key(key).from_key(key) if cls is Target else cls(kind)
         return made
+
+    def nearest_here(self) -> Target:
+        """Return the target of this machine that is most like this one.
+
+        It is this one, as by default, where this machine is the target or none of the kind is here.
+        """
+        return self
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -106,6 +118,11 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
     @property
     def peak_flops(self) -> float:
         """Upper bound on its operations on 32-bit elements a second; see ``targets.roofline``."""
+        return math.inf
+
+    @property
+    def memory_bytes_per_second(self) -> float:
+        """Rate of its memory; infinite, as by default, where it is not known."""
         return math.inf
 
     def peak_flops_of(self, bits: int) -> float:
@@ -201,6 +218,16 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         """
         generator = self.code_generator(self.spec())
         return library.write(mod, generator, Path(path), self.deployment())
+
+    def code(self, mod: IRModule, form: str) -> str:
+        """Return the code that ``mod`` becomes, in one of ``code_forms``; nothing is run.
+
+        Raises ``BuildError``, and ``TargetError`` for another form.
+        """
+        raise TargetError(
+            f"target {self.key!r} has no code in the form {form!r}; it has: "
+            f"{', '.join(self.code_forms) or 'none'}"
+        )
 
     def culprit(self, trace: Trace, reason: str) -> str:
         """Return what in a trace made a program that was rejected for ``reason`` before it ran.

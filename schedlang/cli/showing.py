@@ -41,20 +41,12 @@ def shown(schedule: Schedule, form: Form, target: Target | None) -> str:
     if form == "tvmscript":
         return str(schedule.mod.script())
     assert target is not None
-    return _code(schedule, form, target)
+    if form not in target.code_forms:
+        from schedlang.targets.kinds import KINDS, load
 
-
-def _code(schedule: Schedule, form: Form, target: Target) -> str:
-    wanted = "cuda" if form == "cuda" else "cpu"
-    if target.kind != wanted:
+        wanted = " or ".join(kind for kind in KINDS if form in load(kind).code_forms)
         raise UsageError(
             f"--as {form} shows code for a target of kind {wanted}, and {target.key} is of kind "
             f"{target.kind}; name one with --target"
         )
-    if form == "cuda":
-        from schedlang.tvm.codegen.cuda_source import cuda_source
-
-        return cuda_source(schedule.mod, target.tvm_target()).text
-    from schedlang.targets.cpu.assembly import generate_assembly
-
-    return generate_assembly(schedule.mod, target)
+    return target.code(schedule.mod, form)

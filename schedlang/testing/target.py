@@ -71,6 +71,11 @@ class TargetContract:
             assert len({again, target}) == 1
         assert as_target(target) is target
 
+    def test_its_key_leads_back_to_it(self, target: Target) -> None:
+        found = Target.from_key(target.key)
+        assert type(found) is type(target)
+        assert type(found.nearest_here()) is type(target)
+
     def test_its_key_is_one_line_of_text(self, target: Target) -> None:
         assert isinstance(target.key, str) and target.key
         assert target.key.splitlines() == [target.key]

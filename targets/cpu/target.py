@@ -12,7 +12,9 @@ from schedlang.errors import TargetError
 from schedlang.spaces.space import Space
 from schedlang.targets import host
 from schedlang.targets.cpu import availability, description, features
+from schedlang.targets.cpu.assembly import generate_assembly
 from schedlang.targets.cpu.estimate import estimate_seconds
+from schedlang.targets.cpu.keys import parse_key
 from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
 from schedlang.targets.cpu.named import HOST, NAMES, find_named
@@ -36,6 +38,8 @@ class CPUTarget(CPUMachine):
     __slots__ = ()
 
     tvm_kind = "llvm"
+    on_host = True
+    code_forms = ("assembly",)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -44,15 +48,21 @@ class CPUTarget(CPUMachine):
 
     @classmethod
     def from_key(cls, key: str) -> CPUTarget:
-        """Return this machine with the cores and the vectors that the key has, where it can."""
-        here = cls("cpu")
-        numbers = dict(part.partition("=")[::2] for part in key.split("/") if "=" in part)
-        stated = {"cores": numbers.get("cores", ""), "vector_bits": numbers.get("vector", "")}
-        given: dict[str, Any] = {name: int(n) for name, n in stated.items() if n.isdecimal()}
+        """Return the CPU, with the cores and the vectors that the key has."""
+        told = parse_key(key)
+        made = cls(told.name, told.cores, told.mcpu, told.vector_bits, **told.code)
+        if made.key == key or told.machine is None:
+            return made
+        # Code for the named instruction set runs there; or code for that very CPU does.
+        return cls(told.name, told.cores, told.machine, told.vector_bits)
+
+    def nearest_here(self) -> CPUTarget:
+        """Return this target where it can run, else this machine, with its cores and vectors."""
         try:
-            return here if here.key == key else cls("cpu", **given)
-        except TargetError:  # such vectors are not here
-            return here
+            self.check_present()
+        except TargetError:
+            return type(self)(HOST, self.cores, vector_bits=self.vector_bits)
+        return self
 
     @classmethod
     def from_tvm_target(cls, target: TVMTarget) -> CPUTarget:
@@ -76,6 +86,10 @@ class CPUTarget(CPUMachine):
     def estimate(self, mod: IRModule) -> float:
         """Return ``estimate_seconds`` for this machine, without what runs ahead of all calls."""
         return estimate_seconds(statements(in_each_call(mod["main"])), self)
+
+    def code(self, mod: IRModule, form: str) -> str:
+        """Return the machine code as text, ``form`` being ``"assembly"``."""
+        return generate_assembly(mod, self) if form == "assembly" else super().code(mod, form)
 
     @property
     def pool_threads(self) -> int:

@@ -23,7 +23,7 @@ from schedlang.targets.cuda.named import (
 _GUIDE = "CUDA programming guide"
 _DRIVER = "the CUDA driver"
 _INTEGERS = ("sms", "l2_bytes")
-_RATES = ("memory_bytes_per_second", "peak_flops", "peak_matrix_flops")
+RATES = ("memory_bytes_per_second", "peak_flops", "peak_matrix_flops")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _of_architecture(entry: Architecture) -> Values:
 
 def _of_model(model: Model, *, assumed: bool) -> Values:
     source = f"assumed, as of {model.name}" if assumed else f"data sheet of {model.name}"
-    return {key: (getattr(model, key), source) for key in (*_INTEGERS, *_RATES)}
+    return {key: (getattr(model, key), source) for key in (*_INTEGERS, *RATES)}
 
 
 def _of_device(device: Device, entry: Architecture) -> Values:
@@ -127,7 +127,7 @@ def _of_device(device: Device, entry: Architecture) -> Values:
     if "reserved_shared_bytes" in told:
         values["reserved_shared_bytes"] = told["reserved_shared_bytes"], _DRIVER
     fallback = _of_model(MODELS.get(model_name(device.name)) or MODELS[entry.model], assumed=True)
-    values = {**{key: fallback[key] for key in (*_INTEGERS, *_RATES)}, **values}
+    values = {**{key: fallback[key] for key in (*_INTEGERS, *RATES)}, **values}
     sms, clock = values["sms"][0], 1e3 * told.get("clock_khz", 0)
     if clock:
         peak, matrix = 2 * entry.float32_lanes * sms * clock, entry.matrix_flops * sms * clock
@@ -168,7 +168,7 @@ def unfit(arch: str, device: Device) -> str:
 
 
 def _check_number(key: str, number: float) -> None:
-    if key in _RATES:
+    if key in RATES:
         if not isinstance(number, (int, float)) or not number > 0:
             raise TargetError(f"target 'cuda': {key}={number!r}; give more than 0")
     elif isinstance(number, bool) or not isinstance(number, int) or number < 1:

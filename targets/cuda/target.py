@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlang.errors import TargetError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
@@ -15,11 +17,13 @@ from schedlang.targets.cuda.device import driver_version, read_device
 from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
+from schedlang.targets.cuda.resolve import RATES
 from schedlang.targets.cuda.running import deployed
 from schedlang.targets.cuda.space import cuda_space
 from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import cuda
+from schedlang.tvm.codegen.cuda_source import cuda_source
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -37,6 +41,7 @@ class CUDATarget(CUDAMachine):
     __slots__ = ()
 
     tvm_kind = "cuda"
+    code_forms = ("cuda",)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -45,9 +50,27 @@ class CUDATarget(CUDAMachine):
 
     @classmethod
     def from_key(cls, key: str) -> CUDATarget:
-        """Return a GPU of the architecture that the key has."""
-        _, *parts = key.split("/")
-        return cls("cuda", arch=parts[0]) if parts else cls("cuda")
+        """Return the model that the key has, or a GPU of its architecture.
+
+        What no data sheet tells of that is unknown: rates are infinite.
+        """
+        _, arch, *rest = key.split("/") if "/" in key else (key, None)
+        numbers = dict(part.partition("=")[::2] for part in rest if "=" in part)
+        sms = int(numbers["sms"]) if numbers.get("sms", "").isdecimal() else None
+        if rest and rest[0] in MODELS:
+            made = cls(f"nvidia/{rest[0]}", arch, sms=sms)
+            if made.key == key:
+                return made
+        unknown: dict[str, Any] = dict.fromkeys(RATES, math.inf)
+        return cls(DEVICE, arch, sms=sms, **unknown)
+
+    def nearest_here(self) -> CUDATarget:
+        """Return this target where its GPU is here, else any GPU of the architecture."""
+        try:
+            self.check_present()
+        except TargetError:
+            return type(self)(DEVICE, self.arch)
+        return self
 
     @classmethod
     def from_tvm_target(cls, target: TVMTarget) -> CUDATarget:
@@ -60,6 +83,12 @@ class CUDATarget(CUDAMachine):
     def default_space(self) -> Space:
         """Return ``cuda_space`` for this GPU."""
         return cuda_space(self)
+
+    def code(self, mod: IRModule, form: str) -> str:
+        """Return CUDA C++, ``form`` being ``"cuda"``."""
+        if form not in self.code_forms:
+            return super().code(mod, form)
+        return cuda_source(mod, self.tvm_target()).text
 
     def spec(self) -> dict[str, Any]:
         """Describe its code generation as JSON values, for ``targets.kinds.code_generator``.

@@ -21,7 +21,7 @@ from schedlang.plot.tables.decisions import (
     weigh,
 )
 from schedlang.plot.tables.finals import finals_table
-from schedlang.plot.tables.machine import machine_limits, target_of
+from schedlang.plot.tables.machine import machine_limits
 from schedlang.plot.tables.time_line import time_line
 from schedlang.plot.tables.trials import gains, trial_rows
 from schedlang.testing.database import make_record, make_run
@@ -189,17 +189,22 @@ def test_without_finals_the_fastest_verified_candidate_wins() -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "x86/avx2", "nvidia/h100"])
 def test_the_peak_follows_from_the_key_of_a_target(name: str) -> None:
-    target = sl.Target(name)
-    found = target_of(target.key)
-    assert found is not None and found.peak_flops == target.peak_flops
+    target, history = sl.Target(name), make_history(5)
+    run = dataclasses.replace(history.run, target_key=target.key)
+    found = machine_limits(dataclasses.replace(history, run=run))
+    assert found.peak == target.peak_flops_of(32) and found.why == ""
 
 
 def test_limits_say_why_they_are_unknown() -> None:
     history = make_history(5)
     limits = machine_limits(history)
     assert limits.flops == 2 * 64**3 and limits.why == "" and limits.roofline.seconds > 0
-    run = dataclasses.replace(history.run, target_key="abacus")
-    assert "abacus" in machine_limits(dataclasses.replace(history, run=run)).why
+    for key in ("abacus", "cuda/sm_80", "cuda/sm_90/nvidia-h100-pcie/sms=114"):
+        run = dataclasses.replace(history.run, target_key=key)
+        assert (
+            f"the peak of {key} is unknown"
+            in machine_limits(dataclasses.replace(history, run=run)).why
+        )
     for program in ("", '{"root_index": 0}'):
         found = machine_limits(dataclasses.replace(history, program=program))
         assert found.why and found.roofline.seconds == 0

@@ -145,7 +145,7 @@ def dsp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, text in {"__init__": "", "target": TARGET, "measurer": MEASURER}.items():
         (folder / f"{name}.py").write_text(text)
     monkeypatch.setattr(sl.targets, "__path__", [*sl.targets.__path__, str(folder.parent)])
-    monkeypatch.setitem(kinds.KINDS, "dsp", "schedlang.targets.dsp.target:DSPTarget")
+    monkeypatch.setitem(kinds.KINDS, "dsp", kinds.Kind("schedlang.targets.dsp.target:DSPTarget"))
     yield
     for name in [name for name in sys.modules if name.startswith("schedlang.targets.dsp")]:
         del sys.modules[name]

@@ -114,7 +114,7 @@ def torch_peers(
     from schedlang.cli.bench.torch_compiled import CompiledOperator
     from schedlang.cli.bench.torch_operators import TorchOperator
 
-    if target.kind != "cpu":
+    if not target.on_host:
         return {}, {EAGER: NoPeer("torch is compared on CPUs only")}
     peers: dict[str, TorchOperator] = {}
     missing: dict[str, Exception] = {}

@@ -47,10 +47,10 @@ def target_of(text: str) -> Any:
 
 
 def target_of_key(key: str) -> Any:
-    """Return the target that records are stored under, as far as its key tells."""
+    """Return the target that records are stored under, as this machine can be it."""
     from schedlang.targets import Target
 
     try:
-        return Target.from_key(key)
-    except TargetError:  # of a kind that is not known here
+        return Target.from_key(key).nearest_here()
+    except TargetError:  # not known here
         return Target("cpu")

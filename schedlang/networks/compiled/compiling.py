@@ -74,7 +74,7 @@ def compile_network(
         raise not_a_network("compile_network takes a network", network)
     budget = Budget(seconds)
     target = as_target(target)
-    if target.kind != "cpu":
+    if not target.on_host:
         raise TargetError(f"target {target.key!r} is of kind {target.kind!r}; networks run on CPUs")
     unreadable = Unreadable()
     with ExitStack() as stack:

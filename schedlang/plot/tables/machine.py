@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from schedlang.database.history import RunHistory
@@ -11,10 +10,6 @@ from schedlang.errors import SchedlangError, TargetError
 from schedlang.plot.tables.programs import workload_of
 from schedlang.targets import Target
 from schedlang.targets.roofline import Roofline, peak_of, roofline_of
-
-_CPU = re.compile(r"cpu/(?P<mcpu>[^/@]+)(?:@[^/]+)?/cores=(?P<cores>\d+)/vector=(?P<bits>\d+)")
-_NAMED_CPU = re.compile(r"(?P<name>\w+/\w+)@[^/]*/cores=(?P<cores>\d+)/vector=(?P<bits>\d+)")
-_GPU = re.compile(r"cuda/(?P<arch>[^/]+)/(?P<model>[^/]+)/sms=\d+")
 
 
 @dataclass(frozen=True)
@@ -42,28 +37,13 @@ def machine_limits(history: RunHistory) -> MachineLimits:
         workload = workload_of(history)
     except SchedlangError as error:
         return MachineLimits(why=str(error))
-    target = target_of(history.run.target_key)
-    if target is None:
-        return MachineLimits(workload.flops, why=f"the peak of {history.run.target_key} is unknown")
+    unknown = f"the peak of {history.run.target_key} is unknown"
+    try:
+        target = Target.from_key(history.run.target_key)
+    except TargetError:
+        return MachineLimits(workload.flops, why=unknown)
     peak, roofline = peak_of(workload, target), roofline_of(workload, target)
     why = ""
     if not roofline.seconds:
-        unknown = f"the peak of {history.run.target_key} is unknown"
         why = unknown if workload.flops else "the workload does no arithmetic that is counted"
     return MachineLimits(workload.flops, peak, roofline, why)
-
-
-def target_of(key: str) -> Target | None:
-    """Return the target that records are stored under, as far as its peak is concerned."""
-    target: Target | None = None
-    try:
-        if (found := _CPU.fullmatch(key)) is not None:
-            target = Target("cpu", int(found["cores"]), found["mcpu"], int(found["bits"]))
-        elif (found := _NAMED_CPU.fullmatch(key)) is not None:
-            target = Target(found["name"], int(found["cores"]), vector_bits=int(found["bits"]))
-        elif (found := _GPU.fullmatch(key)) is not None:
-            target = Target(f"nvidia/{found['model']}")
-            target = target if target.key == key else None
-    except TargetError:
-        return None
-    return target

@@ -30,7 +30,7 @@ def limits_of(result: TuneResult, target: Target, table: Table) -> Iterator[str]
             f"{peak / 1e9:.4g}, an upper bound that programs do not reach: less than "
             f"{max(peak / rate, 1.0):.1f}x is left to gain"
         )
-    memory = getattr(target, "memory_bytes_per_second", math.inf)
+    memory = target.memory_bytes_per_second
     moved = bytes_of(workload) / best.latency
     if math.isfinite(memory):
         yield (

@@ -77,7 +77,8 @@ def explain_failure(
     problem = Problem(inputs, tolerance, reference, "all", record.seed or 0)
     with ExitStack() as stack:
         if measurer is None:
-            machine = Target.from_key(record.target_key) if target is None else as_target(target)
+            recorded = None if target is not None else Target.from_key(record.target_key)
+            machine = as_target(target) if recorded is None else recorded.nearest_here()
             used = machine.measurer(workload, **problem.settings())
             stack.enter_context(used)
         else:

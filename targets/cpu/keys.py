@@ -1,0 +1,74 @@
+"""Read the keys that records of CPUs are stored under; ``CPUMachine.key`` writes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedlang.errors import TargetError
+from schedlang.targets import host
+from schedlang.targets.cpu.named import GENERIC, HOST, NAMED
+from schedlang.tvm import codegen
+
+_KEY = re.compile(
+    r"(?P<name>[^/@]+/[^/@]+)(@(?P<machine>[^/]+))?/cores=(?P<cores>\d+)/vector=(?P<bits>\d+)"
+)
+_TRIPLES = {entry.architecture: entry.triple for entry in NAMED.values()}
+
+
+@dataclass(frozen=True)
+class CPUKey:
+    """What a key tells of a CPU: arguments of ``CPUTarget``.
+
+    Attributes
+    ----------
+    name: of the target.
+    cores, vector_bits: the numbers.
+    mcpu: the CPU that code is generated for; None where the name says it.
+    machine: LLVM's name of the CPU that runs the code of a named target; None if any may.
+    code: ``triple`` and ``attributes``, where the name does not say them.
+    """
+
+    name: str
+    cores: int
+    vector_bits: int
+    mcpu: str | None = None
+    machine: str | None = None
+    code: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_key(key: str) -> CPUKey:
+    """Read ``"cpu/skylake-avx512+avx512vnni/cores=4/vector=512"``, ``"x86/avx2@znver3/..."``.
+
+    Raises TargetError for what is no key of a CPU, and for a CPU that LLVM does not know.
+    """
+    found = _KEY.fullmatch(key)
+    if found is None:
+        raise TargetError(f"{key!r} is not the key of a CPU, as in cpu/znver3/cores=8/vector=256")
+    name, machine, cores, bits = found["name"], found["machine"], found["cores"], found["bits"]
+    if name in NAMED:
+        machine = None if machine == GENERIC else machine
+        return CPUKey(name, int(cores), int(bits), machine=machine)
+    mcpu, triple, attributes = _code_of(key, name.partition("/")[2], machine)
+    code = {"triple": triple, "attributes": attributes}
+    return CPUKey(HOST, int(cores), int(bits), mcpu, code=code)
+
+
+def _code_of(
+    key: str, text: str, architecture: str | None
+) -> tuple[str, str | None, tuple[str, ...]]:
+    """Split ``"skylake-avx512+avx512vnni"``: CPU, triple and attributes.
+
+    Names of CPUs have dashes too: the longest one that LLVM knows is the CPU. Its architecture is
+    this machine's, if that has such a CPU.
+    """
+    here = host.architecture()
+    architectures = [architecture] if architecture else [here, *_TRIPLES]
+    ends = [len(text), *(one.start() for one in reversed(list(re.finditer("[+-]", text))))]
+    for place in architectures:
+        triple = None if place == here else _TRIPLES.get(place)
+        for end in ends if triple or place == here else ():
+            if codegen.is_cpu(text[:end], triple or ""):
+                return text[:end], triple, tuple(re.findall("[+-][^+-]+", text[end:]))
+    raise TargetError(f"the key {key!r}: LLVM knows no CPU {text!r}")

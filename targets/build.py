@@ -13,10 +13,10 @@ from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
-def compile_module(mod: IRModule, generator: CodeGenerator) -> Any:
+def compile_module(mod: TensorProgram, generator: CodeGenerator) -> Any:
     """Compile ``mod`` with checks of its arguments. Raises ``BuildError``."""
     try:
         return generator.compile(mod, check_arguments=True)
@@ -24,7 +24,7 @@ def compile_module(mod: IRModule, generator: CodeGenerator) -> Any:
         raise BuildError(describe(error)) from error
 
 
-def load_program(mod: IRModule, generator: CodeGenerator, threads: int = 0) -> CompiledProgram:
+def load_program(mod: TensorProgram, generator: CodeGenerator, threads: int = 0) -> CompiledProgram:
     """Compile ``mod`` and load it into this process. Raises ``BuildError``.
 
     ``threads`` is the number of threads of parallel loops; 0 leaves TVM's thread pool as it is.

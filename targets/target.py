@@ -20,8 +20,8 @@ from schedlang.tvm.codegen import CodeGenerator
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.target import Target as TVMTarget
+    from schedlang.tvm.codegen.compiler import CompilerTarget
+    from schedlang.tvm.program import TensorProgram
 
 _Member = TypeVar("_Member", bound=Callable[..., Any])
 # Abstract under a name that type checkers do not know: for them ``Target("cpu")`` would be a
@@ -72,7 +72,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         return made
 
     @classmethod
-    def from_tvm_target(cls, target: TVMTarget) -> Target:
+    def from_tvm_target(cls, target: CompilerTarget) -> Target:
         """Convert one of TVM's targets, of the kind ``tvm_kind``."""
         raise TargetError(f"{cls.__name__} reads no target of TVM; give a name")
 
@@ -144,7 +144,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         """
         return self.default_space()
 
-    def estimate(self, mod: IRModule) -> float | None:
+    def estimate(self, mod: TensorProgram) -> float | None:
         """Return an estimate of a program's latency, in seconds; None, as by default, without one.
 
         It ranks programs of one workload that were not measured.
@@ -152,7 +152,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         return None
 
     @_required
-    def tvm_target(self) -> TVMTarget:
+    def tvm_target(self) -> CompilerTarget:
         """Return TVM's target for this machine."""
         raise NotImplementedError
 
@@ -199,7 +199,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         No code of the library has run yet, and none should: a missing instruction is a crash.
         """
 
-    def build(self, mod: IRModule) -> CompiledProgram:
+    def build(self, mod: TensorProgram) -> CompiledProgram:
         """Compile ``mod`` for this machine and load it: call it with the arrays of any library.
 
         ``CompiledFunction`` says what it takes. Raises ``BuildError``, and ``TargetError`` where
@@ -209,7 +209,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         self.check_present()
         return build.load_program(mod, self.code_generator(self.spec()), self.pool_threads)
 
-    def export_library(self, mod: IRModule, path: str | Path) -> Path:
+    def export_library(self, mod: TensorProgram, path: str | Path) -> Path:
         """Compile ``mod`` into the shared library ``path``, for ``schedlang.load``.
 
         ``tvm.runtime.load_module`` loads it too. Each of its functions takes tensors of any
@@ -266,12 +266,12 @@ def as_target(value: Any) -> Target:
     return found
 
 
-def build_callable(mod: IRModule, target: Target | str | Any = "cpu") -> CompiledProgram:
+def build_callable(mod: TensorProgram, target: Target | str | Any = "cpu") -> CompiledProgram:
     """Compile ``mod`` for this machine and load it, see ``Target.build``."""
     return as_target(target).build(mod)
 
 
-def export_library(mod: IRModule, target: Target | str | Any, path: str | Path) -> Path:
+def export_library(mod: TensorProgram, target: Target | str | Any, path: str | Path) -> Path:
     """Compile ``mod`` into the shared library ``path``, see ``Target.export_library``.
 
     ``schedlang.load`` loads it. Where plain TVM loads a program for CPUs, set ``TVM_NUM_THREADS``:

@@ -12,10 +12,10 @@ from schedlang.tvm.schedule import get_module
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
-def script_text(mod: IRModule, line: Line = ()) -> str | None:
+def script_text(mod: TensorProgram, line: Line = ()) -> str | None:
     """Return TVMScript that reads back as the module; None where TVM's printer loses something.
 
     It loses some values, and names: it renames the second buffer of a name. Instructions name new
@@ -32,7 +32,7 @@ def script_text(mod: IRModule, line: Line = ()) -> str | None:
     return script if same else None
 
 
-def json_text(mod: IRModule) -> str:
+def json_text(mod: TensorProgram) -> str:
     """Return TVM's JSON text of the module, without the places in the user's file."""
     return program.to_json(without_positions(mod))
 
@@ -42,11 +42,11 @@ def quoted(script: str) -> str:
     return script.replace("\\", "\\\\").rstrip()
 
 
-def _made(line: Line, mod: IRModule) -> IRModule:
+def _made(line: Line, mod: TensorProgram) -> TensorProgram:
     return get_module(replay(line, Workload(mod, program.MAIN)).state.raw)
 
 
-def _names(mod: IRModule) -> list[str]:
+def _names(mod: TensorProgram) -> list[str]:
     found = []
     for func in program.named_functions(mod).values():
         found += [one.name for one in program.parameters(func)]

@@ -24,7 +24,7 @@ from schedlang.tvm.schedule.opaque import as_in_tvm
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 _IMPORTS = ("import tvm", "from tvm.s_tir import Schedule")
 
@@ -54,7 +54,7 @@ def _has_counterpart(instruction: Instruction) -> bool:
     return isinstance(kind, (Choice, Sampling))
 
 
-def _makes(flat: Line, workload: Workload, made: IRModule) -> bool:
+def _makes(flat: Line, workload: Workload, made: TensorProgram) -> bool:
     """Tell whether TVM alone makes the program of flat instructions."""
     try:
         with as_in_tvm():
@@ -73,7 +73,9 @@ def _step_lines(flat: Line, workload: Workload) -> Iterator[str]:
         yield from _lines(instruction, places)
 
 
-def _scheduled_lines(flat: Line, missing: Sequence[Instruction], made: IRModule) -> Iterator[str]:
+def _scheduled_lines(
+    flat: Line, missing: Sequence[Instruction], made: TensorProgram
+) -> Iterator[str]:
     """Yield the scheduled program; what TVM cannot do and what was done are comments."""
     names = ", ".join(sorted({instruction.kind.name for instruction in missing}))
     yield from _IMPORTS
@@ -106,7 +108,7 @@ def _intrinsic_lines(names: Iterable[str]) -> Iterator[str]:
             yield f"tvm.s_tir.TensorIntrin.register({name!r}, {parsed}, override=True)"
 
 
-def _module_lines(mod: IRModule, line: Line = ()) -> Iterator[str]:
+def _module_lines(mod: TensorProgram, line: Line = ()) -> Iterator[str]:
     script = script_text(mod, line)
     if script is None:
         yield f"mod = tvm.ir.load_json({json_text(mod)!r})"

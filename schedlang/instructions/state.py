@@ -12,7 +12,7 @@ from schedlang.tvm import schedule as tvm_schedule
 from schedlang.tvm.schedule import primitives as tvm_primitives
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 H = TypeVar("H", bound=BlockRV | LoopRV | IntRV)
 
@@ -78,7 +78,7 @@ class ProgramState:
         return block
 
     @property
-    def mod(self) -> IRModule:
+    def mod(self) -> TensorProgram:
         """The program as it is now; later instructions leave this module as it is."""
         mod = tvm_schedule.get_module(self.raw)
         self.held.hold(mod)

@@ -21,7 +21,7 @@ from schedlang.tvm.schedule import get_module, get_trace, new_traced_schedule
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TVMForm:
     """
 
     trace: Any
-    mod: IRModule
+    mod: TensorProgram
     left_out: tuple[LeftOut, ...]
 
     @property

@@ -11,7 +11,7 @@ from schedlang.errors import NoLatencyError
 from schedlang.measurement.phase import Phase, check_phases, check_worker
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
 class Status(enum.StrEnum):
@@ -34,7 +34,7 @@ class Candidate:
     """A program to measure; results are matched by ``id``, never by order."""
 
     id: int
-    module: IRModule = field(repr=False, compare=False)
+    module: TensorProgram = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.construct import as_workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
 def export_json(
@@ -148,7 +148,7 @@ class _Export:
             else:
                 yield record
 
-    def _add(self, one: Expressed, mod: IRModule) -> None:
+    def _add(self, one: Expressed, mod: TensorProgram) -> None:
         form = one.form
         try:
             written = self._write(one, form, mod)
@@ -168,7 +168,7 @@ class _Export:
         if form.left_out:
             self.partial.append(Partial(one.record.id, form.left_out))
 
-    def _write(self, one: Expressed, form: TVMForm, mod: IRModule) -> list[Any]:
+    def _write(self, one: Expressed, form: TVMForm, mod: TensorProgram) -> list[Any]:
         return self.writer.add(form.trace, mod, one.samples, self.machine.tvm_target())
 
     def _leave_out(self, records: list[Record], error: NotExpressed) -> None:

@@ -18,7 +18,7 @@ from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
 # TVM ranks records by their times alone, and the program of a record in part was not measured: it
@@ -65,7 +65,7 @@ class Expressed:
 
 
 def expressed(
-    records: Iterable[Record], mod: IRModule, refused: Callable[[Record, NotExpressed], None]
+    records: Iterable[Record], mod: TensorProgram, refused: Callable[[Record, NotExpressed], None]
 ) -> Iterator[Expressed]:
     """Yield records, given fastest first, in TVM's form and in the order in which TVM ranks them.
 
@@ -86,7 +86,7 @@ def expressed(
         yield heapq.heappop(waiting)[2]
 
 
-def as_tvm_trace(record: Record, mod: IRModule, *, numbers: bool = False) -> TVMForm:
+def as_tvm_trace(record: Record, mod: TensorProgram, *, numbers: bool = False) -> TVMForm:
     """Return a TVM trace of a record for a module of one function, and the program it makes.
 
     What TVM's traces cannot hold is left out, see ``to_tvm``. Raises ``NotExpressed`` when the
@@ -112,7 +112,7 @@ def as_tvm_trace(record: Record, mod: IRModule, *, numbers: bool = False) -> TVM
     return form
 
 
-def check_same(ours: IRModule, theirs: IRModule) -> None:
+def check_same(ours: TensorProgram, theirs: TensorProgram) -> None:
     """Raise ``NotExpressed`` unless both modules hold the same function, attributes aside."""
     functions = [tvm_metaschedule.only_function(mod) for mod in (ours, theirs)]
     one, other = (None if func is None else origin_free(func) for func in functions)

@@ -12,20 +12,19 @@ from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.tvm import program
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.tirx.function import PrimFunc
+    from schedlang.tvm.program import TensorFunction, TensorProgram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
     """A stored program and its structural key; ``problem`` says why it cannot be read."""
 
-    origin_free: IRModule | None
+    origin_free: TensorProgram | None
     key: str
     problem: str = ""
 
 
-def origin_free(func: PrimFunc) -> IRModule:
+def origin_free(func: TensorFunction) -> TensorProgram:
     """Return the function as it is compared: without a name and without attributes of origin."""
     return program.as_main(tvm_metaschedule.without_origin(func))
 
@@ -54,9 +53,9 @@ class Lookup:
         self.unreadable = Unreadable()
         self._database = database
         self._read: set[str] = set()
-        self._keys: dict[str, list[tuple[str, IRModule]]] = {}
+        self._keys: dict[str, list[tuple[str, TensorProgram]]] = {}
 
-    def workload_keys(self, func: PrimFunc) -> list[str]:
+    def workload_keys(self, func: TensorFunction) -> list[str]:
         """Return the keys of the workloads that are this function, oldest first."""
         self._refresh()
         mod = origin_free(func)

@@ -11,7 +11,7 @@ from schedlang.tvm.codegen import llvm_target
 from schedlang.tvm.metaschedule import kind_of
 
 if TYPE_CHECKING:
-    from tvm.target import Target as TVMTarget
+    from schedlang.tvm.codegen.compiler import CompilerTarget
 
 _MOST_CORES = 1 << 16
 
@@ -24,7 +24,7 @@ class Machine(Protocol):
         """The key; equal for machines whose records can be exchanged."""
         ...
 
-    def tvm_target(self) -> TVMTarget:
+    def tvm_target(self) -> CompilerTarget:
         """Return TVM's target for it."""
         ...
 

@@ -21,9 +21,8 @@ from schedlang.tvm.metaschedule import PyDatabase, TuningRecord, TVMWorkload, de
 from schedlang.tvm.schedule import HeldProgram
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.target import Target as TVMTarget
-    from tvm.tirx.function import PrimFunc
+    from schedlang.tvm.codegen.compiler import CompilerTarget
+    from schedlang.tvm.program import TensorFunction, TensorProgram
 
 # Number of records to try before a function counts as not found; TVM may not hold the fastest.
 _TRIED = 32
@@ -67,7 +66,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
     # -- what TVM's passes ask -------------------------------------------------------------------
 
     def query_tuning_record(
-        self, mod: IRModule, target: TVMTarget, workload_name: str | None = None
+        self, mod: TensorProgram, target: CompilerTarget, workload_name: str | None = None
     ) -> TuningRecord | None:
         """Return the best record of the function that TVM can apply; ``None`` without one."""
         name = str(workload_name or "main")
@@ -91,7 +90,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
             )
         return _tuning_record(one, mod, target or machine.tvm_target())
 
-    def has_workload(self, mod: IRModule) -> bool:
+    def has_workload(self, mod: TensorProgram) -> bool:
         """Return whether the program is in the database, with records or without."""
         func = tvm_metaschedule.only_function(mod)
         return func is not None and bool(self._lookup.workload_keys(func))
@@ -123,7 +122,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
             target_key=self._machine(None).key, toolchain_key=self.toolchain_key, status=Status.OK
         )
 
-    def commit_workload(self, mod: IRModule) -> TVMWorkload:
+    def commit_workload(self, mod: TensorProgram) -> TVMWorkload:
         """Return the module as a workload of TVM; nothing is stored."""
         return TVMWorkload(mod)
 
@@ -136,12 +135,14 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
 
     # -- finding ---------------------------------------------------------------------------------
 
-    def _machine(self, target: TVMTarget | None) -> Machine:
+    def _machine(self, target: CompilerTarget | None) -> Machine:
         if self.target is not None:
             return self.target
         return as_machine(target or tvm_metaschedule.current_target() or "cpu")
 
-    def _find(self, mod: IRModule, target: TVMTarget | None) -> tuple[Expressed, Machine] | str:
+    def _find(
+        self, mod: TensorProgram, target: CompilerTarget | None
+    ) -> tuple[Expressed, Machine] | str:
         """Return what was found, or a text that says why nothing was."""
         func = tvm_metaschedule.only_function(mod)
         if func is None:
@@ -160,7 +161,9 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
             return one, machine
         return why[0] if why else self._why_nothing(func, machine)
 
-    def _fastest(self, func: PrimFunc, machine: Machine, limit: int | None) -> Iterator[Record]:
+    def _fastest(
+        self, func: TensorFunction, machine: Machine, limit: int | None
+    ) -> Iterator[Record]:
         """Return the records of a function, in the order in which ``sl.best`` prefers them."""
         found: list[list[Record]] = []
         for key in self._lookup.workload_keys(func):
@@ -177,7 +180,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         found = sorted(filter(None, found), key=lambda records: records[0].latency)
         return islice(chain(*found), limit)
 
-    def _why_nothing(self, func: PrimFunc, machine: Machine) -> str:
+    def _why_nothing(self, func: TensorFunction, machine: Machine) -> str:
         keys = self._lookup.workload_keys(func)
         if not keys and self._lookup.unreadable:
             return f"its program is not found; {self._lookup.unreadable}"
@@ -196,7 +199,7 @@ class TVMDatabase(PyDatabase):  # type: ignore[misc]
         return f"none of its {len(here)} records is verified; verified=False takes them"
 
 
-def _tuning_record(one: Expressed, mod: IRModule, target: TVMTarget) -> TuningRecord:
+def _tuning_record(one: Expressed, mod: TensorProgram, target: CompilerTarget) -> TuningRecord:
     return tvm_metaschedule.tuning_record(one.form.trace, mod, one.samples, target)
 
 

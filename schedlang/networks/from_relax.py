@@ -17,10 +17,10 @@ from schedlang.tvm.relax.lowering import lower
 from schedlang.tvm.relax.machine import Machine
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.relax.program import NetworkProgram
 
 
-def from_relax(mod: IRModule, example_inputs: Any, name: str, layout: str) -> Network:
+def from_relax(mod: NetworkProgram, example_inputs: Any, name: str, layout: str) -> Network:
     """Import a Relax module with a function ``main``; see ``import_network``."""
     original, parameters = read_relax(mod)
 
@@ -31,7 +31,7 @@ def from_relax(mod: IRModule, example_inputs: Any, name: str, layout: str) -> Ne
 
 
 def network_of(
-    mod: IRModule,
+    mod: NetworkProgram,
     parameters: Mapping[str, np.ndarray],
     example_inputs: Any,
     name: str,

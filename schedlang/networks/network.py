@@ -22,7 +22,7 @@ from schedlang.tvm.relax.calls import Call, calls
 from schedlang.tvm.relax.machine import Machine
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.relax.program import NetworkProgram
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Network:
     """
 
     name: str
-    mod: IRModule = field(repr=False)
+    mod: NetworkProgram = field(repr=False)
     parameters: Mapping[str, np.ndarray] = field(repr=False)
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
@@ -80,7 +80,7 @@ class Network:
         """Arithmetic operations of one call; a multiply-add counts as two."""
         return sum(task.weight * task.flops for task in self.tasks)
 
-    def compile(self, target: Target | str = "cpu", mod: IRModule | None = None) -> Machine:
+    def compile(self, target: Target | str = "cpu", mod: NetworkProgram | None = None) -> Machine:
         """Compile it for the CPU: a function from the list of input arrays to that of outputs.
 
         ``mod`` is the network with scheduled functions in place, as ``apply`` returns it; by

@@ -14,7 +14,7 @@ from schedlang.workloads.construct import from_prim_func
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.relax.program import NetworkProgram
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Task:
         return self.workload.flops
 
 
-def tasks_of(mod: IRModule, calls: Iterable[Call]) -> tuple[tuple[Task, ...], dict[str, str]]:
+def tasks_of(mod: NetworkProgram, calls: Iterable[Call]) -> tuple[tuple[Task, ...], dict[str, str]]:
     """Return the tasks in the order of their first call.
 
     Functions with one exact key are one task. The second result names the functions that cannot be

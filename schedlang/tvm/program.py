@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import tvm
 import tvm_ffi
@@ -27,6 +27,11 @@ _IMPORTS = re.compile(
 )
 
 MAIN = "main"
+
+TensorFunction: TypeAlias = PrimFunc
+"""One tensor function as TVM holds it: parameters, blocks and loops (a PrimFunc)."""
+TensorProgram: TypeAlias = IRModule
+"""Tensor functions by name, as TVM holds them (an IRModule); a workload has ``main`` alone."""
 
 
 @dataclass(frozen=True, slots=True)

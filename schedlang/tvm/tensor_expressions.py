@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import te, tirx
+
+TensorExpression: TypeAlias = te.Tensor
+"""A tensor that a formula defines, or that is given: what ``te.compute`` or ``te.placeholder``
+returned."""
 
 
 def operations(tensors: Sequence[te.Tensor]) -> list[Any]:

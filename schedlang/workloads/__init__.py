@@ -7,13 +7,24 @@ from schedlang.workloads.construct import (
     from_script,
     from_te,
 )
-from schedlang.workloads.operators.convolution import C1D, C2D, C3D, DEP, DIL, GRP
-from schedlang.workloads.operators.fused import CBR, TBG
-from schedlang.workloads.operators.matrix import GMM, matmul
-from schedlang.workloads.operators.normalisation import NRM, SFM
+from schedlang.workloads.operators.catalogue import (
+    C1D,
+    C2D,
+    C3D,
+    CAP,
+    CBR,
+    DEP,
+    DIL,
+    GMM,
+    GRP,
+    NRM,
+    SFM,
+    T2D,
+    TBG,
+    matmul,
+)
 from schedlang.workloads.operators.registry import get, names
 from schedlang.workloads.operators.standard import standard
-from schedlang.workloads.operators.transposed import CAP, T2D
 
 conv1d, conv2d, conv3d, depthwise_conv2d = C1D, C2D, C3D, DEP
 dilated_conv2d, group_conv2d, conv2d_transpose, capsule_conv2d = DIL, GRP, T2D, CAP

@@ -11,12 +11,13 @@ from schedlang.workloads.workload import Workload
 from schedlang.workloads.wrong_kind import not_a_program
 
 if TYPE_CHECKING:
-    from tvm import te
-    from tvm.ir import IRModule
-    from tvm.tirx.function import PrimFunc
+    from schedlang.tvm.program import TensorFunction, TensorProgram
+    from schedlang.tvm.tensor_expressions import TensorExpression
 
 
-def from_te(tensors: Sequence[te.Tensor], name: str | None = None, source: str = "") -> Workload:
+def from_te(
+    tensors: Sequence[TensorExpression], name: str | None = None, source: str = ""
+) -> Workload:
     """A workload from tensor expressions, its arguments in the order of ``tensors``.
 
     Parameters
@@ -61,14 +62,16 @@ def from_te(tensors: Sequence[te.Tensor], name: str | None = None, source: str =
     return Workload(mod, name or str(tensors[-1].op.name), source)
 
 
-def from_prim_func(func: PrimFunc, name: str | None = None) -> Workload:
+def from_prim_func(func: TensorFunction, name: str | None = None) -> Workload:
     """A workload from one PrimFunc; its own name serves when ``name`` is not given."""
     if not program.is_function(func):
         raise WorkloadError(f"from_prim_func takes a PrimFunc, not a {type(func).__name__}")
     return Workload(program.as_main(func), name or program.symbol(func) or program.MAIN)
 
 
-def from_module(mod: IRModule, name: str | None = None, function: str | None = None) -> Workload:
+def from_module(
+    mod: TensorProgram, name: str | None = None, function: str | None = None
+) -> Workload:
     """A workload from one PrimFunc of a module.
 
     Parameters

@@ -14,8 +14,7 @@ from schedlang.tvm.schedule import HeldProgram
 from schedlang.workloads.keys.structure import Structure, structure_of
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.tirx.function import PrimFunc
+    from schedlang.tvm.program import TensorFunction, TensorProgram
 
 Role = Literal["input", "output", "inout"]
 
@@ -61,7 +60,7 @@ class Workload:
     Raises ``WorkloadError`` when ``mod`` cannot be scheduled and measured; the message says why.
     """
 
-    mod: IRModule = field(repr=False)
+    mod: TensorProgram = field(repr=False)
     name: str
     source: str = ""
     key: str = field(init=False, repr=False)
@@ -127,7 +126,7 @@ class Workload:
         return program.MAIN
 
     @property
-    def func(self) -> PrimFunc:
+    def func(self) -> TensorFunction:
         """The program itself."""
         return self.mod[program.MAIN]
 
@@ -156,7 +155,7 @@ def living_workload(key: str) -> Workload | None:
     return next((one for one in list(_LIVING.values()) if one.key == key), None)
 
 
-def _check(name: str, func: PrimFunc) -> tuple[Argument, ...]:
+def _check(name: str, func: TensorFunction) -> tuple[Argument, ...]:
     """The arguments of ``func``; raises WorkloadError unless it is schedulable and all static."""
     where = f"workload {name!r}"
     if not program.block_realizes(func):

@@ -10,10 +10,10 @@ from schedlang.targets.target import Target, as_target
 from schedlang.tvm import codegen
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
-def generate_assembly(mod: IRModule, target: Target | str | Any = "cpu") -> str:
+def generate_assembly(mod: TensorProgram, target: Target | str | Any = "cpu") -> str:
     """Compile ``mod`` for ``target`` and return its assembly. Nothing is run.
 
     Raises ``BuildError``.

@@ -20,8 +20,9 @@ from schedlang.tvm.codegen import CodeGenerator, runtime, workspaces
 from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.runtime import Executable, Tensor
+    from schedlang.tvm.codegen.compiler import CompiledCode
+    from schedlang.tvm.codegen.runtime import DeviceArray
+    from schedlang.tvm.program import TensorProgram
 
 _CLOCK_TRIES = 3
 
@@ -50,12 +51,16 @@ class CPUBackend:
         """Make an uninitialised tensor between guards."""
         return GuardedMemory(shape, dtype)
 
-    def compile(self, mod: IRModule, accept: Callable[[int], None] | None = None) -> CPUProgram:
+    def compile(
+        self, mod: TensorProgram, accept: Callable[[int], None] | None = None
+    ) -> CPUProgram:
         """Compile a program and generate its machine code; see ``compile_program``."""
         executable = self._compile(mod, accept)
         return CPUProgram(self, mod, executable.jit(), codegen.load_code(executable))
 
-    def compile_packed(self, mod: IRModule, accept: Callable[[int], None] | None = None) -> Program:
+    def compile_packed(
+        self, mod: TensorProgram, accept: Callable[[int], None] | None = None
+    ) -> Program:
         """Compile a program so that what depends on weights only runs ahead of its calls."""
         found = split_program(mod)
         if found is None:
@@ -66,7 +71,7 @@ class CPUBackend:
         functions = [codegen.load_code(executable, one.function) for one in plan.packed]
         return PackedProgram(main, functions, plan, self, determinism(mod))
 
-    def _compile(self, mod: IRModule, accept: Callable[[int], None] | None) -> Executable:
+    def _compile(self, mod: TensorProgram, accept: Callable[[int], None] | None) -> CompiledCode:
         target = self._generator.target
         return codegen.compile_program(mod, target, check_arguments=False, accept=accept)
 
@@ -106,7 +111,7 @@ class CPUProgram:
     """Machine code in this process, and loops around it by the number of calls they make."""
 
     def __init__(
-        self, backend: CPUBackend, mod: IRModule, module: Any, entry: Callable[..., Any]
+        self, backend: CPUBackend, mod: TensorProgram, module: Any, entry: Callable[..., Any]
     ) -> None:
         self.entry = entry
         self._backend = backend
@@ -121,7 +126,7 @@ class CPUProgram:
 
     def seconds_per_call(
         self,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[DeviceArray],
         calls: int,
         *,
         restore: Callable[[], None],
@@ -148,7 +153,7 @@ class CPUProgram:
                 return seconds
         return self._time_calls(tensors, calls)
 
-    def _time_calls(self, tensors: Sequence[Tensor], calls: int) -> float:
+    def _time_calls(self, tensors: Sequence[DeviceArray], calls: int) -> float:
         start = time.perf_counter()
         for _ in range(calls):
             self.entry(*tensors)

@@ -11,7 +11,7 @@ from schedlang.tvm import codegen, program
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:
-    from tvm.target import Target as TVMTarget
+    from schedlang.tvm.codegen.compiler import CompilerTarget
 
 # Where the machine does not report its caches: as large as those of most machines.
 _PRIVATE_BYTES = 2 << 20
@@ -37,7 +37,7 @@ class CacheFlusher:
     of cache takes a few milliseconds.
     """
 
-    def __init__(self, cpus: Sequence[int], target: TVMTarget) -> None:
+    def __init__(self, cpus: Sequence[int], target: CompilerTarget) -> None:
         shape = (len(cpus), sweep_bytes(cpus) // 8)
         text = _SWEEP.format(threads=shape[0], words=shape[1])
         mod = program.as_main(program.parse_script(text))

@@ -15,7 +15,7 @@ from schedlang.targets.target import Target, as_target
 from schedlang.tvm import codegen
 
 if TYPE_CHECKING:
-    from tvm.target import Target as TVMTarget
+    from schedlang.tvm.codegen.compiler import CompilerTarget
 
 # A vectorised loop takes at most this many vectors at a time: enough independent work for the
 # pipelines, and few enough for all operands of a statement to stay in registers.
@@ -151,7 +151,7 @@ class CPUMachine(Target):
             "sve_bits": self.vector_bits if sve else 0,
         }
 
-    def tvm_target(self) -> TVMTarget:
+    def tvm_target(self) -> CompilerTarget:
         """Return TVM's target for this machine."""
         return codegen.llvm_target(**self.llvm_options())
 

@@ -25,8 +25,8 @@ from schedlang.tvm.packing import in_each_call
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.target import Target as TVMTarget
+    from schedlang.tvm.codegen.compiler import CompilerTarget
+    from schedlang.tvm.program import TensorProgram
 
 
 class CPUTarget(CPUMachine):
@@ -65,7 +65,7 @@ class CPUTarget(CPUMachine):
         return self
 
     @classmethod
-    def from_tvm_target(cls, target: TVMTarget) -> CPUTarget:
+    def from_tvm_target(cls, target: CompilerTarget) -> CPUTarget:
         """Convert one of TVM's targets of kind llvm to a named target or a CPU."""
         found = codegen.target_attributes(target)
         triple, mcpu, attributes = found["triple"], found["mcpu"], found["attributes"]
@@ -83,7 +83,7 @@ class CPUTarget(CPUMachine):
         """Return ``cpu_movement_space`` for this machine."""
         return cpu_movement_space(self)
 
-    def estimate(self, mod: IRModule) -> float:
+    def estimate(self, mod: TensorProgram) -> float:
         """Return ``estimate_seconds`` for this machine, without what runs ahead of all calls."""
         return estimate_seconds(statements(in_each_call(mod["main"])), self)
 

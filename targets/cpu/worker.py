@@ -18,7 +18,7 @@ from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 # Workloads that the worker was bound to before may take this part of its memory.
 _KEPT_PART = 8
@@ -72,7 +72,7 @@ class CPUWorker(InProcessWorker):
         """Work for another workload; the reply also says how many threads parallel loops use."""
         return {"threads": self._threads, **super().bind(binding)}
 
-    def compile_candidate(self, mod: IRModule, accept: Callable[[int], None]) -> Program:
+    def compile_candidate(self, mod: TensorProgram, accept: Callable[[int], None]) -> Program:
         """Compile a candidate; its weights are packed ahead of its calls."""
         return self._backend.compile_packed(mod, accept)
 

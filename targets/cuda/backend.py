@@ -19,8 +19,8 @@ from schedlang.tvm.codegen import runtime
 from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.runtime import Device, Tensor
+    from schedlang.tvm.codegen.runtime import Device, DeviceArray
+    from schedlang.tvm.program import TensorProgram
 
 _POISON = 0xFF  # as floating-point numbers of any type, these bytes are NaN
 # The L2 cache is flushed by a write of this many times its size, and of this many bytes at least:
@@ -70,7 +70,7 @@ class CUDABackend:
         """Make an uninitialised tensor between guards."""
         return DeviceMemory(shape, dtype, self.device)
 
-    def compile(self, mod: IRModule) -> HostProgram:
+    def compile(self, mod: TensorProgram) -> HostProgram:
         """Compile a program for the CPU, for one that has no threads of a GPU."""
         return HostProgram(mod)
 
@@ -160,14 +160,14 @@ class CUDAProgram:
         self._module = codegen.load_library(library)
         self._launch = self._module[MAIN]
 
-    def entry(self, *tensors: Tensor) -> None:
+    def entry(self, *tensors: DeviceArray) -> None:
         """Run it, and wait for the GPU: errors of its kernels come at the end."""
         self._launch(*tensors)
         self._backend.gpu.synchronize()
 
     def seconds_per_call(
         self,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[DeviceArray],
         calls: int,
         *,
         restore: Callable[[], None],
@@ -203,11 +203,11 @@ class CUDAProgram:
 class HostProgram:
     """A program on the CPU of this process, called with tensors of a GPU."""
 
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: TensorProgram) -> None:
         self.determinism = determinism(mod)
         self._call = codegen.compile_for_host(mod)
 
-    def entry(self, *tensors: Tensor) -> None:
+    def entry(self, *tensors: DeviceArray) -> None:
         """Run it on copies, and copy them back."""
         arrays: list[Array] = [tensor.numpy() for tensor in tensors]
         before = [array.copy() for array in arrays]
@@ -218,7 +218,7 @@ class HostProgram:
 
     def seconds_per_call(
         self,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[DeviceArray],
         calls: int,
         *,
         restore: Callable[[], None],

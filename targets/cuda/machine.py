@@ -13,7 +13,7 @@ from schedlang.targets.target import Target
 from schedlang.tvm.codegen import cuda
 
 if TYPE_CHECKING:
-    from tvm.target import Target as TVMTarget
+    from schedlang.tvm.codegen.compiler import CompilerTarget
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -122,7 +122,7 @@ class CUDAMachine(Target):
             return math.inf
         return max(self.peak_flops, self.peak_matrix_flops * 16 / max(bits, 4))
 
-    def tvm_target(self) -> TVMTarget:
+    def tvm_target(self) -> CompilerTarget:
         """Return TVM's target for this GPU.
 
         Its limit of shared memory is the static one; for dynamic shared memory TVM asks the driver

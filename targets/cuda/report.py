@@ -19,7 +19,7 @@ from schedlang.tvm.codegen.cuda import CUDAGenerator
 from schedlang.tvm.codegen.cuda_kernels import Kernel
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 _SHARED = ("shared", "shared.dyn")
 
@@ -101,7 +101,7 @@ class Report:
         return "\n".join(lines)
 
 
-def check(program: Schedule | IRModule | Any, target: CUDAMachine | str) -> Report:
+def check(program: Schedule | TensorProgram | Any, target: CUDAMachine | str) -> Report:
     """Compile a program for a GPU, which need not be here, and say what it takes and exceeds.
 
     Registers and spills are known where NVIDIA's compiler, ``nvcc``, is installed. A program that

@@ -27,8 +27,8 @@ from schedlang.tvm.codegen.cuda_source import cuda_source
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.target import Target as TVMTarget
+    from schedlang.tvm.codegen.compiler import CompilerTarget
+    from schedlang.tvm.program import TensorProgram
 
 
 class CUDATarget(CUDAMachine):
@@ -73,7 +73,7 @@ class CUDATarget(CUDAMachine):
         return self
 
     @classmethod
-    def from_tvm_target(cls, target: TVMTarget) -> CUDATarget:
+    def from_tvm_target(cls, target: CompilerTarget) -> CUDATarget:
         """Convert one of TVM's targets of kind cuda to a model or an architecture."""
         found = cuda.target_attributes(target)
         if found["model"] in MODELS:
@@ -117,12 +117,12 @@ class CUDATarget(CUDAMachine):
         availability.check_requirements(recorded)
         deployed.compile_with_nvcc(recorded["arch"])
 
-    def build(self, mod: IRModule) -> CompiledProgram:
+    def build(self, mod: TensorProgram) -> CompiledProgram:
         """Compile ``mod`` with nvcc and load it, see ``Target.build``: tensors are on the GPU."""
         deployed.compile_with_nvcc(self.arch)
         return super().build(mod)
 
-    def export_library(self, mod: IRModule, path: str | Path) -> Path:
+    def export_library(self, mod: TensorProgram, path: str | Path) -> Path:
         """Compile ``mod`` into a shared library, see ``Target.export_library``.
 
         Where TVM finds a GPU it holds machine code; elsewhere the source, which nvcc compiles when

@@ -12,10 +12,10 @@ from schedlang.targets.measure.fault import describe
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:
-    from tvm.runtime import Device, Tensor
+    from schedlang.tvm.codegen.runtime import Device, DeviceArray
 
 
-def as_tensor(position: int, argument: Any, parameter: Parameter, device: Device) -> Tensor:
+def as_tensor(position: int, argument: Any, parameter: Parameter, device: Device) -> DeviceArray:
     """Return a tensor of TVM's that shares the memory of an argument.
 
     A numpy array for a ``device`` other than the CPU is copied there. Raises TypeError for what is
@@ -42,7 +42,7 @@ def as_tensor(position: int, argument: Any, parameter: Parameter, device: Device
 
 def _from_numpy(
     position: int, array: np.ndarray[Any, Any], parameter: Parameter, device: Device
-) -> Tensor:
+) -> DeviceArray:
     if not array.flags.c_contiguous:
         raise ValueError(f"argument {position} is not C-contiguous; copy it first")
     if parameter.written and not array.flags.writeable:
@@ -59,7 +59,7 @@ def _from_numpy(
     return runtime.borrow_array(array)
 
 
-def check(tensors: Sequence[Tensor], parameters: Sequence[Parameter], device: Device) -> None:
+def check(tensors: Sequence[DeviceArray], parameters: Sequence[Parameter], device: Device) -> None:
     """Raise ValueError or TypeError for the first tensor that its parameter does not take."""
     for position, (tensor, parameter) in enumerate(zip(tensors, parameters, strict=True)):
         if parameter.shape is None:

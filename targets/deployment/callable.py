@@ -15,7 +15,7 @@ from schedlang.tvm import program
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:
-    from tvm.runtime import Device, Tensor
+    from schedlang.tvm.codegen.runtime import Device, DeviceArray
 
 _borrow = runtime.borrow
 _Tensor = runtime.TENSOR_TYPE
@@ -79,9 +79,9 @@ class CompiledFunction:
             checked.check(tensors, self._parameters, self._device)
             raise
 
-    def _borrow_all(self, arguments: tuple[Any, ...]) -> list[Tensor] | None:
+    def _borrow_all(self, arguments: tuple[Any, ...]) -> list[DeviceArray] | None:
         """Return the arguments as tensors; None if one of them needs a closer look."""
-        tensors: list[Tensor] | None
+        tensors: list[DeviceArray] | None
         try:
             tensors = [one if type(one) is _Tensor else _borrow(one) for one in arguments]
         except Exception:
@@ -94,7 +94,7 @@ class CompiledFunction:
                 return None
         return tensors
 
-    def _borrow_constants(self, arguments: tuple[Any, ...]) -> list[Tensor] | None:
+    def _borrow_constants(self, arguments: tuple[Any, ...]) -> list[DeviceArray] | None:
         """Do it for arguments of which some are read-only, which numpy gives on request only."""
         try:
             return [

@@ -20,14 +20,17 @@ from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator, runtime
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.runtime import Executable, Module
+    from schedlang.tvm.codegen.compiler import CompiledCode
+    from schedlang.tvm.codegen.library import LoadedCode
+    from schedlang.tvm.program import TensorProgram
 
 _SUFFIXES = (*codegen.SHARED_SUFFIXES, codegen.ARCHIVE_SUFFIX)
 _ELF = b"\x7fELF\x02\x01"
 
 
-def write(mod: IRModule, generator: CodeGenerator, path: Path, target: Mapping[str, Any]) -> Path:
+def write(
+    mod: TensorProgram, generator: CodeGenerator, path: Path, target: Mapping[str, Any]
+) -> Path:
     """Compile ``mod`` into the shared library ``path``, which records ``target``.
 
     Raises LibraryError for a path where there can be none, and BuildError.
@@ -39,7 +42,7 @@ def write(mod: IRModule, generator: CodeGenerator, path: Path, target: Mapping[s
 
 
 def link(
-    executable: Executable | Module,
+    executable: CompiledCode | LoadedCode,
     path: Path,
     text: str = "",
     source: Callable[[Path], tuple[str, list[str]]] | None = None,
@@ -137,7 +140,7 @@ def _read_manifest(linked: Path, path: Path) -> Manifest:
     return manifest
 
 
-def _open(linked: Path, path: Path) -> Module:
+def _open(linked: Path, path: Path) -> LoadedCode:
     try:
         return codegen.load_library(linked)
     except Exception as error:
@@ -156,7 +159,7 @@ def _is_cut_off(path: Path) -> bool:
     return path.stat().st_size < sections + size
 
 
-def _program(module: Module, manifest: Manifest, threads: int) -> CompiledProgram:
+def _program(module: LoadedCode, manifest: Manifest, threads: int) -> CompiledProgram:
     device = runtime.first_device(manifest.device_type)
     if threads and any(function.parallel for function in manifest.functions):
         use_threads(threads)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schedlang.tvm import program
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.tirx import PrimFunc
+    from schedlang.tvm.program import TensorFunction, TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +82,13 @@ class Signature:
         return cls(str(value["name"]), parameters, bool(value["parallel"]))
 
 
-def signatures_of(mod: IRModule) -> tuple[Signature, ...]:
+def signatures_of(mod: TensorProgram) -> tuple[Signature, ...]:
     """Return the signatures of the functions that a compiled module exports."""
     functions = program.named_functions(mod).values()
     return tuple(_signature(func) for func in functions if program.symbol(func))
 
 
-def _signature(func: PrimFunc) -> Signature:
+def _signature(func: TensorFunction) -> Signature:
     # Where no block says what it writes, everything may be written.
     known = bool(program.block_realizes(func))
     described = program.parameters(func)

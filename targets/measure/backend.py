@@ -10,15 +10,15 @@ from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.races.determinism import Determinism
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.runtime import Tensor
+    from schedlang.tvm.codegen.runtime import DeviceArray
+    from schedlang.tvm.program import TensorProgram
 
 
 class Memory(Protocol):
     """The memory of one tensor."""
 
     @property
-    def tensor(self) -> Tensor:
+    def tensor(self) -> DeviceArray:
         """The tensor, to pass to a program."""
         ...
 
@@ -64,7 +64,7 @@ class Program(Protocol):
 
     def seconds_per_call(
         self,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[DeviceArray],
         calls: int,
         *,
         restore: Callable[[], None],
@@ -113,6 +113,6 @@ class Backend(Protocol):
 class CompilingBackend(Backend, Protocol):
     """A backend that compiles programs in this process."""
 
-    def compile(self, mod: IRModule) -> Program:
+    def compile(self, mod: TensorProgram) -> Program:
         """Compile a program and generate its code."""
         ...

@@ -30,7 +30,7 @@ from schedlang.tvm.program import from_json, to_json
 from schedlang.workloads.workload import Argument, Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 _WIDE_BYTES = 256 << 20
 _FEW_STEPS = 2e7
@@ -56,7 +56,7 @@ class Binding:
     draws: number of draws of inputs to compare results on.
     """
 
-    unscheduled: IRModule
+    unscheduled: TensorProgram
     args: Sequence[TensorSpec]
     seed: int
     verifies: bool
@@ -158,7 +158,7 @@ class Binding:
         return Changes.of(self.unscheduled, self.args, self.seed, self.inputs.room)
 
     @cached_property
-    def widened(self) -> IRModule | None:
+    def widened(self) -> TensorProgram | None:
         """The program in float64, which shows what rounding does to results.
 
         None where there is none, or where it takes too much time or memory. Sums and products in

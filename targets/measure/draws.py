@@ -17,7 +17,7 @@ from schedlang.tvm.data_flow.outputs import never_rounded
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 PLAIN, WIDE, SPECIAL, EDGES = "plain", "wide", "special", "edges"
 WHOLE = "whole"
@@ -83,7 +83,7 @@ def plain_draw(args: Sequence[TensorSpec], number: int = 0) -> Draw:
     return Draw(number, (PLAIN,) * len(args))
 
 
-def spreads_of(mod: IRModule) -> tuple[str, ...]:
+def spreads_of(mod: TensorProgram) -> tuple[str, ...]:
     """Return the characters of the draws that suit an unscheduled program, in order.
 
     Of sums and products of whole numbers, all elements count, not only those at the edges: their

@@ -15,8 +15,8 @@ from schedlang.tvm.packing import packing_name, split_packing
 from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.runtime import Tensor
+    from schedlang.tvm.codegen.runtime import DeviceArray
+    from schedlang.tvm.program import TensorProgram
 
 # Of programs with larger packed tensors, only the last one keeps them.
 _KEPT_ELEMENTS = 8 << 20
@@ -69,7 +69,7 @@ class PackingPlan:
         )
 
 
-def split_program(mod: IRModule) -> tuple[IRModule, PackingPlan] | None:
+def split_program(mod: TensorProgram) -> tuple[TensorProgram, PackingPlan] | None:
     """Split what depends on weights only off a program; None where there is nothing.
 
     The functions of the module are ``main`` and one for each tensor that is computed ahead.
@@ -110,7 +110,7 @@ class PackedProgram:
         self._memory: list[Memory] = []
         self._packed: int | None = None
 
-    def pack(self, tensors: Sequence[Tensor], version: int) -> None:
+    def pack(self, tensors: Sequence[DeviceArray], version: int) -> None:
         """Compute the packed tensors, unless they were for the same ``version`` of the inputs."""
         if self._packed == version:
             return
@@ -155,7 +155,7 @@ class PackedProgram:
 
     def seconds_per_call(
         self,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[DeviceArray],
         calls: int,
         *,
         restore: Callable[[], None],
@@ -166,10 +166,10 @@ class PackedProgram:
             self._arguments(tensors), calls, restore=restore, flush_cache=flush_cache
         )
 
-    def _call(self, *tensors: Tensor) -> None:
+    def _call(self, *tensors: DeviceArray) -> None:
         self._main.entry(*self._arguments(tensors))
 
-    def _arguments(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def _arguments(self, tensors: Sequence[DeviceArray]) -> list[DeviceArray]:
         if self._packed is None:
             raise RuntimeError("its weights were not packed; call pack first")
         every = [*tensors, *(memory.tensor for memory in self._memory)]

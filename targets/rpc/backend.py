@@ -16,7 +16,7 @@ from schedlang.tvm.analysis.races.determinism import UNKNOWN
 from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
 
 if TYPE_CHECKING:
-    from tvm.runtime import Tensor
+    from schedlang.tvm.codegen.runtime import DeviceArray
 
 _TRIES = 3
 # A call this long is timed by our own clock: the way to the server does not count, and TVM's
@@ -30,7 +30,7 @@ _FLUSH_BYTES = 128 << 20
 class RPCMemory:
     """A tensor in a server's memory; writes outside it are not detected."""
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: DeviceArray) -> None:
         self.tensor = tensor
 
     def fill(self, value: Array) -> None:
@@ -103,7 +103,7 @@ class RPCProgram:
 
     def seconds_per_call(
         self,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[DeviceArray],
         calls: int,
         *,
         restore: Callable[[], None],

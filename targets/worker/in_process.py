@@ -28,7 +28,7 @@ from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.program import from_json
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 _Found = TypeVar("_Found")
 
@@ -102,7 +102,7 @@ class InProcessWorker(Dispatcher):
         self._built[request.header["id"]] = program
         return {"size": sizes[-1]}
 
-    def compile_candidate(self, mod: IRModule, accept: Callable[[int], None]) -> Program:
+    def compile_candidate(self, mod: TensorProgram, accept: Callable[[int], None]) -> Program:
         """Compile a candidate; ``accept`` is told the size of its code where that is known."""
         return self._backend.compile(mod)
 

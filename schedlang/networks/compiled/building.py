@@ -21,8 +21,8 @@ from schedlang.tvm.relax.executable import NetworkCode, check_compiles
 from schedlang.tvm.relax.packed import with_packed_weights
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.target import Target as TVMTarget
+    from schedlang.tvm.codegen.compiler import CompilerTarget
+    from schedlang.tvm.relax.program import NetworkProgram
 
 
 class Function:
@@ -71,7 +71,7 @@ class Built:
 
 
 def build(
-    mod: IRModule,
+    mod: NetworkProgram,
     parameters: Mapping[str, np.ndarray],
     functions: Collection[Function],
     target: Target,
@@ -91,10 +91,10 @@ def build(
 
 
 def _built(
-    mod: IRModule,
+    mod: NetworkProgram,
     parameters: Mapping[str, np.ndarray],
     functions: Collection[Function],
-    target: TVMTarget,
+    target: CompilerTarget,
 ) -> Built:
     programs = {one.name: one.choice.func for one in functions if one.choice.func is not None}
     split: dict[str, Any] = {name: split_packing(func) for name, func in programs.items()}
@@ -109,7 +109,7 @@ def _built(
     )
 
 
-def _gives_way(function: Function, target: TVMTarget) -> bool:
+def _gives_way(function: Function, target: CompilerTarget) -> bool:
     """Take the function's next program if this one cannot be compiled."""
     func = function.choice.func
     if func is None:

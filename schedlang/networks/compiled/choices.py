@@ -18,7 +18,7 @@ from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.tirx.function import PrimFunc
+    from schedlang.tvm.program import TensorFunction
 
 Origin = Literal["tuned", "default", "hasty", "unscheduled"]
 """Where a program comes from."""
@@ -40,7 +40,7 @@ class Choice:
     """
 
     origin: Origin
-    func: PrimFunc | None = None
+    func: TensorFunction | None = None
     timing: Timing | None = None
     unscheduled_latency: float = math.nan
 
@@ -57,7 +57,7 @@ class Choice:
 
 def recorded(
     workload: Workload,
-    func: PrimFunc,
+    func: TensorFunction,
     target: Target,
     database: Database,
     unreadable: Unreadable,
@@ -83,7 +83,7 @@ def recorded(
         tried.add(found.record.id)
 
 
-def defaulted(func: PrimFunc, default: Default) -> Iterator[Choice]:
+def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
     """Yield the default program of a function that has no record, if there is one."""
     schedule = default.schedule
     if len(schedule.trace):

@@ -34,7 +34,7 @@ from schedlang.workloads.workload import Workload
 from schedlang.workloads.wrong_kind import not_a_network
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.relax.program import NetworkProgram
 
 
 def compile_network(
@@ -96,7 +96,7 @@ def compile_network(
     return CompiledNetwork(network, target, built, _summary(network, weights, functions, built))
 
 
-def _workloads(mod: IRModule, weights: Mapping[str, int]) -> dict[str, Workload]:
+def _workloads(mod: NetworkProgram, weights: Mapping[str, int]) -> dict[str, Workload]:
     """The functions that are called and can be scheduled, by name."""
     found = {}
     for name, func in program.named_functions(mod).items():
@@ -107,7 +107,7 @@ def _workloads(mod: IRModule, weights: Mapping[str, int]) -> dict[str, Workload]
 
 
 def _programs(
-    mod: IRModule,
+    mod: NetworkProgram,
     workloads: Mapping[str, Workload],
     weights: Mapping[str, int],
     target: Target,

@@ -27,7 +27,7 @@ from schedlang.tvm.relax.machine import Machine
 from schedlang.tvm.relax.stored_weights import GETTER, write_weights
 
 if TYPE_CHECKING:
-    import tvm.runtime
+    from schedlang.tvm.codegen.runtime import DeviceArray
 
 # Most seconds that timing whole calls takes.
 _CALLS_SECONDS = 1.0
@@ -79,10 +79,10 @@ class CompiledNetwork:
         results = self._run(self._borrowed(values))
         return self.network.convention.unflatten(tensors.returned(results, values))
 
-    def _borrowed(self, values: Sequence[Any]) -> list[tvm.runtime.Tensor]:
+    def _borrowed(self, values: Sequence[Any]) -> list[DeviceArray]:
         return [*map(tensors.borrowed, values, self.network.inputs)]
 
-    def _run(self, inputs: Sequence[tvm.runtime.Tensor]) -> Sequence[tvm.runtime.Tensor]:
+    def _run(self, inputs: Sequence[DeviceArray]) -> Sequence[DeviceArray]:
         machine = self._machine
         if self._threads:
             use_threads(self._threads)
@@ -122,7 +122,7 @@ class CompiledNetwork:
         self.summary = replace(self.summary, call=statistics.median(samples))
         return self.summary.call
 
-    def _inputs(self, args: Any, kwargs: Any) -> list[tvm.runtime.Tensor]:
+    def _inputs(self, args: Any, kwargs: Any) -> list[DeviceArray]:
         if args or kwargs:
             return self._borrowed(self.network.convention.flatten(args, kwargs))
         return self._borrowed(self.network.random_inputs())

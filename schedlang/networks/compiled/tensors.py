@@ -16,13 +16,13 @@ from schedlang.networks.tensor import Tensor
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:
-    import tvm.runtime
+    from schedlang.tvm.codegen.runtime import DeviceArray
 
-Wrap = Callable[["tvm.runtime.Tensor"], Any]
+Wrap = Callable[["DeviceArray"], Any]
 """Makes a tensor of a library from one of TVM's, in the same memory."""
 
 
-def borrowed(value: Any, tensor: Tensor) -> tvm.runtime.Tensor:
+def borrowed(value: Any, tensor: Tensor) -> DeviceArray:
     """Return an input as a tensor of TVM's; one that is not contiguous is copied.
 
     Raises ``NetworkError`` that names the input for another shape, element type or device, and for
@@ -63,7 +63,7 @@ def _is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _from_torch(value: Any, tensor: Tensor) -> tvm.runtime.Tensor:
+def _from_torch(value: Any, tensor: Tensor) -> DeviceArray:
     _check(tensor, tuple(value.shape), str(value.dtype).removeprefix("torch."))
     if value.device.type != "cpu":
         raise NetworkError(
@@ -87,7 +87,7 @@ def _check(tensor: Tensor, shape: tuple[int, ...], dtype: str) -> None:
         )
 
 
-def returned(results: Sequence[tvm.runtime.Tensor], inputs: Sequence[Any]) -> list[Any]:
+def returned(results: Sequence[DeviceArray], inputs: Sequence[Any]) -> list[Any]:
     """Return outputs as tensors of the library that the inputs are from; of numpy by default."""
     wrap = _wrap(inputs)
     return [wrap(result) for result in results]
@@ -108,7 +108,7 @@ def _wrap(inputs: Sequence[Any]) -> Wrap:
     return to_numpy
 
 
-def to_numpy(tensor: tvm.runtime.Tensor) -> np.ndarray:
+def to_numpy(tensor: DeviceArray) -> np.ndarray:
     """Return an array in the memory of a tensor."""
     try:
         return np.from_dlpack(tensor)

@@ -24,7 +24,7 @@ from schedlang.workloads.construct import as_workload, from_prim_func
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 # Number of records of a workload, and of workloads with the same exact key, that are tried.
 _RECORDS = 16
@@ -82,13 +82,13 @@ def best(
 
 
 def apply(
-    mod: IRModule | Any,
+    mod: TensorProgram | Any,
     database: Database | str | os.PathLike[str],
     target: Target | str = "cpu",
     *,
     similar: bool = False,
     strict: bool = False,
-) -> IRModule:
+) -> TensorProgram:
     """Return a module with the best programs of a database in place of its functions.
 
     A function stays as it is where the database says that no candidate is faster. An index that

@@ -15,8 +15,7 @@ from schedlang.tvm import program
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.tirx.function import PrimFunc
+    from schedlang.tvm.program import TensorFunction, TensorProgram
 
 Kind = Literal["same", "exact", "family", "kin"]
 
@@ -64,11 +63,11 @@ class Match:
         return self.schedule.trace
 
     @cached_property
-    def mod(self) -> IRModule:
+    def mod(self) -> TensorProgram:
         """The scheduled program, with the workload's name, parameters and attributes."""
         return program.as_main(self.in_place_of(self.workload.func))
 
-    def in_place_of(self, func: PrimFunc) -> PrimFunc:
+    def in_place_of(self, func: TensorFunction) -> TensorFunction:
         """Return the scheduled program under the name of ``func``, the workload's own program."""
         made = self.schedule.mod[program.MAIN]
         return program.with_parameters(made, self._order, func)

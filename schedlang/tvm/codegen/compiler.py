@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import tvm
 import tvm_ffi
 from tvm.ir import IRModule
-from tvm.target import Target as TVMTarget
+from tvm.runtime import Executable
+from tvm.target import Target
 from tvm.target import codegen as _codegen
 
 from schedlang.tvm.codegen.alignment import lower, pipeline_name
 from schedlang.tvm.codegen.gathers import code_size, fitting_options
 from schedlang.tvm.program import MAIN
 
-if TYPE_CHECKING:
-    from tvm.runtime import Executable
+CompilerTarget: TypeAlias = Target
+"""A machine as TVM's compiler describes it: kind, CPU, features and limits."""
+CompiledCode: TypeAlias = Executable
+"""A compiled program that is not loaded yet: it can be loaded, or linked into a library."""
 
 # LLVM puts vectors of a fixed length into SVE registers only if it knows how long those are.
 _SVE_OPTION = "-aarch64-sve-vector-bits-min:uint="
@@ -57,7 +60,7 @@ def llvm_target(
     sve_bits: int = 0,
     *,
     optimised: bool = True,
-) -> TVMTarget:
+) -> CompilerTarget:
     """Return TVM's target for ``mcpu`` with ``cores`` threads.
 
     An empty ``triple`` means this machine's. ``attributes`` add features to those of ``mcpu`` or
@@ -74,7 +77,7 @@ def llvm_target(
         options["cl-opt"] = [f"{_SVE_OPTION}{sve_bits}"]
     if not optimised:
         options["opt-level"] = 0
-    return TVMTarget(options)
+    return CompilerTarget(options)
 
 
 @cache
@@ -106,10 +109,10 @@ def vector_bits(mcpu: str, triple: str = "") -> int:
 
 def is_tvm_target(value: object) -> bool:
     """Tell whether ``value`` is one of TVM's targets."""
-    return isinstance(value, TVMTarget)
+    return isinstance(value, Target)
 
 
-def target_attributes(target: TVMTarget) -> dict[str, Any]:
+def target_attributes(target: CompilerTarget) -> dict[str, Any]:
     """Return a TVM target's kind and options, by the names of ``llvm_target``'s parameters.
 
     An option that the target does not set is None (mcpu, cores) or empty.
@@ -129,7 +132,7 @@ def target_attributes(target: TVMTarget) -> dict[str, Any]:
 
 def compile_program(
     mod: IRModule,
-    target: TVMTarget,
+    target: CompilerTarget,
     *,
     check_arguments: bool,
     accept: Callable[[int], None] | None = None,

@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import tvm_ffi
 from tvm.runtime import Module
@@ -15,6 +15,9 @@ from tvm.support import cc, tar
 
 if TYPE_CHECKING:
     from tvm.runtime import Executable
+
+LoadedCode: TypeAlias = Module
+"""Machine code in this process: functions by name, from a library or from the compiler."""
 
 ARCHIVE_SUFFIX = ".tar"
 SHARED_SUFFIXES = (".so", ".dylib", ".dll")
@@ -26,7 +29,7 @@ _loaded: dict[str, tuple[int, ...]] = {}
 
 
 def write_library(
-    executable: Executable | Module,
+    executable: Executable | LoadedCode,
     path: Path,
     text: str = "",
     source: Callable[[Path], tuple[str, list[str]]] | None = None,
@@ -88,7 +91,7 @@ def link_archive(path: Path, folder: Path) -> Path:
     return linked
 
 
-def load_library(path: Path) -> Module:
+def load_library(path: Path) -> LoadedCode:
     """Load a shared library; it stays loaded until the process ends.
 
     The system knows libraries by path, and would return the earlier one where another file has

@@ -7,14 +7,21 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import tvm
 import tvm_ffi
+from tvm.runtime import Device as _Device
+from tvm.runtime import Tensor
 
 if TYPE_CHECKING:
-    from tvm.runtime import Device, Module, Tensor
+    from tvm.runtime import Module
+
+Device: TypeAlias = _Device
+"""Where tensors are and programs run: main memory, or a GPU by its number."""
+DeviceArray: TypeAlias = Tensor
+"""A tensor in the memory of a device, as compiled programs take it."""
 
 _ONE_CORE_PER_THREAD = -2
 _Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import relax
 from tvm.ir import GenericConst, GlobalVar, IRModule, Op
@@ -11,6 +11,8 @@ from tvm.ir import GenericConst, GlobalVar, IRModule, Op
 from schedlang.errors import NetworkError
 
 MAIN = "main"
+NetworkProgram: TypeAlias = IRModule
+"""A network as Relax holds it (an IRModule): ``main``, and the tensor functions that it calls."""
 NUM_INPUT = "num_input"
 """The attribute of TVM's front ends: how many parameters of ``main`` the caller gives."""
 

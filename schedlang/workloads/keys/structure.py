@@ -17,8 +17,7 @@ from schedlang.tvm.graph.skeleton import skeleton
 from schedlang.tvm.packing import LAYOUT_FREE, weight_positions
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.tirx.function import PrimFunc
+    from schedlang.tvm.program import TensorFunction, TensorProgram
 
 # Part of what is hashed: raise it when the rules change, so that old and new keys never meet.
 RULES = "schedlang structure 1"
@@ -76,7 +75,7 @@ class Structure:
     blocks: tuple[str, ...]
 
 
-def structure_of(func_or_mod: PrimFunc | IRModule) -> Structure:
+def structure_of(func_or_mod: TensorFunction | TensorProgram) -> Structure:
     """The structure of a PrimFunc, or of the only one of a module."""
     func = _only_function(func_or_mod)
     blocks = tuple(str(realize.block.name_hint) for realize in program.block_realizes(func))
@@ -99,7 +98,7 @@ def structure_of(func_or_mod: PrimFunc | IRModule) -> Structure:
     )
 
 
-def _without_weights(func: PrimFunc, found: ProgramGraph) -> tuple[Graph, int]:
+def _without_weights(func: TensorFunction, found: ProgramGraph) -> tuple[Graph, int]:
     """Return the graph of a function that does not say which parameters are weights.
 
     Where they are packed ahead the latencies are others, and the schedules that are good are not.
@@ -111,7 +110,7 @@ def _without_weights(func: PrimFunc, found: ProgramGraph) -> tuple[Graph, int]:
     return plain.graph, plain.root
 
 
-def _only_function(func_or_mod: PrimFunc | IRModule) -> PrimFunc:
+def _only_function(func_or_mod: TensorFunction | TensorProgram) -> TensorFunction:
     if program.is_function(func_or_mod):
         return func_or_mod
     functions = program.named_functions(func_or_mod)

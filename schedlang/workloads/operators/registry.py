@@ -17,7 +17,7 @@ from schedlang.workloads.workload import Workload
 _LARGEST = 2**63 - 1
 
 if TYPE_CHECKING:
-    from tvm import te
+    from schedlang.tvm.tensor_expressions import TensorExpression
 
 P = ParamSpec("P")
 
@@ -30,7 +30,7 @@ _long_names: dict[str, str] = {}
 
 def operator(
     name: str, long_name: str, dtypes: Sequence[str] = FLOAT_DTYPES
-) -> Callable[[Callable[P, list[te.Tensor]]], Callable[P, Workload]]:
+) -> Callable[[Callable[P, list[TensorExpression]]], Callable[P, Workload]]:
     """Turn a function that returns the tensors of an operator into a registered workload factory.
 
     The factory checks every parameter first: dtypes against ``dtypes``, ``padding`` as an integer
@@ -39,7 +39,7 @@ def operator(
     default.
     """
 
-    def register(define: Callable[P, list[te.Tensor]]) -> Callable[P, Workload]:
+    def register(define: Callable[P, list[TensorExpression]]) -> Callable[P, Workload]:
         signature = inspect.signature(define)
 
         @functools.wraps(define)
@@ -53,6 +53,8 @@ def operator(
                 source=_source(name, signature, values),
             )
 
+        # Where users find it, and where pickle looks for it.
+        build.__module__ = "schedlang.workloads"
         build.__annotations__ = {**define.__annotations__, "return": "Workload"}
         _factories[name] = build
         _long_names[long_name] = name

@@ -15,7 +15,7 @@ from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 _TARGET = "cuda/sm_90"
 # Operations a second of an emulation; more than any reaches.
@@ -104,7 +104,7 @@ def judge(run: Execution, expected: Expected) -> Emulation:
     return Emulation(tuple(outputs[0]) if outputs else (), verified, tuple(faults))
 
 
-def _programs(program: Any, given: Any) -> tuple[IRModule, Workload, bool]:
+def _programs(program: Any, given: Any) -> tuple[TensorProgram, Workload, bool]:
     """Return the program to run, the workload, and whether that is an unscheduled program."""
     mod = program
     for name in ("mod", "module"):

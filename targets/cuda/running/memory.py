@@ -14,7 +14,7 @@ from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:
-    from tvm.runtime import Device
+    from schedlang.tvm.codegen.runtime import Device
 
 GUARD_BYTES = 1 << 18
 """On each side of a tensor. A multiple of 256: CUDA's allocations start at those."""

@@ -11,7 +11,7 @@ from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class DeviceReference(LargePolicy):
     computes an element as the program says. Then samples of the space.
     """
 
-    def attempts(self, workload: Workload, space: Space) -> Iterator[tuple[IRModule, float]]:
+    def attempts(self, workload: Workload, space: Space) -> Iterator[tuple[TensorProgram, float]]:
         """Yield programs to try, and the seconds that each may take."""
         yield workload.mod, 2 * self.schedule_seconds
         yield from LargePolicy.attempts(self, workload, space)

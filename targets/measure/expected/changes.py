@@ -18,7 +18,7 @@ from schedlang.tvm.data_flow.changeable import changeable
 from schedlang.tvm.data_flow.thresholds import thresholds_of
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 _SCALES = (4.0, 64.0, 0.05, 1000.0)
 # Largest floating-point numbers: where a program rounds them to integers of a narrow type, to
@@ -53,7 +53,7 @@ class Changes:
 
     @classmethod
     def of(
-        cls, program: IRModule, args: Sequence[TensorSpec], seed: int, room: ValueRoom
+        cls, program: TensorProgram, args: Sequence[TensorSpec], seed: int, room: ValueRoom
     ) -> Changes:
         """Return the changes of an unscheduled program's inputs, as ``room`` allows them."""
         constants = {0.0, 1.0}.union(*(branch.constants for branch in branches_of(program)))

@@ -18,7 +18,7 @@ from schedlang.tvm.codegen import compile_for_host
 from schedlang.tvm.data_flow.branches import Branch, branches_of, record_branches
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 _T = TypeVar("_T")
 
@@ -109,7 +109,7 @@ class Coverage:
         return bool(new.any())
 
 
-def coverage_of(program: IRModule, args: Sequence[TensorSpec]) -> Coverage | None:
+def coverage_of(program: TensorProgram, args: Sequence[TensorSpec]) -> Coverage | None:
     """Make a program note its branches; None for one without branches that depend on values.
 
     Of one of more than 1e7 steps only a part is run, as ``window_of`` cuts it; all of it where it
@@ -121,7 +121,7 @@ def coverage_of(program: IRModule, args: Sequence[TensorSpec]) -> Coverage | Non
         return None
     steps, looked = count_steps(program), "all"
     draws = further_draws(args, steps)
-    part: IRModule | None = program
+    part: TensorProgram | None = program
     if steps > _MOST_STEPS:
         part, looked = window_of(program, _PART_STEPS), "part"
     optimised = part is None

@@ -23,7 +23,7 @@ from schedlang.tvm.program import to_json
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class LargePolicy:
         """Return the seconds after which to cut off the unscheduled program's timing."""
         return min(self.cut_off_seconds, self.cut_off_part * (deadline - time.monotonic()))
 
-    def attempts(self, workload: Workload, space: Space) -> Iterator[tuple[IRModule, float]]:
+    def attempts(self, workload: Workload, space: Space) -> Iterator[tuple[TensorProgram, float]]:
         """Yield schedules to try, and the seconds that each may take."""
         for number in range(self.schedules):
             try:

@@ -24,13 +24,13 @@ from schedlang.tvm.data_flow.rounding import Rounding
 from schedlang.tvm.data_flow.selection import Selection
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
+    from schedlang.tvm.program import TensorProgram
 
 # The judge of a longer program would take too long: its indices must be equal.
 _MOST_STEPS = 5e7
 
 
-def numerics_of(unscheduled: IRModule, written: Sequence[int]) -> tuple[Numerics, ...]:
+def numerics_of(unscheduled: TensorProgram, written: Sequence[int]) -> tuple[Numerics, ...]:
     """Return how exactly the arguments at the positions ``written`` are defined."""
     flows = output_flows(unscheduled)
     judged = count_steps(unscheduled) <= _MOST_STEPS

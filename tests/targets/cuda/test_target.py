@@ -16,7 +16,7 @@ from schedlang.targets.cuda.device import Device
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.roofline import shortest_time
 from schedlang.testing.target import TargetContract
-from schedlang.workloads.operators.matrix import matmul
+from schedlang.workloads.operators.catalogue import matmul
 
 # What cuDeviceGetAttribute says of an H100 SXM; None stands for what it does not say.
 _H100 = {

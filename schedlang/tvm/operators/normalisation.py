@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tvm import te
 
-from schedlang.workloads.operators.convolution import accumulator
-from schedlang.workloads.operators.registry import operator
+from schedlang.tvm.operators.convolution import accumulator
 
 
-@operator("NRM", "norm")
 def NRM(m: int = 256, n: int = 256, *, batch: int = 1, dtype: str = "float32") -> list[te.Tensor]:
     """Frobenius norm of each matrix of A (batch, m, n): out (batch,)."""
     wide = accumulator(dtype, None)
@@ -24,7 +22,6 @@ def NRM(m: int = 256, n: int = 256, *, batch: int = 1, dtype: str = "float32") -
     return [a, norm]
 
 
-@operator("SFM", "softmax")
 def SFM(m: int = 256, n: int = 256, *, dtype: str = "float32") -> list[te.Tensor]:
     """Softmax over each row of A (m, n), in four stages: maximum, exponent, sum, quotient."""
     wide = accumulator(dtype, None)

@@ -13,10 +13,8 @@ from typing import Any
 from tvm import te
 
 from schedlang.errors import WorkloadError
-from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
 
 
-@operator("C1D", "conv1d", CONTRACTION_DTYPES)
 def C1D(
     length: int = 256,
     in_channels: int = 64,
@@ -36,7 +34,6 @@ def C1D(
     )  # fmt: skip
 
 
-@operator("C2D", "conv2d", CONTRACTION_DTYPES)
 def C2D(
     height: int = 224,
     width: int = 224,
@@ -57,7 +54,6 @@ def C2D(
     )  # fmt: skip
 
 
-@operator("C3D", "conv3d", CONTRACTION_DTYPES)
 def C3D(
     depth: int = 16,
     height: int = 224,
@@ -79,7 +75,6 @@ def C3D(
     )  # fmt: skip
 
 
-@operator("DEP", "depthwise_conv2d", CONTRACTION_DTYPES)
 def DEP(
     height: int = 112,
     width: int = 112,
@@ -114,7 +109,6 @@ def DEP(
     return [inputs, weight, output]
 
 
-@operator("DIL", "dilated_conv2d", CONTRACTION_DTYPES)
 def DIL(
     height: int = 224,
     width: int = 224,
@@ -136,7 +130,6 @@ def DIL(
     )  # fmt: skip
 
 
-@operator("GRP", "group_conv2d", CONTRACTION_DTYPES)
 def GRP(
     height: int = 56,
     width: int = 56,

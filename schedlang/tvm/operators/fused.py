@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tvm import te
 
-from schedlang.workloads.operators.convolution import accumulator, convolve
-from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
+from schedlang.tvm.operators.convolution import accumulator, convolve
 
 
-@operator("CBR", "conv2d_bn_relu")
 def CBR(
     height: int = 224,
     width: int = 224,
@@ -49,7 +47,6 @@ def CBR(
     return [inputs, weight, bias, offset, scale, output]
 
 
-@operator("TBG", "transpose_batch_matmul", CONTRACTION_DTYPES)
 def TBG(
     sequence: int = 128,
     heads: int = 12,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tvm import te
 
-from schedlang.workloads.operators.convolution import accumulator
-from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
+from schedlang.tvm.operators.convolution import accumulator
 
 
-@operator("GMM", "batch_matmul", CONTRACTION_DTYPES)
 def GMM(
     n: int = 128,
     m: int = 128,
@@ -33,7 +31,6 @@ def GMM(
     return [left, right, product]
 
 
-@operator("matmul", "matmul", CONTRACTION_DTYPES)
 def matmul(
     n: int = 128,
     m: int = 128,

@@ -7,11 +7,9 @@ from typing import Any
 from tvm import te
 
 from schedlang.errors import WorkloadError
-from schedlang.workloads.operators.convolution import accumulator, output_extent, pad
-from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
+from schedlang.tvm.operators.convolution import accumulator, output_extent, pad
 
 
-@operator("T2D", "conv2d_transpose", CONTRACTION_DTYPES)
 def T2D(
     height: int = 4,
     width: int = 4,
@@ -70,7 +68,6 @@ def T2D(
     return [inputs, weight, output]
 
 
-@operator("CAP", "capsule_conv2d", CONTRACTION_DTYPES)
 def CAP(
     height: int = 16,
     width: int = 16,

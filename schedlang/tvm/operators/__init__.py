@@ -1,0 +1,1 @@
+"""The standard operators as tensor expressions; ``schedlang.workloads`` makes workloads of them."""

@@ -1,0 +1,21 @@
+"""The operators: a short name as in MetaSchedule's appendix A.2, a long one, the element types."""
+
+from __future__ import annotations
+
+from schedlang.tvm.operators import convolution, fused, matrix, normalisation, transposed
+from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
+
+C1D = operator("C1D", "conv1d", CONTRACTION_DTYPES)(convolution.C1D)
+C2D = operator("C2D", "conv2d", CONTRACTION_DTYPES)(convolution.C2D)
+C3D = operator("C3D", "conv3d", CONTRACTION_DTYPES)(convolution.C3D)
+DEP = operator("DEP", "depthwise_conv2d", CONTRACTION_DTYPES)(convolution.DEP)
+DIL = operator("DIL", "dilated_conv2d", CONTRACTION_DTYPES)(convolution.DIL)
+GRP = operator("GRP", "group_conv2d", CONTRACTION_DTYPES)(convolution.GRP)
+T2D = operator("T2D", "conv2d_transpose", CONTRACTION_DTYPES)(transposed.T2D)
+CAP = operator("CAP", "capsule_conv2d", CONTRACTION_DTYPES)(transposed.CAP)
+GMM = operator("GMM", "batch_matmul", CONTRACTION_DTYPES)(matrix.GMM)
+matmul = operator("matmul", "matmul", CONTRACTION_DTYPES)(matrix.matmul)
+NRM = operator("NRM", "norm")(normalisation.NRM)
+SFM = operator("SFM", "softmax")(normalisation.SFM)
+CBR = operator("CBR", "conv2d_bn_relu")(fused.CBR)
+TBG = operator("TBG", "transpose_batch_matmul", CONTRACTION_DTYPES)(fused.TBG)

@@ -11,10 +11,9 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.contest import Standing, hold_contest, standings
 
 if TYPE_CHECKING:
-    from tvm.ir import IRModule
-
     from schedlang.cli.bench.torch_operators import TorchOperator
     from schedlang.targets import Target
+    from schedlang.tvm.program import TensorProgram
     from schedlang.workloads.workload import Workload
 
 OURS, UNSCHEDULED, EAGER, COMPILED = "schedlang", "unscheduled", "torch eager", "torch compiled"
@@ -34,7 +33,7 @@ class OtherResults(SchedlangError):
     """A peer computes something else than a verified program."""
 
 
-def check(measurer: Measurer, mod: IRModule) -> Measurement:
+def check(measurer: Measurer, mod: TensorProgram) -> Measurement:
     """Build, run and verify a program; return what measuring it gave."""
     [found] = measurer.measure([Candidate(0, mod)])
     return found
@@ -42,7 +41,7 @@ def check(measurer: Measurer, mod: IRModule) -> Measurement:
 
 def against_peers(
     measurer: Measurer,
-    mod: IRModule,
+    mod: TensorProgram,
     peers: Mapping[str, Peer],
     rounds: int,
     *,
@@ -66,7 +65,7 @@ def against_peers(
 
 def time_in_turns(
     measurer: Measurer,
-    programs: Mapping[str, IRModule],
+    programs: Mapping[str, TensorProgram],
     peers: Mapping[str, Peer],
     rounds: int,
     *,
@@ -99,7 +98,7 @@ def time_in_turns(
 
 def torch_peers(
     workload: Workload,
-    mod: IRModule,
+    mod: TensorProgram,
     target: Target,
     *,
     compiled: bool,

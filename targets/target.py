@@ -219,7 +219,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         generator = self.code_generator(self.spec())
         return library.write(mod, generator, Path(path), self.deployment())
 
-    def code(self, mod: IRModule, form: str) -> str:
+    def code(self, mod: TensorProgram, form: str) -> str:
         """Return the code that ``mod`` becomes, in one of ``code_forms``; nothing is run.
 
         Raises ``BuildError``, and ``TargetError`` for another form.

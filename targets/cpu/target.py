@@ -87,7 +87,7 @@ class CPUTarget(CPUMachine):
         """Return ``estimate_seconds`` for this machine, without what runs ahead of all calls."""
         return estimate_seconds(statements(in_each_call(mod["main"])), self)
 
-    def code(self, mod: IRModule, form: str) -> str:
+    def code(self, mod: TensorProgram, form: str) -> str:
         """Return the machine code as text, ``form`` being ``"assembly"``."""
         return generate_assembly(mod, self) if form == "assembly" else super().code(mod, form)
 

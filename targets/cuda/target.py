@@ -84,7 +84,7 @@ class CUDATarget(CUDAMachine):
         """Return ``cuda_space`` for this GPU."""
         return cuda_space(self)
 
-    def code(self, mod: IRModule, form: str) -> str:
+    def code(self, mod: TensorProgram, form: str) -> str:
         """Return CUDA C++, ``form`` being ``"cuda"``."""
         if form not in self.code_forms:
             return super().code(mod, form)

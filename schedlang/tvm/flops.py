@@ -8,9 +8,10 @@ from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir.analysis import estimate_tir_flops
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
 from schedlang.tvm.program import MAIN, as_main
+from schedlang.tvm.values import called, found_in
 
 # What these compute, TVM does not know.
 _FOREIGN_CALLS = frozenset({
@@ -36,28 +37,13 @@ def estimate_flops(mod: IRModule) -> float:
 
 def _is_countable(body: Any) -> bool:
     """Whether TVM knows all lengths and operations; for others it takes the largest integer."""
-    loops: list[Any] = []
-    counters: set[Any] = set()
-    foreign: list[Any] = []
-
-    def note_loop(loop: Any) -> None:
-        loops.append(loop)
-        counters.add(loop.loop_var)
-
-    def note_call(call: Any) -> None:
-        if str(getattr(call.op, "name", "")) in _FOREIGN_CALLS:
-            foreign.append(call)
-
-    def varies(part: Any) -> None:
-        if isinstance(part, TensorLoad) or part not in counters:
-            foreign.append(part)
-
-    kinds = [
-        (tirx.For, note_loop),
-        (Call, note_call),
-        (tirx.While, foreign.append),
-    ]
-    structural_walk(body, kinds)
-    for loop in loops:
-        structural_walk(loop.extent, ((TensorLoad, tirx.Var), varies))
-    return not foreign
+    foreign = _FOREIGN_CALLS.intersection(map(called, found_in(body, Call)))
+    if foreign or found_in(body, tirx.While):
+        return False
+    loops = found_in(body, tirx.For)
+    counters = {loop.loop_var for loop in loops}
+    return not any(
+        isinstance(part, TensorLoad) or part not in counters
+        for loop in loops
+        for part in found_in(loop.extent, (TensorLoad, tirx.Var))
+    )

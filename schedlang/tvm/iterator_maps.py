@@ -31,7 +31,9 @@ from tvm.tirx import (
     bitwise_and,
     call_pure_extern,
 )
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
+
+from schedlang.tvm.values import constant, extent_of, found_in
 
 DIVISIONS = (FloorDiv, FloorMod)
 _NAME = "schedlang_hidden"
@@ -70,19 +72,13 @@ class Iterators:
     def of(cls, statement: Any) -> Iterators:
         """Find the variables of the loops, blocks and threads in a statement."""
         kinds: dict[Any, Kind] = {}
-
-        def note_loop(loop: For) -> None:
-            kinds[loop.loop_var] = _begins(loop.min)
-
-        def note_threads(attribute: AttrStmt) -> None:
-            if attribute.attr_key in _EXTENTS:
-                kinds[attribute.node.var] = Kind.PLAIN
-
-        def note_axes(block: SBlock) -> None:
-            kinds.update({axis.var: _begins(axis.dom.min) for axis in block.iter_vars})
-
-        noted = [(For, note_loop), (AttrStmt, note_threads), (SBlock, note_axes)]
-        structural_walk(statement, noted)
+        for node in found_in(statement, (For, AttrStmt, SBlock)):
+            if isinstance(node, For):
+                kinds[node.loop_var] = _begins(node.min)
+            elif isinstance(node, SBlock):
+                kinds.update({axis.var: _begins(axis.dom.min) for axis in node.iter_vars})
+            elif node.attr_key in _EXTENTS:
+                kinds[node.node.var] = Kind.PLAIN
         return cls(kinds)
 
     def is_odd(self, division: Any) -> bool:
@@ -144,9 +140,7 @@ class Iterators:
 
     def _used(self, expr: Any) -> set[Any]:
         """Return the iterators in an expression."""
-        used: list[Any] = []
-        structural_walk(expr, (Var, used.append))
-        return {var for var in used if var in self._kinds}
+        return {var for var in found_in(expr, Var) if var in self._kinds}
 
     def _is_shifted(self, division: Any) -> bool:
         """Tell whether no other division is inside, and the dividend is a shifted sum."""
@@ -201,14 +195,12 @@ def _outermost_divisions(expr: Any) -> Iterator[Any]:
         yield from _outermost_divisions(expr.a)
         yield from _outermost_divisions(expr.b)
     elif not isinstance(expr, Var | IntImm):
-        found: list[Any] = []
-        structural_walk(expr, (DIVISIONS, found.append))
-        yield from found
+        yield from found_in(expr, DIVISIONS)
 
 
 def _begins(least: Any) -> Kind:
-    return Kind.PLAIN if isinstance(least, IntImm) and int(least) == 0 else Kind.SHIFTED
+    return Kind.PLAIN if constant(least) == 0 else Kind.SHIFTED
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, IntImm) and int(value) > 0
+    return extent_of(value) > 0

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_walk
 
 from schedlang.tvm.analysis.nests.statements import Statement, statement_of
 from schedlang.tvm.program import block_realizes
 from schedlang.tvm.schedule import TVMSchedule
+from schedlang.tvm.values import choice_of, found_in, has_loads
 
 
 def only_moves_data(func: PrimFunc) -> bool:
@@ -24,11 +23,9 @@ def only_moves_data(func: PrimFunc) -> bool:
     choice that depends on the values of other tensors, and a cast, count as computing.
     """
     blocks = [node.block for node in block_realizes(func)]
-    stores: list[Any] = []
-    for block in blocks:
-        if block.init is not None:
-            return False
-        structural_walk(block.body, [(tirx.BufferStore, stores.append)])
+    if any(block.init is not None for block in blocks):
+        return False
+    stores = [store for block in blocks for store in found_in(block.body, tirx.BufferStore)]
     return bool(stores) and all(is_copied(store.value) for store in stores)
 
 
@@ -36,15 +33,11 @@ def is_copied(value: Any) -> bool:
     """Tell whether a value is an element that is read or a constant, chosen by its place only."""
     if isinstance(value, TensorLoad | tirx.IntImm | tirx.FloatImm):
         return True
-    if isinstance(value, tirx.Select):
-        condition, branches = value.condition, (value.true_value, value.false_value)
-    elif isinstance(value, Call) and str(getattr(value.op, "name", "")) == "prim.if_then_else":
-        condition, *branches = value.args
-    else:
+    choice = choice_of(value)
+    if choice is None:
         return False
-    loads: list[Any] = []
-    structural_walk(condition, [(TensorLoad, loads.append)])
-    return not loads and all(map(is_copied, branches))
+    condition, *branches = choice
+    return not has_loads(condition) and all(map(is_copied, branches))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from tvm.s_tir import SBlock, SBlockRealize, renew_defs
 from tvm.tirx import BufferStore, For, ForKind, SeqStmt, Var
 from tvm.tirx.buffer import BufferType
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
 from schedlang.tvm import program
+from schedlang.tvm.parts import sequence
+from schedlang.tvm.values import found_in
 
 LAYOUT_FREE = "layout_free_buffers"
 """Attribute of a function: positions of the parameters that are weights in every call."""
@@ -85,13 +87,10 @@ def known_ahead(func: PrimFunc) -> frozenset[Any]:
 
     Weights are variables of parameters, the others those of tensors that the root allocates.
     """
-    weights = {func.params[position] for position in weight_positions(func)}
-    if not weights or not isinstance(func.body, SBlockRealize):
+    found = _steps(func)
+    if found is None:
         return frozenset()
-    root = func.body.block
-    steps = [_Step.of(statement) for statement in _flattened(root.body)]
-    weights -= {var for step in steps for var in step.written}
-    ahead = _ahead(steps, weights, set(root.alloc_buffers))
+    _, ahead, weights = found
     return frozenset(weights.union(*(step.written for step in ahead)))
 
 
@@ -111,13 +110,11 @@ def split_packing(func: PrimFunc) -> SplitFunction | None:
     ``main`` has the global symbol of ``func``, the others have none. Loops of what runs ahead are
     neither unrolled nor vectorised: its code has to be small rather than fast.
     """
-    weights = {func.params[position] for position in weight_positions(func)}
-    if not weights or not isinstance(func.body, SBlockRealize):
+    found = _steps(func)
+    if found is None:
         return None
+    steps, ahead, weights = found
     root = func.body.block
-    steps = [_Step.of(statement) for statement in _flattened(root.body)]
-    weights -= {var for step in steps for var in step.written}
-    ahead = _ahead(steps, weights, set(root.alloc_buffers))
     later = [step for step in steps if step not in ahead]
     needed = {var for step in later for var in step.used}
     packed = [var for var in root.alloc_buffers if var in needed and _is_written(var, ahead)]
@@ -154,28 +151,25 @@ class _Step:
 
     @classmethod
     def of(cls, statement: Any) -> _Step:
-        used: set[Any] = set()
-        written: set[Any] = set()
+        used = {var for var in found_in(statement, Var) if isinstance(var.ty, BufferType)}
+        written = {store.buffer for store in found_in(statement, BufferStore)}
         inside: set[Any] = set()
-
-        def note_block(block: Any) -> None:
+        for block in found_in(statement, SBlock):
             inside.update(block.alloc_buffers)
             inside.update(match.buffer for match in block.match_buffers)
             written.update(region.source for region in block.writes)
-
-        def note_use(var: Any) -> None:
-            if isinstance(var.ty, BufferType):
-                used.add(var)
-
-        structural_walk(
-            statement,
-            [
-                (SBlock, note_block),
-                (Var, note_use),
-                (BufferStore, lambda store: written.add(store.buffer)),
-            ],
-        )
         return cls(statement, frozenset((used | written) - inside), frozenset(written - inside))
+
+
+def _steps(func: PrimFunc) -> tuple[list[_Step], list[_Step], set[Any]] | None:
+    """Return all steps, those that run ahead, and the weights; None without weights."""
+    weights = {func.params[position] for position in weight_positions(func)}
+    if not weights or not isinstance(func.body, SBlockRealize):
+        return None
+    root = func.body.block
+    steps = [_Step.of(statement) for statement in _flattened(root.body)]
+    weights -= {var for step in steps for var in step.written}
+    return steps, _ahead(steps, weights, set(root.alloc_buffers)), weights
 
 
 def _flattened(statement: Any) -> list[Any]:
@@ -259,8 +253,6 @@ def _plain(loop: For) -> For:
 def _function(
     func: PrimFunc, params: list[Any], root: Any, steps: list[_Step], allocated: list[Any]
 ) -> PrimFunc:
-    statements = [step.statement for step in steps]
-    body = statements[0] if len(statements) == 1 else SeqStmt(statements)
+    body = sequence([step.statement for step in steps])
     block = program.changed_block(root, body=body, allocated=allocated)
-    realize = SBlockRealize(func.body.iter_values, func.body.predicate, block)
-    return PrimFunc(params, realize, func.ret_type, func.attrs)
+    return PrimFunc(params, program.with_root(func, block).body, func.ret_type, func.attrs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,6 +20,8 @@ from tvm.tirx.buffer import BufferType
 from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import WorkloadError
+from schedlang.tvm.parts import Regions, parts_of, statements_in
+from schedlang.tvm.values import constant, tensor_bytes
 
 # As files of TVMScript begin; the lines that follow keep their numbers.
 _IMPORTS = re.compile(
@@ -163,9 +165,8 @@ def _describe(var: Any) -> Parameter:
 
 
 def _extent(value: Any) -> int | str:
-    if isinstance(value, int):
-        return value
-    return int(value.value) if isinstance(value, tirx.IntImm) else str(value)
+    known = constant(value)
+    return str(value) if known is None else known
 
 
 def _row_major(shape: Sequence[int | str]) -> tuple[int, ...]:
@@ -211,37 +212,37 @@ def replace_functions(mod: IRModule, functions: Mapping[str, PrimFunc]) -> IRMod
 
 def block_realizes(func: PrimFunc) -> list[SBlockRealize]:
     """Return the blocks below the root block, in program order; may be empty."""
-    found = [node for node in _statements(func.body) if isinstance(node, SBlockRealize)]
+    found = [node for node in statements_in(func.body) if isinstance(node, SBlockRealize)]
     return found[1:] if isinstance(func.body, SBlockRealize) else []
+
+
+def allocated_buffers(func: PrimFunc) -> list[Any]:
+    """Return the buffers that the blocks of ``func`` allocate, in program order."""
+    return [
+        buffer
+        for node in statements_in(func.body)
+        if isinstance(node, SBlockRealize)
+        for buffer in node.block.alloc_buffers
+    ]
 
 
 def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]]]:
     """Return name and shape of every buffer that a block of ``func`` allocates."""
     return [
         (buffer.name, tuple(_extent(extent) for extent in buffer.ty.shape))
-        for node in _statements(func.body)
-        if isinstance(node, SBlockRealize)
-        for buffer in node.block.alloc_buffers
+        for buffer in allocated_buffers(func)
     ]
 
 
 def allocates(func: PrimFunc, dtypes: Sequence[str]) -> bool:
     """Tell whether a block of ``func`` allocates a buffer of one of these element types."""
-    return any(
-        str(buffer.ty.dtype) in dtypes
-        for node in _statements(func.body)
-        if isinstance(node, SBlockRealize)
-        for buffer in node.block.alloc_buffers
-    )
+    return any(str(buffer.ty.dtype) in dtypes for buffer in allocated_buffers(func))
 
 
 def intermediate_sizes(func: PrimFunc) -> list[int]:
     """Return the bytes of every buffer that a block of ``func`` allocates; extents are static."""
     return [
-        math.prod(int(extent) for extent in buffer.ty.shape) * -(-buffer.ty.dtype.dtype.bits // 8)
-        for node in _statements(func.body)
-        if isinstance(node, SBlockRealize)
-        for buffer in node.block.alloc_buffers
+        tensor_bytes(buffer.ty.shape, str(buffer.ty.dtype)) for buffer in allocated_buffers(func)
     ]
 
 
@@ -249,7 +250,7 @@ def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
     """Return name and extent of every loop of ``func``, in program order."""
     return [
         (node.loop_var.name, _extent(node.extent))
-        for node in _statements(func.body)
+        for node in statements_in(func.body)
         if isinstance(node, tirx.For)
     ]
 
@@ -262,11 +263,10 @@ def block_loops(func: PrimFunc) -> list[tuple[str, tuple[str, ...]]]:
         if isinstance(stmt, SBlockRealize):
             found.append((str(stmt.block.name_hint), loops))
             visit(stmt.block.body, loops)
-        elif isinstance(stmt, tirx.For):
-            visit(stmt.body, (*loops, str(stmt.loop_var.name)))
-        elif isinstance(stmt, tirx.SeqStmt):
-            for part in stmt.seq:
-                visit(part, loops)
+        elif isinstance(stmt, tirx.For | tirx.SeqStmt):
+            inside = (*loops, str(stmt.loop_var.name)) if isinstance(stmt, tirx.For) else loops
+            for part in parts_of(stmt):
+                visit(part, inside)
 
     visit(func.body, ())
     return found[1:]
@@ -276,34 +276,8 @@ def has_parallel_loop(func: PrimFunc) -> bool:
     """Tell whether a loop of ``func`` runs on several threads."""
     return any(
         isinstance(node, tirx.For) and node.kind == tirx.ForKind.PARALLEL
-        for node in _statements(func.body)
+        for node in statements_in(func.body)
     )
-
-
-def element_bits(dtype: str) -> int:
-    """Return the bits of an element: 32 for ``"float32"``, 128 for ``"float32x4"``."""
-    known = tvm_ffi.dtype(dtype)
-    return int(known.bits * known.lanes)
-
-
-def _statements(stmt: Any) -> Iterator[Any]:
-    """Yield ``stmt`` and its sub-statements in program order; a block's init precedes its body."""
-    yield stmt
-    if isinstance(stmt, SBlockRealize):
-        yield from _statements(stmt.block)
-    elif isinstance(stmt, SBlock):
-        if stmt.init is not None:
-            yield from _statements(stmt.init)
-        yield from _statements(stmt.body)
-    elif isinstance(stmt, tirx.SeqStmt):
-        for child in stmt.seq:
-            yield from _statements(child)
-    elif isinstance(stmt, tirx.IfThenElse):
-        yield from _statements(stmt.then_case)
-        if stmt.else_case is not None:
-            yield from _statements(stmt.else_case)
-    elif isinstance(stmt, tirx.For | tirx.While | tirx.AttrStmt):
-        yield from _statements(stmt.body)
 
 
 def parameter_roles(func: PrimFunc) -> tuple[str, ...]:
@@ -313,33 +287,32 @@ def parameter_roles(func: PrimFunc) -> tuple[str, ...]:
     ``"inout"`` if a block may read the caller's value: it is read before a block has written all of
     it. A reduction that reads its own accumulator does not count as a read.
     """
-    aliases: dict[Any, Any] = {}
+    regions = Regions()
     read, written, filled = set(), set(), set()
     innermost = [node for node in block_realizes(func) if not _has_inner_block(node)]
     initialised = _initialised_by_outer_blocks(func)
     for outer in block_realizes(func):
-        for match in outer.block.match_buffers:
-            aliases[match.buffer] = aliases.get(match.source.source, match.source.source)
+        regions.note(outer.block)
     for node in innermost:
         block = node.block
         accumulated = set(initialised)
         if block.init is not None:
-            accumulated |= {aliases.get(region.source, region.source) for region in block.writes}
+            accumulated |= {regions.tensor(region.source) for region in block.writes}
         for region in block.reads:
-            buffer = aliases.get(region.source, region.source)
+            buffer = regions.tensor(region.source)
             if buffer not in filled and buffer not in accumulated:
                 read.add(buffer)
         for region in block.writes:
-            buffer = aliases.get(region.source, region.source)
+            buffer = regions.tensor(region.source)
             written.add(buffer)
-            if region.source not in aliases and _writes_all(node, region):
+            if buffer.same_as(region.source) and _writes_all(node, region):
                 filled.add(buffer)
     names = {(True, True): "inout", (False, True): "output"}
     return tuple(names.get((var in read, var in written), "input") for var in func.params)
 
 
 def _has_inner_block(node: SBlockRealize) -> bool:
-    return any(isinstance(inner, SBlockRealize) for inner in _statements(node.block.body))
+    return any(isinstance(inner, SBlockRealize) for inner in statements_in(node.block.body))
 
 
 def _initialised_by_outer_blocks(func: PrimFunc) -> set[Any]:
@@ -356,7 +329,7 @@ def _writes_all(node: SBlockRealize, region: Any) -> bool:
     """Return whether the block provably writes every element of the region's buffer."""
     if _extent(node.predicate) != 1:
         return False
-    if any(isinstance(s, tirx.IfThenElse | tirx.While) for s in _statements(node.block.body)):
+    if any(isinstance(s, tirx.IfThenElse | tirx.While) for s in statements_in(node.block.body)):
         return False
     free = {axis.var: _extent(axis.dom.extent) for axis in node.block.iter_vars}
     for extent, interval in zip(region.source.ty.shape, region.region, strict=True):

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tvm
 from tvm import rpc
 from tvm.error import RPCSessionTimeoutError
 from tvm.rpc import base
@@ -22,6 +21,7 @@ from tvm.rpc.server import PopenRPCServerState
 from tvm.support import cc
 
 from schedlang.errors import SchedlangError
+from schedlang.tvm.codegen.runtime import batch_timer, empty_tensor
 from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
@@ -113,14 +113,7 @@ class RemoteLibrary:
         precedes the loop; then ``flush_bytes`` bytes are written to evict the caches. Neither is in
         the measured time.
         """
-        evaluator = self._module.time_evaluator(
-            MAIN, self._device, number=calls, repeat=1, cache_flush_bytes=flush_bytes
-        )
-
-        def run(*tensors: Tensor) -> float:
-            return float(evaluator(*tensors).results[0])
-
-        return run
+        return batch_timer(self._module, MAIN, calls, self._device, flush_bytes)
 
 
 class RemoteSession:
@@ -151,7 +144,7 @@ class RemoteSession:
 
     def empty_tensor(self, shape: Sequence[int], dtype: str) -> Tensor:
         """Allocate an uninitialised tensor in the server's memory."""
-        return tvm.runtime.empty(tuple(shape), dtype, self._device)
+        return empty_tensor(shape, dtype, self._device)
 
     def load(self, library: Path) -> RemoteLibrary:
         """Upload a library and load it on the server, which links a ``.tar`` itself."""

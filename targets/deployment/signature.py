@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedlang.tvm import program
+from schedlang.tvm.values import tensor_bytes
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorFunction, TensorProgram
@@ -40,8 +40,7 @@ class Parameter:
         """Size of the tensor in bytes; None if the program does not fix it."""
         if self.shape is None or None in self.shape:
             return None
-        bits = program.element_bits(self.dtype)
-        return -(-math.prod(extent for extent in self.shape if extent is not None) * bits // 8)
+        return tensor_bytes((extent for extent in self.shape if extent is not None), self.dtype)
 
     def __str__(self) -> str:
         """Write it as ``A: float32[64, 64]``."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from tvm import tirx
 
+from schedlang.tvm.analysis.program import regions_of
+from schedlang.tvm.parts import is_reduced
 from schedlang.tvm.schedule import TVMSchedule, get_statement
-
-_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
+from schedlang.tvm.values import extent_of, position_of, variables_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,7 @@ def accesses(sch: TVMSchedule, block: Any, role: str) -> tuple[Access, ...]:
     """Return a block's accesses in the order of its signature; ``role`` is "read" or "write"."""
     stmt = get_statement(sch, block)
     variables = [axis.var for axis in stmt.iter_vars]
-    return tuple(
-        _access(region, variables) for region in (stmt.reads if role == "read" else stmt.writes)
-    )
+    return tuple(_access(region, variables) for region in regions_of(stmt, role))
 
 
 def block_axes(sch: TVMSchedule, block: Any) -> tuple[tuple[str, int], ...]:
@@ -48,11 +47,7 @@ def block_axes(sch: TVMSchedule, block: Any) -> tuple[tuple[str, int], ...]:
 def axes(iter_vars: Any) -> tuple[tuple[str, int], ...]:
     """Return kind (``"S"`` or ``"R"``) and extent of each variable; -1 if not constant."""
     return tuple(
-        (
-            "R" if int(axis.iter_type) == tirx.IterVar.CommReduce else "S",
-            int(getattr(axis.dom.extent, "value", -1)),
-        )
-        for axis in iter_vars
+        ("R" if is_reduced(axis) else "S", extent_of(axis.dom.extent)) for axis in iter_vars
     )
 
 
@@ -60,14 +55,9 @@ def _access(region: Any, variables: list[Any]) -> Access:
     dims: list[int | None] = []
     used: set[int] = set()
     for dom in region.region:
-        used |= {position_of(var, variables) for var in _undefined_vars(dom.min, [])[:]}
-        plain = isinstance(dom.min, tirx.Var) and int(getattr(dom.extent, "value", 0)) == 1
+        used |= {position_of(var, variables) for var in variables_in(dom.min)}
+        plain = isinstance(dom.min, tirx.Var) and extent_of(dom.extent) == 1
         position = position_of(dom.min, variables) if plain else -1
         dims.append(position if position >= 0 else None)
     buffer = region.source
     return Access(str(buffer.name), str(buffer.ty.dtype), tuple(dims), frozenset(used))
-
-
-def position_of(var: Any, variables: list[Any]) -> int:
-    """Return the position of a variable in a list; -1 if it is absent."""
-    return next((k for k, other in enumerate(variables) if var.same_as(other)), -1)

@@ -7,12 +7,10 @@ from typing import Any
 
 from tvm import sym, tirx
 from tvm.ir import Call
-from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.program import mentions, moved_variables
+from schedlang.tvm.analysis.program import moved_variables
 from schedlang.tvm.schedule import TVMSchedule, get_statement
-
-_IF_THEN_ELSE = "prim.if_then_else"
+from schedlang.tvm.values import choice_of, constant, extent_of, found_in, mentions
 
 
 def branches_along(sch: TVMSchedule, block: Any, loop: Any) -> bool:
@@ -34,9 +32,9 @@ def condition_strides(sch: TVMSchedule, block: Any) -> list[int]:
     for index, divisor in _moduli(sch, block):
         for k, variable in enumerate(variables):
             linear = sym.detect_linear_equation(index, [variable])
-            coefficient = getattr(linear[0], "value", None) if linear else None
+            coefficient = constant(linear[0]) if linear else None
             if coefficient is not None:
-                period = divisor // math.gcd(divisor, int(coefficient))
+                period = divisor // math.gcd(divisor, coefficient)
                 strides[k] = math.lcm(strides[k], period)
     return strides
 
@@ -52,7 +50,7 @@ def _moduli(sch: TVMSchedule, block: Any) -> list[tuple[Any, int]]:
         elif isinstance(condition, tirx.EQ):
             for side, other in ((condition.a, condition.b), (condition.b, condition.a)):
                 if isinstance(side, tirx.FloorMod) and isinstance(other, tirx.IntImm):
-                    divisor = int(getattr(side.b, "value", 0))
+                    divisor = extent_of(side.b)
                     if divisor > 1:
                         found.append((side.a, divisor))
 
@@ -69,19 +67,9 @@ def _is_zero(value: Any) -> bool:
 def _branches(sch: TVMSchedule, block: Any) -> list[tuple[Any, Any]]:
     """Return each condition in a block's body, and the value if it does not hold."""
     found: list[tuple[Any, Any]] = []
-
-    def note_call(call: Any) -> None:
-        if str(getattr(call.op, "name", call.op)) == _IF_THEN_ELSE:
-            found.append((call.args[0], call.args[2]))
-
-    def note_select(select: Any) -> None:
-        found.append((select.condition, select.false_value))
-
-    def note_statement(branch: Any) -> None:
-        found.append((branch.condition, branch.else_case))
-
-    structural_walk(
-        get_statement(sch, block).body,
-        [(Call, note_call), (tirx.Select, note_select), (tirx.IfThenElse, note_statement)],
-    )
+    for node in found_in(get_statement(sch, block).body, (Call, tirx.Select, tirx.IfThenElse)):
+        if isinstance(node, tirx.IfThenElse):
+            found.append((node.condition, node.else_case))
+        elif (choice := choice_of(node)) is not None:
+            found.append((choice[0], choice[2]))
     return found

@@ -16,15 +16,21 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
 from tvm.sym.iter_affine_map import IterMapLevel, detect_iter_map
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
-from schedlang.tvm.analysis.program import mentions
-from schedlang.tvm.schedule import TVMSchedule, get_loops, get_statement
+from schedlang.tvm.analysis.program import moved_axes
+from schedlang.tvm.parts import is_reduced, is_spatial, parts_of, sequence_of
+from schedlang.tvm.schedule import (
+    TVMSchedule,
+    get_loops,
+    get_realize,
+    get_sref,
+    get_state,
+    get_statement,
+)
+from schedlang.tvm.values import constant, found_in, holds, mentions
 
-_state_of = _ffi_api.ScheduleGetState
-_sref_of = _ffi_api.ScheduleGetSRef
 _flags_of = _ffi_api.ScheduleStateGetCachedFlags
-_block_realize = _ffi_api.GetSBlockRealize
 _AFFINE, _COVERED, _PIPELINE = range(3)
 _THREADED = (tirx.ForKind.PARALLEL, tirx.ForKind.THREAD_BINDING)
 
@@ -43,10 +49,10 @@ def has_independent_iterations(sch: TVMSchedule, loop: Any) -> bool:
         return False
     if not all(_is_regular(sch, realize) for realize in realizes):
         return False
-    if _is(stmt.extent, 1):
+    if constant(stmt.extent) == 1:
         return True
-    moved = [_moved_by(realize, stmt.loop_var) for realize in realizes]
-    if not all(_is_spatial(axis) for axes in moved for axis in axes):
+    moved = [moved_axes(realize, stmt.loop_var) for realize in realizes]
+    if not all(is_spatial(axis) for axes in moved for axis in axes):
         return False
     for writer, realize in enumerate(realizes):
         for region in realize.block.writes:
@@ -66,7 +72,7 @@ def is_regular(sch: TVMSchedule, block: Any) -> bool:
     initial value, its variables are bound one to one, and it reads of its result only the element
     that it writes, whose indices contain no reduction variable.
     """
-    return _is_regular(sch, _block_realize(sch, block))
+    return _is_regular(sch, get_realize(sch, block))
 
 
 def adds_up(sch: TVMSchedule, block: Any) -> bool:
@@ -78,27 +84,23 @@ def adds_up(sch: TVMSchedule, block: Any) -> bool:
     value = store.value
     if not isinstance(value, tirx.Add | tirx.Mul | tirx.Min | tirx.Max):
         return False
-    reduced = [axis.var for axis in stmt.iter_vars if not _is_spatial(axis)]
+    reduced = [axis.var for axis in stmt.iter_vars if not is_spatial(axis)]
     if any(mentions(index, reduced) for index in store.indices):
         return False
     for own, other in ((value.a, value.b), (value.b, value.a)):
         if isinstance(own, TensorLoad) and own.source.same_as(store.buffer):
-            same = all(
-                structural_equal(a, b) for a, b in zip(own.indices, store.indices, strict=True)
-            )
+            same = all(map(structural_equal, own.indices, store.indices))
             return same and _count_uses(other, store.buffer) == 0
     return False
 
 
 def is_only_writer(sch: TVMSchedule, block: Any) -> bool:
     """Return whether no other block in its scope writes what a block writes."""
-    sref = _sref_of(sch, block)
+    sref = get_sref(sch, block)
     own = sref.stmt
     written = [region.source for region in own.writes]
     others = [block for block in _blocks_in(_scope_of(sref).stmt.body) if not block.same_as(own)]
-    return not any(
-        region.source.same_as(one) for other in others for region in other.writes for one in written
-    )
+    return not any(holds(written, region.source) for other in others for region in other.writes)
 
 
 def is_in_pipeline(sch: TVMSchedule, block: Any) -> bool:
@@ -107,12 +109,12 @@ def is_in_pipeline(sch: TVMSchedule, block: Any) -> bool:
     There, each block reads only what earlier blocks wrote, and no block overwrites what an earlier
     one read.
     """
-    return _flag(sch, _scope_of(_sref_of(sch, block)), _PIPELINE)
+    return _flag(sch, _scope_of(get_sref(sch, block)), _PIPELINE)
 
 
 def is_inside_loops(sch: TVMSchedule, block: Any) -> bool:
     """Return whether a block is part of another block that has loops around it."""
-    sref = _scope_of(_sref_of(sch, block))
+    sref = _scope_of(get_sref(sch, block))
     while sref.parent is not None:
         if not isinstance(sref.stmt, SBlock):
             return True
@@ -123,15 +125,14 @@ def is_inside_loops(sch: TVMSchedule, block: Any) -> bool:
 def has_plain_body(sch: TVMSchedule, block: Any) -> bool:
     """Return whether a block only stores values: no inner loop, branch, block or buffer."""
     stmt = get_statement(sch, block)
-    parts = stmt.body.seq if isinstance(stmt.body, tirx.SeqStmt) else [stmt.body]
     return not len(stmt.alloc_buffers) and all(
-        isinstance(part, tirx.BufferStore | tirx.Bind) for part in parts
+        isinstance(part, tirx.BufferStore | tirx.Bind) for part in sequence_of(stmt.body)
     )
 
 
 def starts_at_zero(sch: TVMSchedule, loop: Any) -> bool:
     """Return whether the first value of a loop's variable is 0."""
-    return _is(get_statement(sch, loop).min, 0)
+    return constant(get_statement(sch, loop).min) == 0
 
 
 def loops_start_at_zero(sch: TVMSchedule, block: Any) -> bool:
@@ -143,15 +144,9 @@ def _blocks_in(stmt: Any) -> Iterator[Any]:
     """Yield the blocks of a statement, without those inside them."""
     if isinstance(stmt, SBlockRealize):
         yield stmt.block
-    elif isinstance(stmt, tirx.SeqStmt):
-        for part in stmt.seq:
+    else:
+        for part in parts_of(stmt):
             yield from _blocks_in(part)
-    elif isinstance(stmt, tirx.IfThenElse):
-        yield from _blocks_in(stmt.then_case)
-        if stmt.else_case is not None:
-            yield from _blocks_in(stmt.else_case)
-    elif isinstance(stmt, tirx.For | tirx.While | tirx.AttrStmt):
-        yield from _blocks_in(stmt.body)
 
 
 def _collect(stmt: Any, realizes: list[Any]) -> bool:
@@ -159,11 +154,10 @@ def _collect(stmt: Any, realizes: list[Any]) -> bool:
     if isinstance(stmt, SBlockRealize):
         realizes.append(stmt)
         return True
-    if isinstance(stmt, tirx.For):
-        return int(stmt.kind) not in _THREADED and _collect(stmt.body, realizes)
-    if isinstance(stmt, tirx.SeqStmt):
-        return all(_collect(child, realizes) for child in stmt.seq)
-    return False
+    serial = isinstance(stmt, tirx.For) and int(stmt.kind) not in _THREADED
+    if not serial and not isinstance(stmt, tirx.SeqStmt):
+        return False
+    return all(_collect(part, realizes) for part in parts_of(stmt))
 
 
 def _scope_of(sref: Any) -> Any:
@@ -175,7 +169,7 @@ def _scope_of(sref: Any) -> Any:
 
 
 def _flag(sch: TVMSchedule, sref: Any, which: int) -> bool:
-    return bool(_flags_of(_state_of(sch), sref)[which])
+    return bool(_flags_of(get_state(sch), sref)[which])
 
 
 def _is_regular(sch: TVMSchedule, realize: Any) -> bool:
@@ -190,31 +184,16 @@ def _is_regular(sch: TVMSchedule, realize: Any) -> bool:
         if read.source.same_as(write.source)
     ]
     axes = block.iter_vars[:]
-    if not own and all(_is_spatial(axis) for axis in axes):
+    if not own and all(is_spatial(axis) for axis in axes):
         return True
-    if block.init is None or not _flag(sch, _sref_of(sch, block), _AFFINE):
+    if block.init is None or not _flag(sch, get_sref(sch, block), _AFFINE):
         return False
-    reduced = [axis.var for axis in axes if not _is_spatial(axis)]
-    if not all(
-        int(axis.iter_type) in (tirx.IterVar.DataPar, tirx.IterVar.CommReduce) for axis in axes
-    ):
+    reduced = [axis.var for axis in axes if not is_spatial(axis)]
+    if not all(is_spatial(axis) or is_reduced(axis) for axis in axes):
         return False
     if not all(structural_equal(read.region, write.region) for read, write in own):
         return False
     return not any(mentions(dom.min, reduced) for write in written for dom in write.region)
-
-
-def _is_spatial(axis: Any) -> bool:
-    return bool(int(axis.iter_type) == tirx.IterVar.DataPar)
-
-
-def _moved_by(realize: Any, loop_var: Any) -> list[Any]:
-    """Return the block variables whose values depend on a loop."""
-    return [
-        axis
-        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if mentions(value, [loop_var])
-    ]
 
 
 def _flows_forward(sch: TVMSchedule, realizes: list[Any], writer: int, buffer: Any) -> bool:
@@ -226,7 +205,7 @@ def _flows_forward(sch: TVMSchedule, realizes: list[Any], writer: int, buffer: A
         if any(region.source.same_as(buffer) for region in block.writes):
             return False
         if any(region.source.same_as(buffer) for region in block.reads) and (
-            position < writer or not _flag(sch, _sref_of(sch, block), _COVERED)
+            position < writer or not _flag(sch, get_sref(sch, block), _COVERED)
         ):
             return False
     return True
@@ -239,11 +218,11 @@ def _writes_apart(block: Any, region: Any, moved: list[Any]) -> bool:
     doms = region.region[:]
     if all(any(_separates(dom, axis.var) for dom in doms) for axis in moved):
         return True
-    if not all(_is(dom.extent, 1) for dom in doms):
+    if not all(constant(dom.extent) == 1 for dom in doms):
         return False
     indices = [dom.min for dom in doms]
     used = [axis for axis in block.iter_vars if any(mentions(i, [axis.var]) for i in indices)]
-    if not all(any(axis.same_as(other) for other in used) for axis in moved):
+    if not all(holds(used, axis) for axis in moved):
         return False
     ranges = {axis.var: axis.dom for axis in used}
     found = detect_iter_map(indices, ranges, check_level=IterMapLevel.Bijective)
@@ -257,24 +236,18 @@ def _separates(dom: Any, variable: Any) -> bool:
         index = index.a
     if isinstance(index, tirx.Mul) and isinstance(index.b, tirx.IntImm):
         index, scale = index.a, abs(int(index.b.value))
-    width = getattr(dom.extent, "value", None)
-    return bool(index.same_as(variable)) and width is not None and int(width) <= scale
-
-
-def _is(expr: Any, value: int) -> bool:
-    return getattr(expr, "value", None) == value
+    width = constant(dom.extent)
+    return bool(index.same_as(variable)) and width is not None and width <= scale
 
 
 def _is_local(sch: TVMSchedule, loop: Any, buffer: Any) -> bool:
     """Return whether a buffer is used in one loop only: then every iteration gets its own."""
-    sref = _sref_of(sch, loop)
+    sref = get_sref(sch, loop)
     scope = _scope_of(sref).stmt
-    if not any(buffer.same_as(own) for own in scope.alloc_buffers):
+    if not holds(scope.alloc_buffers, buffer):
         return False
     return _count_uses(scope.body, buffer) == _count_uses(sref.stmt, buffer)
 
 
 def _count_uses(stmt: Any, buffer: Any) -> int:
-    uses: list[Any] = []
-    structural_walk(stmt, (tirx.Var, lambda var: uses.append(var) if var.same_as(buffer) else None))
-    return len(uses)
+    return sum(var.same_as(buffer) for var in found_in(stmt, tirx.Var))

@@ -8,8 +8,9 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from schedlang.tvm.analysis.accesses import position_of
+from schedlang.tvm.parts import is_reduced
 from schedlang.tvm.schedule import TVMSchedule, get_statement
+from schedlang.tvm.values import constant, extent_of, position_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ def einsum_of(sch: TVMSchedule, block: Any) -> Einsum | None:
     """Return the einsum that a block computes; None if it computes something else."""
     stmt = get_statement(sch, block)
     variables = [axis.var for axis in stmt.iter_vars]
-    extents = tuple(int(getattr(axis.dom.extent, "value", -1)) for axis in stmt.iter_vars)
-    starts = [int(getattr(axis.dom.min, "value", -1)) for axis in stmt.iter_vars]
+    extents = tuple(extent_of(axis.dom.extent) for axis in stmt.iter_vars)
+    starts = [extent_of(axis.dom.min) for axis in stmt.iter_vars]
     store, init = stmt.body, stmt.init
     if -1 in extents or any(starts) or not is_zero(init) or not isinstance(store, tirx.BufferStore):
         return None
@@ -51,12 +52,10 @@ def einsum_of(sch: TVMSchedule, block: Any) -> Einsum | None:
     dims = [_dims(access.indices, variables) for access in (*loads, store)]
     if any(-1 in dim for dim in dims):
         return None
-    reduced = frozenset(
-        k for k, axis in enumerate(stmt.iter_vars) if int(axis.iter_type) == tirx.IterVar.CommReduce
-    )
+    reduced = frozenset(k for k, axis in enumerate(stmt.iter_vars) if is_reduced(axis))
     paddable = set(range(len(extents)))
     for buffer, dim in zip(buffers, dims, strict=True):
-        shape = [int(getattr(extent, "value", -1)) for extent in buffer.ty.shape]
+        shape = [extent_of(extent) for extent in buffer.ty.shape]
         paddable -= {
             k for k, size in zip(dim, shape, strict=True) if k is not None and size != extents[k]
         }
@@ -97,10 +96,6 @@ def _is_product_of_loads(expr: Any, loads: list[Any]) -> bool:
 
 def _dims(indices: Any, variables: list[Any]) -> tuple[int | None, ...]:
     """Return the positions of the variables that are indices; None for 0, -1 for others."""
-    dims: list[int | None] = []
-    for index in indices:
-        if isinstance(index, tirx.Var):
-            dims.append(position_of(index, variables))
-        else:
-            dims.append(None if int(getattr(index, "value", -1)) == 0 else -1)
-    return tuple(dims)
+    return tuple(
+        None if constant(index) == 0 else position_of(index, variables) for index in indices
+    )

@@ -8,13 +8,11 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Call, IRModule
-from tvm.ir.expr import TensorLoad
-from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE
+from schedlang.tvm.parts import reduces
 from schedlang.tvm.program import MAIN, block_realizes
+from schedlang.tvm.values import choice_of, found_in, holds, loads_of
 
-_REDUCTION_AXIS = 2
 _CHOICES = (tirx.Max, tirx.Min, tirx.And, tirx.Or, tirx.Select, Call)
 
 
@@ -41,12 +39,10 @@ def extremes_of(mod: IRModule) -> Extremes:
     """
     greatest = least = truth = False
     for body, written in _updates(mod[MAIN]):
-        found: list[Any] = []
-        structural_walk(body, [(kind, found.append) for kind in _CHOICES])
-        for node in found:
+        for node in found_in(body, _CHOICES):
             if isinstance(node, Call | tirx.Select):
-                chosen = _condition(node)
-                either = chosen is not None and _reads(chosen, written)
+                choice = choice_of(node)
+                either = choice is not None and _reads(choice[0], written)
                 greatest, least = greatest or either, least or either
             elif _reads(node, written):
                 truth = truth or isinstance(node, tirx.And | tirx.Or)
@@ -58,22 +54,11 @@ def extremes_of(mod: IRModule) -> Extremes:
 def _updates(func: Any) -> Iterator[tuple[Any, list[Any]]]:
     """Yield what may be updates of tensors, and these tensors."""
     for node in block_realizes(func):
-        if any(int(axis.iter_type) == _REDUCTION_AXIS for axis in node.block.iter_vars):
+        if reduces(node.block):
             yield node.block.body, [region.source for region in node.block.writes]
-    stores: list[Any] = []
-    structural_walk(func.body, (tirx.BufferStore, stores.append))
-    for store in stores:
+    for store in found_in(func.body, tirx.BufferStore):
         yield store.value, [store.buffer]
 
 
-def _condition(node: Any) -> Any:
-    if isinstance(node, tirx.Select):
-        return node.condition
-    is_choice = str(getattr(node.op, "name", "")) == IF_THEN_ELSE
-    return node.args[0] if is_choice else None
-
-
 def _reads(expression: Any, tensors: list[Any]) -> bool:
-    loads: list[Any] = []
-    structural_walk(expression, (TensorLoad, loads.append))
-    return any(load.source.same_as(tensor) for load in loads for tensor in tensors)
+    return any(holds(tensors, load.source) for load in loads_of(expression))

@@ -7,14 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tirx
-
-from schedlang.tvm.analysis.accesses import position_of
 from schedlang.tvm.analysis.strides import coefficient
-from schedlang.tvm.program import element_bits
 from schedlang.tvm.schedule import TVMSchedule, get_statement
-
-_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
+from schedlang.tvm.values import dtype_of, element_bytes, position_of, variables_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,7 @@ def read_footprints(sch: TVMSchedule, block: Any) -> tuple[Footprint, ...]:
     return tuple(
         Footprint(
             str(region.source.name),
-            -(-element_bits(str(region.source.ty.dtype)) // 8),
+            element_bytes(dtype_of(region.source)),
             tuple(_steps(dom.min, variables) for dom in region.region),
         )
         for region in statement.reads
@@ -57,7 +52,7 @@ def read_footprints(sch: TVMSchedule, block: Any) -> tuple[Footprint, ...]:
 
 
 def _steps(index: Any, variables: list[Any]) -> tuple[tuple[int, int], ...]:
-    used = [(position_of(var, variables), var) for var in _undefined_vars(index, [])[:]]
+    used = [(position_of(var, variables), var) for var in variables_in(index)]
     return tuple(
         (position, abs(coefficient(index, var) or 1)) for position, var in used if position >= 0
     )

@@ -10,11 +10,10 @@ from tvm.ir import Call, Range
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
-from tvm_ffi import WalkResult, structural_map, structural_walk
+from tvm_ffi import WalkResult, structural_walk
 
-from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, has_loads, is_integer
-
-_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+from schedlang.tvm.parts import Definitions, bindings_of, parts_of
+from schedlang.tvm.values import DIVISIONS, choice_of, constant, has_loads, is_integer
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Need:
     divisor: bool = False
 
 
-class Needs:
+class Needs(Definitions):
     """What the statements of a program say about indices and divisors.
 
     Attributes
@@ -35,36 +34,25 @@ class Needs:
     needs: of statements that always run.
     guarded: of statements that run under a condition, which may exclude what would go wrong.
     stores: the values that are stored in each buffer.
-    bound: variables, and the expressions that they stand for.
-    regions: names for a part of a tensor, and that tensor.
     open: loops whose range depends on data: first and last value.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.analyzer = Analyzer()
         self.needs: list[Need] = []
         self.guarded: list[Need] = []
         self.stores: dict[Any, list[Any]] = {}
-        self.bound: dict[Any, Any] = {}
-        self.regions: dict[Any, Any] = {}
         self.open: dict[Any, tuple[Any, Any]] = {}
 
     def statement(self, stmt: Any, *, guarded: bool) -> None:
-        if isinstance(stmt, tirx.SeqStmt):
-            for child in stmt.seq:
-                self.statement(child, guarded=guarded)
-        elif isinstance(stmt, tirx.For):
+        if isinstance(stmt, tirx.For):
             self._loop(stmt, guarded)
         elif isinstance(stmt, SBlockRealize):
             self._block(stmt, guarded)
-        elif isinstance(stmt, tirx.IfThenElse):
+        elif isinstance(stmt, tirx.IfThenElse | tirx.While):
             self._expression(stmt.condition, guarded)
-            for case in (stmt.then_case, stmt.else_case):
-                if case is not None:
-                    self.statement(case, guarded=True)
-        elif isinstance(stmt, tirx.While):
-            self._expression(stmt.condition, guarded)
-            self.statement(stmt.body, guarded=True)
+            self._statements(stmt, guarded=True)
         elif isinstance(stmt, tirx.BufferStore):
             self._access(stmt.buffer, stmt.indices, guarded)
             self._expression(stmt.value, guarded)
@@ -74,8 +62,12 @@ class Needs:
             self.bound[stmt.var] = stmt.value
         elif isinstance(stmt, tirx.Evaluate):
             self._expression(stmt.value, guarded)
-        elif isinstance(stmt, tirx.AttrStmt):
-            self.statement(stmt.body, guarded=guarded)
+        else:
+            self._statements(stmt, guarded=guarded)
+
+    def _statements(self, around: Any, *, guarded: bool) -> None:
+        for part in parts_of(around):
+            self.statement(part, guarded=guarded)
 
     def _loop(self, loop: Any, guarded: bool) -> None:
         self._expression(loop.min, guarded)
@@ -85,23 +77,21 @@ class Needs:
             self.open[loop.loop_var] = (low, low + extent - 1)
         else:
             self._range(loop.loop_var, low, extent)
-        self.statement(loop.body, guarded=guarded)
+        self._statements(loop, guarded=guarded)
 
     def _block(self, realize: Any, guarded: bool) -> None:
         block = realize.block
-        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        for axis, value in bindings_of(realize):
             self._expression(value, guarded)
             self._within(value, axis.dom.extent, guarded)
             self._range(axis.var, axis.dom.min, axis.dom.extent)
         self._expression(realize.predicate, guarded)
         guarded |= not isinstance(realize.predicate, tirx.IntImm)
+        self.note(block)
         for match in block.match_buffers:
-            self.regions[match.buffer] = match.source.source
             for dom, size in zip(match.source.region, match.source.source.ty.shape, strict=True):
                 self._within(dom.min, size - dom.extent + 1, guarded)
-        if block.init is not None:
-            self.statement(block.init, guarded=guarded)
-        self.statement(block.body, guarded=guarded)
+        self._statements(block, guarded=guarded)
 
     def _expression(self, expression: Any, guarded: bool) -> None:
         """Note the indices and divisors in an expression."""
@@ -114,11 +104,8 @@ class Needs:
                 self._note(Need(node.b, 1, None, divisor=True), guarded)
 
         def branches(node: Any) -> WalkResult | None:
-            if isinstance(node, tirx.Select):
-                parts = (node.condition, node.true_value, node.false_value)
-            elif str(getattr(node.op, "name", "")) == IF_THEN_ELSE:
-                parts = tuple(node.args)
-            else:
+            parts = choice_of(node)
+            if parts is None:
                 return None
             for part, under in zip(parts, (guarded, True, True), strict=True):
                 self._expression(part, under)
@@ -127,7 +114,7 @@ class Needs:
         kinds = [
             ((Call, tirx.Select), branches),
             (TensorLoad, load),
-            (_DIVISIONS, division),
+            (DIVISIONS, division),
         ]
         structural_walk(expression, kinds, order="pre")
 
@@ -136,23 +123,11 @@ class Needs:
             self._within(index, extent, guarded)
 
     def _within(self, index: Any, extent: Any, guarded: bool) -> None:
-        high = getattr(self.analyzer.simplify(extent), "value", None)
-        self._note(Need(index, 0, None if high is None else int(high) - 1), guarded)
+        size = constant(self.analyzer.simplify(extent))
+        self._note(Need(index, 0, None if size is None else size - 1), guarded)
 
     def _note(self, need: Need, guarded: bool) -> None:
         (self.guarded if guarded else self.needs).append(need)
 
     def _range(self, variable: Any, low: Any, extent: Any) -> None:
         self.analyzer.bind(variable, Range.from_min_extent(low, extent), allow_override=True)
-
-    def tensor(self, buffer: Any) -> Any:
-        """Return the tensor that a buffer is, or is a part of."""
-        return self.tensor(self.regions[buffer]) if buffer in self.regions else buffer
-
-    def resolved(self, expression: Any) -> Any:
-        """Put what they stand for in the place of variables that are bound by a statement."""
-
-        def replaced(var: Any) -> Any:
-            return self.resolved(self.bound[var]) if var in self.bound else var
-
-        return structural_map(expression, (tirx.Var, replaced)) if self.bound else expression

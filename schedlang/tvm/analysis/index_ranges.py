@@ -15,14 +15,9 @@ from tvm.tirx.buffer import BufferType
 from tvm_ffi import WalkResult, structural_map, structural_walk
 
 from schedlang.tvm.analysis.index_needs import Need, Needs
-from schedlang.tvm.analysis.inverse_bounds import (
-    Bounds,
-    InverseBounds,
-    Unreadable,
-    is_integer,
-    loads_of,
-)
+from schedlang.tvm.analysis.inverse_bounds import Bounds, InverseBounds, Unreadable
 from schedlang.tvm.program import MAIN
+from schedlang.tvm.values import extent_of, is_integer, loads_of, substituted
 
 # An index that is computed from a tensor that is computed from a tensor, and so on.
 _DEEPEST = 8
@@ -139,18 +134,13 @@ class _Reader:
             return [(expression, low, high)]
         if not self._grows_with(expression, loop):
             raise Unreadable(str(expression))
-        first, last = (
-            structural_map(
-                expression, (tirx.Var, lambda var, end=end: end if var.same_as(loop) else var)
-            )
-            for end in self._collector.open[loop]
-        )
+        first, last = (substituted(expression, {loop: end}) for end in self._collector.open[loop])
         return [*self._parts(first, low, None), *self._parts(last, None, high)]
 
     def _grows_with(self, expression: Any, loop: Any) -> bool:
         opaque = structural_map(expression, (TensorLoad, lambda load: tirx.Var("load", load.ty)))
         factors = pattern.detect_linear_equation(opaque, [loop])
-        return len(factors) > 0 and int(getattr(factors[0], "value", 0)) > 0
+        return len(factors) > 0 and extent_of(factors[0]) > 0
 
     def _demand(self, load: Any, bounds: Bounds) -> None:
         buffer = self._collector.tensor(load.source)

@@ -10,12 +10,11 @@ from tvm import tirx
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer, ConstIntBound
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
 from schedlang.tvm.errors import comes_back
+from schedlang.tvm.values import called, choice_of, has_loads, is_integer
 
-IF_THEN_ELSE = "prim.if_then_else"
-_LEAVES = (tirx.IntImm, tirx.FloatImm, tirx.Var)
 _LIKELY = "prim.likely"
 _FLIPPED: dict[type, type] = {
     tirx.LT: tirx.GT, tirx.GT: tirx.LT, tirx.LE: tirx.GE, tirx.GE: tirx.LE,
@@ -174,25 +173,22 @@ class InverseBounds:
         self.require(cast.value, low, high)
 
     def _call(self, call: Any, low: int | None, high: int | None) -> None:
-        name = str(getattr(call.op, "name", ""))
-        if name == _LIKELY:
+        if called(call) == _LIKELY:
             self.require(call.args[0], low, high)
-        elif name == IF_THEN_ELSE:
-            condition, yes, no = call.args
-            self._choice(condition, yes, no, low, high)
         else:
-            raise Unreadable(str(call))
+            self._choice(call, low, high)
 
-    def _select(self, select: Any, low: int | None, high: int | None) -> None:
-        self._choice(select.condition, select.true_value, select.false_value, low, high)
-
-    def _choice(self, condition: Any, yes: Any, no: Any, low: int | None, high: int | None) -> None:
+    def _choice(self, choice: Any, low: int | None, high: int | None) -> None:
         """Bound ``condition ? yes : no``.
 
         Where the sign of an element decides, as in programs that count negative indices from the
         end, each case bounds the elements of its sign; all are from 0 on where it cannot be read
         off which negative ones are right.
         """
+        parts = choice_of(choice)
+        if parts is None:
+            raise Unreadable(str(choice))
+        condition, yes, no = parts
         tested = _sign_test(condition)
         if tested is None:
             self.require(yes, low, high)
@@ -230,24 +226,6 @@ class InverseBounds:
         lows = [least for _, (least, _) in demands if least is not None]
         highs = [most for _, (_, most) in demands if most is not None]
         return max(lows, default=None), min(highs, default=None)
-
-
-def has_loads(expression: Any) -> bool:
-    """Return whether an expression reads a tensor."""
-    return bool(loads_of(expression))
-
-
-def loads_of(expression: Any) -> list[Any]:
-    """Return the loads in an expression, innermost first."""
-    found: list[Any] = []
-    if not isinstance(expression, _LEAVES):
-        structural_walk(expression, (TensorLoad, found.append))
-    return found
-
-
-def is_integer(expression: Any) -> bool:
-    """Return whether an expression or buffer has elements of a type of integers."""
-    return str(getattr(expression.ty, "dtype", expression.ty)).startswith(("int", "uint"))
 
 
 def _sign_test(condition: Any) -> tuple[Any, bool] | None:
@@ -306,6 +284,6 @@ _RULES: dict[type, Callable[[InverseBounds, Any, int | None, int | None], None]]
     tirx.Min: InverseBounds._minimum,
     tirx.Max: InverseBounds._maximum,
     tirx.Cast: InverseBounds._cast,
-    tirx.Select: InverseBounds._select,
+    tirx.Select: InverseBounds._choice,
     Call: InverseBounds._call,
 }

@@ -6,22 +6,26 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 from tvm.tirx import BufferStore
 from tvm.tirx.function import IndexMap as TVMIndexMap
-from tvm_ffi import structural_walk
 
 from schedlang.expressions import IndexMap
 from schedlang.tvm.expressions import index_map_from_tvm
 from schedlang.tvm.movement import is_copied
 from schedlang.tvm.packing import known_ahead, weight_positions
 from schedlang.tvm.program import MAIN
-from schedlang.tvm.schedule import TVMSchedule, get_loops, get_module, get_statement
+from schedlang.tvm.schedule import (
+    TVMSchedule,
+    get_loops,
+    get_module,
+    get_realize,
+    get_statement,
+)
+from schedlang.tvm.values import found_in, loads_of
 
 _suggest = _ffi_api.SuggestIndexMap
-_block_realize = _ffi_api.GetSBlockRealize
 
 
 def layout_free_buffers(sch: TVMSchedule) -> tuple[str, ...]:
@@ -32,12 +36,8 @@ def layout_free_buffers(sch: TVMSchedule) -> tuple[str, ...]:
     """
     func = get_module(sch)[MAIN]
     names = [str(func.params[position].name) for position in weight_positions(func)]
-
-    def note(block: Any) -> None:
-        if "layout_free_placeholders" in block.annotations:
-            names.extend(str(b.name) for b in block.annotations["layout_free_placeholders"])
-
-    structural_walk(func.body, (SBlock, note))
+    for block in found_in(func.body, SBlock):
+        names += (str(one.name) for one in block.annotations.get("layout_free_placeholders", ()))
     return tuple(dict.fromkeys(names))
 
 
@@ -59,13 +59,13 @@ def computes_ahead(sch: TVMSchedule, block: Any) -> bool:
     if not runs_ahead(sch, block):
         return False
     stmt = get_statement(sch, block)
-    stores: list[Any] = []
-    structural_walk(stmt.body, (BufferStore, stores.append))
     sizes = [
         max((math.prod(map(int, region.source.ty.shape)) for region in regions), default=0)
         for regions in (stmt.reads, stmt.writes)
     ]
-    return sizes[1] <= sizes[0] and not all(is_copied(store.value) for store in stores)
+    return sizes[1] <= sizes[0] and not all(
+        is_copied(store.value) for store in found_in(stmt.body, BufferStore)
+    )
 
 
 def parameter_names(sch: TVMSchedule) -> tuple[str, ...]:
@@ -75,14 +75,11 @@ def parameter_names(sch: TVMSchedule) -> tuple[str, ...]:
 
 def readers(sch: TVMSchedule, buffer: str) -> tuple[str, ...]:
     """Return the names of the blocks that read a buffer."""
-    names: list[str] = []
-
-    def note(block: Any) -> None:
-        if any(str(region.source.name) == buffer for region in block.reads):
-            names.append(str(block.name_hint))
-
-    structural_walk(get_module(sch)[MAIN].body, (SBlock, note))
-    return tuple(names)
+    return tuple(
+        str(block.name_hint)
+        for block in found_in(get_module(sch)[MAIN].body, SBlock)
+        if any(str(region.source.name) == buffer for region in block.reads)
+    )
 
 
 def suggested_layout(sch: TVMSchedule, block: Any, read_index: int) -> IndexMap | None:
@@ -91,15 +88,9 @@ def suggested_layout(sch: TVMSchedule, block: Any, read_index: int) -> IndexMap 
     It comes from TVM's SuggestIndexMap. None if the buffer has this layout already, if the block
     reads it at several places, or if its indices are not tiles of the loops (a sliding window).
     """
-    realize = _block_realize(sch, block)
+    realize = get_realize(sch, block)
     buffer = realize.block.reads[read_index].source
-    loads: list[Any] = []
-
-    def note(load: Any) -> None:
-        if load.source.same_as(buffer):
-            loads.append(load)
-
-    structural_walk(realize.block.body, (TensorLoad, note))
+    loads = [load for load in loads_of(realize.block.body) if load.source.same_as(buffer)]
     if len(loads) != 1:
         return None
     variables = [axis.var for axis in realize.block.iter_vars]

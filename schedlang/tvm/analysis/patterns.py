@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
 from schedlang.tvm.analysis.program import is_single_child, shared_depth
 from schedlang.tvm.program import MAIN
@@ -17,20 +17,18 @@ from schedlang.tvm.schedule import (
     get_consumers,
     get_loops,
     get_module,
+    get_realize,
+    get_sref,
     get_statement,
 )
+from schedlang.tvm.values import BINARY, found_in, holds, operands_of, position_of
 
 can_decompose_padding = _ffi_api.CanDecomposePadding
 _is_spatial_program = _ffi_api.IsSpatialPrimFunc
-_get_sref = _ffi_api.ScheduleGetSRef
-_block_realize = _ffi_api.GetSBlockRealize
 _PIPELINE = "software_pipeline_stage"
 # Memory by how many threads share it, most first; registers are in none of these.
 _SHARED_BY = ("global", "shared", "warp")
-_BINARY = (
-    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min,
-    tirx.Max, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or,
-)  # fmt: skip
+_OPERATIONS = (*BINARY, tirx.Cast, tirx.Not, tirx.Select, Call)
 
 
 def read_pattern(sch: TVMSchedule, block: Any) -> tuple[bool, bool]:
@@ -69,7 +67,8 @@ def _place_of(dom: Any, written: list[Any]) -> int | None:
     index = dom.min
     if isinstance(index, (tirx.Add, tirx.Sub)) and isinstance(index.b, tirx.IntImm):
         index = index.a
-    return next((k for k, other in enumerate(written) if index.same_as(other)), None)
+    position = position_of(index, written)
+    return position if position >= 0 else None
 
 
 def count_operations(sch: TVMSchedule, block: Any) -> int:
@@ -84,18 +83,9 @@ def _operations_of(node: Any) -> int:
     if isinstance(node, tirx.BufferStore):
         return _operations_of(node.value)
     if isinstance(node, tirx.SeqStmt):
-        return sum(_operations_of(child) for child in node.seq)
-    if isinstance(node, _BINARY):
-        return 1 + _operations_of(node.a) + _operations_of(node.b)
-    if isinstance(node, tirx.Cast):
-        return 1 + _operations_of(node.value)
-    if isinstance(node, tirx.Not):
-        return 1 + _operations_of(node.a)
-    if isinstance(node, tirx.Select):
-        parts = (node.condition, node.true_value, node.false_value)
-        return 1 + sum(_operations_of(part) for part in parts)
-    if isinstance(node, Call):
-        return 1 + sum(_operations_of(arg) for arg in node.args)
+        return sum(map(_operations_of, node.seq))
+    if isinstance(node, _OPERATIONS):
+        return 1 + sum(map(_operations_of, operands_of(node)))
     return 0
 
 
@@ -122,7 +112,7 @@ def is_in_software_pipeline(sch: TVMSchedule, block: Any) -> bool:
 
 def is_below_root(sch: TVMSchedule, block: Any) -> bool:
     """Return whether a block is directly in the root block, not inside another block."""
-    parent = _get_sref(sch, block).parent
+    parent = get_sref(sch, block).parent
     while parent is not None and not isinstance(parent.stmt, SBlock):
         parent = parent.parent
     return parent is not None and parent.parent is None
@@ -157,23 +147,21 @@ def has_plain_binding(sch: TVMSchedule, block: Any) -> bool:
 
     ``is_trivial_binding`` also requires the order of the loops, which rfactor does not keep.
     """
-    values = _block_realize(sch, block).iter_values
+    values = get_realize(sch, block).iter_values
     loops = [value for value in values if not isinstance(value, tirx.IntImm)]
     if not all(isinstance(value, tirx.Var) for value in loops):
         return False
-    return not any(value.same_as(other) for k, value in enumerate(loops) for other in loops[:k])
+    return not any(holds(loops[:k], value) for k, value in enumerate(loops))
 
 
 def has_same_binding(sch: TVMSchedule, block: Any, mod: IRModule) -> bool:
     """Return whether the block of this name in ``mod`` binds its variables to the same values."""
-    now = _block_realize(sch, block)
-    found: list[Any] = []
-
-    def note(realize: Any) -> None:
-        if str(realize.block.name_hint) == str(now.block.name_hint):
-            found.append(realize.iter_values)
-
-    structural_walk(mod[MAIN].body, (SBlockRealize, note))
+    now = get_realize(sch, block)
+    found = [
+        realize.iter_values
+        for realize in found_in(mod[MAIN].body, SBlockRealize)
+        if str(realize.block.name_hint) == str(now.block.name_hint)
+    ]
     same = len(found) == 1 and structural_equal(found[0], now.iter_values, map_free_vars=True)
     return bool(same)
 

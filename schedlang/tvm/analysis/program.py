@@ -10,22 +10,22 @@ from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
-from tvm_ffi import structural_walk
 
+from schedlang.tvm.parts import bindings_of, is_reduced, is_spatial
 from schedlang.tvm.schedule import (
     TVMSchedule,
     constant_extent,
     get_consumers,
     get_loops,
+    get_realize,
+    get_sref,
     get_statement,
 )
+from schedlang.tvm.values import extent_of, found_in, holds, mentions, variables_in
 
 is_trivial_binding = _ffi_api.IsTrivialBinding
 is_output_block = _ffi_api.IsOutputBlock
 _loop_iter_type = _ffi_api.GetLoopIterType
-_get_sref = _ffi_api.ScheduleGetSRef
-_block_realize = _ffi_api.GetSBlockRealize
-_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
 
 INLINE = -2
 ROOT = -1
@@ -65,53 +65,38 @@ class BlockFacts:
 def block_facts(sch: TVMSchedule, block: Any) -> BlockFacts:
     """Return the facts of a block; extents that are not constant are -1."""
     stmt = get_statement(sch, block)
-    spatial: list[int] = []
-    reduction: list[int] = []
-    for iter_var in stmt.iter_vars:
-        extent = int(getattr(iter_var.dom.extent, "value", -1))
-        if int(iter_var.iter_type) == tirx.IterVar.CommReduce:
-            reduction.append(extent)
-        else:
-            spatial.append(extent)
-    operations: set[str] = set()
-    branches: list[Any] = []
-
-    def note_operation(node: Any) -> None:
-        operations.add(str(getattr(node.op, "name", node.op)))
-
-    structural_walk(
-        stmt.body,
-        [(Call, note_operation), ((tirx.IfThenElse, tirx.Select), branches.append)],
-    )
+    extents: dict[bool, list[int]] = {False: [], True: []}
+    for axis in stmt.iter_vars:
+        extents[is_reduced(axis)].append(extent_of(axis.dom.extent))
+    found = found_in(stmt.body, (Call, tirx.IfThenElse, tirx.Select))
+    calls = [node for node in found if isinstance(node, Call)]
     return BlockFacts(
         name=str(stmt.name_hint),
-        spatial_extents=tuple(spatial),
-        reduction_extents=tuple(reduction),
+        spatial_extents=tuple(extents[False]),
+        reduction_extents=tuple(extents[True]),
         reads=len(stmt.reads),
         writes=len(stmt.writes),
         has_init=stmt.init is not None,
-        has_if_then_else=bool(branches),
-        operations=frozenset(operations),
+        has_if_then_else=len(calls) < len(found),
+        operations=frozenset(str(getattr(call.op, "name", call.op)) for call in calls),
         annotations=frozenset(str(key) for key in stmt.annotations),
     )
 
 
 def block_names(mod: IRModule, function: str = "main") -> list[str]:
     """Return the names of the blocks in post-order (MetaSchedule, Figure 5), the root last."""
-    names: list[str] = []
+    return [str(block.name_hint) for block in found_in(mod[function].body, SBlock)]
 
-    def note(block: Any) -> None:
-        names.append(str(block.name_hint))
 
-    structural_walk(mod[function].body, (SBlock, note))
-    return names
+def regions_of(stmt: Any, role: str) -> Any:
+    """Return the regions that a block reads or writes; ``role`` is "read" or "write"."""
+    return stmt.reads if role == "read" else stmt.writes
 
 
 def buffer_index(sch: TVMSchedule, block: Any, name: str, role: str) -> int:
     """Return the position of buffer ``name`` in a block's reads or writes; ValueError if absent."""
     stmt = get_statement(sch, block)
-    regions = stmt.reads if role == "read" else stmt.writes
-    names = [str(region.source.name) for region in regions]
+    names = [str(region.source.name) for region in regions_of(stmt, role)]
     if name not in names:
         raise ValueError(
             f"block {stmt.name_hint} {role}s no buffer {name!r}; it {role}s {', '.join(names)}"
@@ -133,7 +118,7 @@ def index_dtype(sch: TVMSchedule, block: Any) -> str:
 def buffer_of(sch: TVMSchedule, block: Any, role: str, index: int) -> Any:
     """Return a buffer that a block reads or writes; IndexError if ``index`` is out of range."""
     stmt = get_statement(sch, block)
-    regions = stmt.reads if role == "read" else stmt.writes
+    regions = regions_of(stmt, role)
     if not 0 <= index < len(regions):
         raise IndexError(
             f"block {stmt.name_hint} has {len(regions)} {role} buffers, there is no number {index}"
@@ -178,9 +163,9 @@ def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:
 
 def shared_depth(sch: TVMSchedule, loops: list[Any], others: list[Any]) -> int:
     """Count the loops, from the outermost, that also surround all of the other blocks."""
-    srefs = [_get_sref(sch, loop) for loop in loops]
+    srefs = [get_sref(sch, loop) for loop in loops]
     for other in others:
-        theirs = [_get_sref(sch, loop) for loop in get_loops(sch, other)]
+        theirs = [get_sref(sch, loop) for loop in get_loops(sch, other)]
         shared = 0
         while shared < min(len(srefs), len(theirs)) and srefs[shared].same_as(theirs[shared]):
             shared += 1
@@ -203,7 +188,7 @@ def _may_inline(sch: TVMSchedule, block: Any, consumers: list[Any]) -> bool:
         or not isinstance(stmt.body, tirx.BufferStore)
     ):
         return False
-    if any(int(v.iter_type) != tirx.IterVar.DataPar for v in stmt.iter_vars):
+    if not all(map(is_spatial, stmt.iter_vars)):
         return False
     written = stmt.writes[0].source
     for consumer in consumers:  # a reduction whose initial value this block sets
@@ -212,12 +197,12 @@ def _may_inline(sch: TVMSchedule, block: Any, consumers: list[Any]) -> bool:
     used: list[Any] = []
     for index in stmt.body.indices:
         if isinstance(index, tirx.Var):
-            if any(index.same_as(other) for other in used):
+            if holds(used, index):
                 return False
             used.append(index)
         elif not isinstance(index, tirx.IntImm):
             return False
-    if len(used) < sum(1 for v in stmt.iter_vars if int(getattr(v.dom.extent, "value", 0)) != 1):
+    if len(used) < sum(extent_of(axis.dom.extent) != 1 for axis in stmt.iter_vars):
         return False
     return not is_output_block(sch, block)
 
@@ -230,15 +215,13 @@ def has_data_reuse(sch: TVMSchedule, block: Any) -> bool:
 def reuses_data(stmt: Any) -> bool:
     """Return whether a block's statement ``has_data_reuse``."""
     spatial = [
-        v.var
-        for v in stmt.iter_vars
-        if int(v.iter_type) == tirx.IterVar.DataPar and int(getattr(v.dom.extent, "value", 2)) > 1
+        axis.var
+        for axis in stmt.iter_vars
+        if is_spatial(axis) and extent_of(axis.dom.extent, 2) > 1
     ]
     for region in stmt.reads:
-        used: list[Any] = []
-        for dom in region.region:
-            used += _undefined_vars(dom.min, [])
-        if any(not any(var.same_as(other) for other in used) for var in spatial):
+        used = [var for dom in region.region for var in variables_in(dom.min)]
+        if not all(holds(used, variable) for variable in spatial):
             return True
     return False
 
@@ -267,21 +250,15 @@ def stores_contiguously(sch: TVMSchedule, block: Any, loop: Any) -> bool:
 def moved_variables(sch: TVMSchedule, block: Any, loop: Any) -> list[Any]:
     """Return the block variables whose values depend on a loop around the block."""
     variable = get_statement(sch, loop).loop_var
-    realize = _block_realize(sch, block)
-    return [
-        iter_var.var
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if mentions(value, [variable])
-    ]
+    return [axis.var for axis in moved_axes(get_realize(sch, block), variable)]
 
 
-def mentions(expr: Any, variables: list[Any]) -> bool:
-    """Return whether one of the variables occurs in an expression."""
-    used = _undefined_vars(expr, [])[:]
-    return any(variable.same_as(other) for variable in variables for other in used)
+def moved_axes(realize: Any, variable: Any) -> list[Any]:
+    """Return the axes of a block whose values depend on a loop's variable."""
+    return [axis for axis, value in bindings_of(realize) if mentions(value, [variable])]
 
 
 def buffer_shape(sch: TVMSchedule, block: Any, role: str, index: int) -> tuple[int, ...]:
     """Return the extents of a buffer that a block reads or writes; -1 if not constant."""
     shape = buffer_of(sch, block, role, index).ty.shape
-    return tuple(int(getattr(extent, "value", -1)) for extent in shape)
+    return tuple(map(extent_of, shape))

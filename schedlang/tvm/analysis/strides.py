@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir.schedule import _ffi_api
 from tvm.sym import Analyzer
 from tvm.tirx.function import IndexMap as TVMIndexMap
 
-from schedlang.tvm.schedule import TVMSchedule, get_statement
-
-_block_realize = _ffi_api.GetSBlockRealize
+from schedlang.tvm.schedule import TVMSchedule, get_realize, get_statement
+from schedlang.tvm.values import constant
 
 
 def access_strides(sch: TVMSchedule, block: Any, loops: Sequence[Any]) -> list[list[int]] | None:
@@ -24,14 +22,14 @@ def access_strides(sch: TVMSchedule, block: Any, loops: Sequence[Any]) -> list[l
     multiples; of several terms with the variable the smallest multiple counts. Other uses of the
     variable are ignored.
     """
-    realize = _block_realize(sch, block)
+    realize = get_realize(sch, block)
     variables = [get_statement(sch, loop).loop_var for loop in loops]
     block_variables = [iter_var.var for iter_var in realize.block.iter_vars]
     rows = []
     for region in (*realize.block.reads, *realize.block.writes):
         starts = [dom.min for dom in region.region]
         indices = TVMIndexMap(block_variables, starts, None).map_indices(list(realize.iter_values))
-        shape = [getattr(size, "value", None) for size in region.source.ty.shape]
+        shape = list(map(constant, region.source.ty.shape))
         row = [_stride(indices[:], shape, variable) for variable in variables]
         if None in row:
             return None
@@ -44,7 +42,7 @@ def row_length(sch: TVMSchedule, block: Any, loop: Any, most: int) -> int:
 
     They are the first ones, in which each writes the element behind that of the one before.
     """
-    realize, variable = _block_realize(sch, block), get_statement(sch, loop).loop_var
+    realize, variable = get_realize(sch, block), get_statement(sch, loop).loop_var
     variables = [iter_var.var for iter_var in realize.block.iter_vars]
     last = realize.block.writes[0].region[-1].min
     (index,) = TVMIndexMap(variables, [last], None).map_indices(list(realize.iter_values))

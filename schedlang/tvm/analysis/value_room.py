@@ -12,14 +12,23 @@ from tvm.ir import Call, IRModule
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.tirx.buffer import BufferType
-from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.inverse_bounds import IF_THEN_ELSE, has_loads, is_integer, loads_of
+from schedlang.tvm.parts import Regions, is_reduced, parts_of, reduces
 from schedlang.tvm.program import MAIN, block_realizes
+from schedlang.tvm.values import (
+    called,
+    choice_of,
+    dtype_of,
+    extent_of,
+    found_in,
+    has_loads,
+    is_floating,
+    is_integer,
+    loads_of,
+)
 
 _Bounds = tuple[int, int]
 
-_REDUCTION_AXIS = 2
 _CHECKED_BITS = 32
 # Magnitudes to try for integers, as powers of two; the largest without an overflow is taken.
 _TRIED = (64, 63, 62, 55, 48, 40, 31, 30, 28, 24, 20, 18, 16, 15, 14, 12, 11, 10, 9)
@@ -81,11 +90,9 @@ def value_room(mod: IRModule) -> ValueRoom:
 
 def _open_casts(body: Any) -> Iterator[Any]:
     """Yield the casts from floating-point numbers to integers that nothing clips before."""
-    found: list[Any] = []
-    structural_walk(body, (tirx.Cast, found.append))
-    for cast in found:
+    for cast in found_in(body, tirx.Cast):
         value = cast.value
-        if not is_integer(cast) or not _dtype(value).startswith(("float", "bfloat")):
+        if not is_integer(cast) or not is_floating(value):
             continue
         while isinstance(value, Call | tirx.Cast):
             value = value.args[0] if isinstance(value, Call) and len(value.args) else value
@@ -101,17 +108,11 @@ def _open_casts(body: Any) -> Iterator[Any]:
 
 def _finds_places(func: Any) -> bool:
     """Whether a reduction gives several numbers at a time, as the place of a maximum does."""
-    return any(
-        len(node.block.writes) > 1
-        and any(int(axis.iter_type) == _REDUCTION_AXIS for axis in node.block.iter_vars)
-        for node in block_realizes(func)
-    )
+    return any(len(node.block.writes) > 1 and reduces(node.block) for node in block_realizes(func))
 
 
 def _integer_bits(func: Any) -> int:
-    loops: list[Any] = []
-    structural_walk(func.body, (tirx.While, loops.append))
-    if loops:
+    if found_in(func.body, tirx.While):
         return 0
     places = _integer_places(func)
     return next((bits for bits in _TRIED if _fits(func, dict.fromkeys(places, bits))), 0)
@@ -164,42 +165,33 @@ class _Magnitudes:
         for place, most in bits.items():
             limit = (1 << most) - 1
             self._stored[func.params[place]] = _clipped((-limit, limit), func.params[place])
-        self._regions: dict[Any, Any] = {}
+        self._regions = Regions()
 
     def check(self, stmt: Any, times: int) -> None:
         """Raise OverflowError unless all fit; ``times`` is how often an element may be added to."""
-        if isinstance(stmt, tirx.SeqStmt):
-            for child in stmt.seq:
-                self.check(child, times)
-        elif isinstance(stmt, tirx.For):
-            self.check(stmt.body, times * max(_constant(stmt.extent), 1))
+        if isinstance(stmt, tirx.For):
+            self.check(stmt.body, times * max(extent_of(stmt.extent, _UNKNOWN), 1))
         elif isinstance(stmt, SBlockRealize):
             block = stmt.block
-            for match in block.match_buffers:
-                self._regions[match.buffer] = match.source.source
+            self._regions.note(block)
             if block.init is not None:
                 self.check(block.init, 1)
             sums = math.prod(
-                _constant(axis.dom.extent)
-                for axis in block.iter_vars
-                if int(axis.iter_type) == _REDUCTION_AXIS
+                extent_of(axis.dom.extent, _UNKNOWN) for axis in block.iter_vars if is_reduced(axis)
             )
             self.check(block.body, max(sums, 1))
-        elif isinstance(stmt, tirx.IfThenElse):
-            for case in (stmt.then_case, stmt.else_case):
-                if case is not None:
-                    self.check(case, times)
         elif isinstance(stmt, tirx.BufferStore):
-            self._store(self._tensor(stmt.buffer), stmt.value, times)
-        elif isinstance(stmt, tirx.AttrStmt):
-            self.check(stmt.body, times)
+            self._store(self._regions.tensor(stmt.buffer), stmt.value, times)
+        else:
+            for part in parts_of(stmt):
+                self.check(part, times)
 
     def _store(self, buffer: Any, value: Any, times: int) -> None:
         before = self._stored.get(buffer, (0, 0))
         stored = self._of(value)
         if not is_integer(buffer):
             return
-        again = any(self._tensor(load.source).same_as(buffer) for load in loads_of(value))
+        again = any(self._regions.tensor(load.source).same_as(buffer) for load in loads_of(value))
         low, high = _hull(before, stored)
         if again and isinstance(value, tirx.Add | tirx.Sub):
             low = before[0] + (low - before[0]) * times
@@ -218,19 +210,20 @@ class _Magnitudes:
             return int(node.value), int(node.value)
         if isinstance(node, TensorLoad):
             # Not the indices: they are within the tensors.
-            kept = self._tensor(node.source)
+            kept = self._regions.tensor(node.source)
             return self._stored.get(kept, _ends(kept) if is_integer(kept) else _ANY)
         if isinstance(node, tirx.Cast):
             # What a shorter type does not hold is cut off, which is no overflow.
             bounds = self._of(node.value)
             return _wrapped(bounds if is_integer(node.value) else _ANY, node)
-        if isinstance(node, tirx.Select):
-            self._of(node.condition)
-            return _hull(self._of(node.true_value), self._of(node.false_value))
+        choice = choice_of(node)
+        if choice is not None:
+            _, yes, no = map(self._of, choice)
+            return _hull(yes, no)
         if isinstance(node, Call):
             return self._call(node)
         parts = [self._of(getattr(node, name)) for name in "ab" if hasattr(node, name)]
-        if _dtype(node) == "bool":
+        if dtype_of(node) == "bool":
             return 0, 1
         if isinstance(node, _BITWISE):
             bits = max(abs(end) for part in parts for end in part).bit_length()
@@ -244,7 +237,7 @@ class _Magnitudes:
         if isinstance(node, tirx.Add):
             return low + least, high + most
         if isinstance(node, tirx.Sub):
-            if _dtype(node).startswith("uint") and _bits(node) >= _CHECKED_BITS:
+            if dtype_of(node).startswith("uint") and _bits(node) >= _CHECKED_BITS:
                 raise OverflowError(str(node))
             return low - most, high - least
         if isinstance(node, tirx.LShift | tirx.RShift):
@@ -266,19 +259,13 @@ class _Magnitudes:
         return (max(low, least), max(high, most)) if isinstance(node, tirx.Max) else _ANY
 
     def _call(self, call: Any) -> _Bounds:
-        name = str(getattr(call.op, "name", "")).rpartition(".")[2]
-        if name == IF_THEN_ELSE.rpartition(".")[2]:
-            self._of(call.args[0])
-            return _hull(*map(self._of, call.args[1:]))
+        name = called(call).rpartition(".")[2]
         found = [self._of(arg) for arg in call.args if hasattr(arg, "ty")]
         if name == "abs":
             return 0, max(map(abs, found[0]))
         if name == "likely":
             return found[0]
         return _ends(call) if is_integer(call) else _ANY
-
-    def _tensor(self, buffer: Any) -> Any:
-        return self._tensor(self._regions[buffer]) if buffer in self._regions else buffer
 
 
 def _hull(one: _Bounds, other: _Bounds) -> _Bounds:
@@ -305,21 +292,13 @@ def _held(bounds: _Bounds, expression: Any, cause: Any) -> _Bounds:
     return kept
 
 
-def _constant(extent: Any) -> int:
-    return int(getattr(extent, "value", _UNKNOWN))
-
-
-def _dtype(expression: Any) -> str:
-    return str(getattr(expression.ty, "dtype", expression.ty))
-
-
 def _bits(expression: Any) -> int:
-    return int("".join(filter(str.isdigit, _dtype(expression))) or 1)
+    return int("".join(filter(str.isdigit, dtype_of(expression))) or 1)
 
 
 def _ends(expression: Any) -> _Bounds:
     """Return the lowest and the highest number of an integer type."""
-    bits, kind = _bits(expression), _dtype(expression)
+    bits, kind = _bits(expression), dtype_of(expression)
     if kind.startswith("uint") or kind == "bool":
         return 0, (1 << bits) - 1
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1

@@ -15,10 +15,18 @@ from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_map, structural_walk
 
+from schedlang.tvm.parts import (
+    bindings_of,
+    changed_loop,
+    is_spatial,
+    nests_of,
+    parts_of,
+    sequence,
+)
 from schedlang.tvm.program import MAIN, as_main, with_root_body
 from schedlang.tvm.schedule import ScheduleError
+from schedlang.tvm.values import extent_of, found_in, holds, substituted
 
 # At the start, in the middle and at the end of a loop.
 _WINDOWS = 3
@@ -66,8 +74,7 @@ def _windowed(mod: IRModule, steps: float) -> IRModule | None:
         nests[place] = _cut(nests[place], left / len(free))
     if sum(map(_cost, nests)) > steps:
         return None
-    body = nests[0] if len(nests) == 1 else tirx.SeqStmt(nests)
-    return as_main(with_root_body(func, body))
+    return as_main(with_root_body(func, sequence(nests)))
 
 
 @dataclass(frozen=True)
@@ -79,15 +86,11 @@ class _Uses:
 
     @classmethod
     def of(cls, nest: Any) -> _Uses:
-        read: set[Any] = set()
-        written: set[Any] = set()
-
-        def note(block: Any) -> None:
-            read.update(region.source for region in block.reads)
-            written.update(region.source for region in block.writes)
-
-        structural_walk(nest, (SBlock, note))
-        return cls(frozenset(read), frozenset(written))
+        blocks = found_in(nest, SBlock)
+        return cls(
+            frozenset(region.source for block in blocks for region in block.reads),
+            frozenset(region.source for block in blocks for region in block.writes),
+        )
 
 
 def _others(uses: list[_Uses], place: int) -> list[_Uses]:
@@ -96,28 +99,20 @@ def _others(uses: list[_Uses], place: int) -> list[_Uses]:
 
 def _nests(func: PrimFunc) -> list[Any]:
     """Return the statements of the root block."""
-    if not isinstance(func.body, SBlockRealize):
-        return []
-    body = func.body.block.body
-    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    return nests_of(func) if isinstance(func.body, SBlockRealize) else []
 
 
 def _cost(stmt: Any) -> float:
     """Estimate the steps of a statement."""
     if isinstance(stmt, tirx.For):
-        return max(int(getattr(stmt.extent, "value", 1)), 0) * _cost(stmt.body)
-    if isinstance(stmt, tirx.SeqStmt):
-        return sum(map(_cost, stmt.seq))
+        return max(extent_of(stmt.extent, 1), 0) * _cost(stmt.body)
     if isinstance(stmt, tirx.IfThenElse):
-        other = 0.0 if stmt.else_case is None else _cost(stmt.else_case)
-        return max(_cost(stmt.then_case), other)
+        return max(map(_cost, parts_of(stmt)))
     if isinstance(stmt, SBlockRealize):
         return _cost(stmt.block.body)
-    if isinstance(stmt, tirx.AttrStmt | tirx.While):
-        return _cost(stmt.body)
-    calls: list[Any] = []
-    structural_walk(stmt, (Call, calls.append))
-    return 1.0 + _CALL_WEIGHT * len(calls)
+    if parts := parts_of(stmt):
+        return sum(map(_cost, parts))
+    return 1.0 + _CALL_WEIGHT * len(found_in(stmt, Call))
 
 
 def _cut(nest: Any, steps: float) -> Any:
@@ -125,7 +120,7 @@ def _cut(nest: Any, steps: float) -> Any:
     cost = _cost(nest)
     if cost <= steps or not isinstance(nest, tirx.For):
         return nest
-    extent = int(getattr(nest.extent, "value", 0))
+    extent = extent_of(nest.extent, 0)
     width = max(int(extent * steps / cost / _WINDOWS), 1)
     loop = nest
     if _WINDOWS * width < extent and _is_spatial(nest):
@@ -133,64 +128,40 @@ def _cut(nest: Any, steps: float) -> Any:
     elif not (_is_spatial(nest) or extent == 1):
         return nest
     inner = _cut(loop.body, steps / max(int(loop.extent.value), 1))
-    return _loop(loop, loop.loop_var, loop.extent, inner)
+    return changed_loop(loop, inner)
 
 
 def _windows(loop: Any, extent: int, width: int) -> Any:
     """Let a loop run over windows of ``width`` iterations."""
     variable = tirx.Var(loop.loop_var.name, loop.loop_var.ty)
     apart = -(-(extent - width) // (_WINDOWS - 1))
-    start = tirx.min(tirx.floordiv(variable, width) * apart, extent - width)
-    value = start + tirx.floormod(variable, width) + loop.min
-
-    def replaced(var: Any) -> Any:
-        return value if var.same_as(loop.loop_var) else var
-
-    body = structural_map(loop.body, (tirx.Var, replaced))
+    first = tirx.min(tirx.floordiv(variable, width) * apart, extent - width)
+    value = first + tirx.floormod(variable, width) + loop.min
+    body = substituted(loop.body, {loop.loop_var: value})
     length = tirx.IntImm(loop.extent.ty, _WINDOWS * width)
-    return _loop(loop, variable, length, body, tirx.IntImm(loop.extent.ty, 0))
-
-
-def _loop(loop: Any, variable: Any, extent: Any, body: Any, start: Any = None) -> Any:
-    return tirx.For(
-        variable,
-        loop.min if start is None else start,
-        extent,
-        loop.kind,
-        body,
-        loop.thread_binding,
-        loop.annotations,
-        loop.step,
-    )
+    start = tirx.IntImm(loop.extent.ty, 0)
+    return changed_loop(loop, body, variable=variable, start=start, extent=length)
 
 
 def _is_spatial(loop: Any) -> bool:
     """Whether each block below uses the loop for spatial variables only."""
     if not isinstance(loop.extent, tirx.IntImm) or loop.step is not None:
         return False
-    used_otherwise: list[Any] = []
 
     def uses(value: Any) -> bool:
-        found: list[Any] = []
-        structural_walk(value, (tirx.Var, found.append))
-        return any(var.same_as(loop.loop_var) for var in found)
+        return holds(found_in(value, tirx.Var), loop.loop_var)
 
-    def note(realize: Any) -> None:
-        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-            if int(axis.iter_type) != tirx.IterVar.DataPar and uses(value):
-                used_otherwise.append(axis)
-        if uses(realize.block.body):
-            used_otherwise.append(realize)
-
-    structural_walk(loop.body, (SBlockRealize, note))
-    return not used_otherwise
+    return not any(
+        uses(realize.block.body)
+        or any(uses(value) for axis, value in bindings_of(realize) if not is_spatial(axis))
+        for realize in found_in(loop.body, SBlockRealize)
+    )
 
 
 def _producers_moved(mod: IRModule) -> Iterator[IRModule]:
     """Yield programs with the blocks of intermediate results below a loop of the last block."""
     schedule = Schedule(mod)
-    names: list[str] = []
-    structural_walk(mod[MAIN].body, (SBlock, lambda block: names.append(str(block.name_hint))))
+    names = [str(block.name_hint) for block in found_in(mod[MAIN].body, SBlock)]
     *producers, last = names[:-1] or [""]  # the root is the last
     if not producers or len(set(names)) < len(names):
         return

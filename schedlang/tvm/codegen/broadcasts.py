@@ -15,7 +15,10 @@ from tvm.s_tir import SBlockRealize
 from tvm.tirx import BufferStore, For, ForKind, Var
 from tvm.tirx.function import PrimFunc
 from tvm.tirx.transform import prim_func_pass
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
+
+from schedlang.tvm.parts import bindings_of
+from schedlang.tvm.values import found_in
 
 _STORED_AS_INTEGERS = ("bfloat16", "float8", "float6", "float4")
 
@@ -25,9 +28,7 @@ def without_stored_broadcasts(func: PrimFunc, _mod: IRModule, _context: Any) -> 
 
     LLVM makes vectors of them again, after the types were changed.
     """
-    loops: list[For] = []
-    structural_walk(func.body, (For, loops.append))
-    variables = {loop.loop_var for loop in loops if _stores_broadcast(loop)}
+    variables = {loop.loop_var for loop in found_in(func.body, For) if _stores_broadcast(loop)}
     if not variables:
         return func
 
@@ -45,24 +46,18 @@ LEGALIZE = prim_func_pass(without_stored_broadcasts, opt_level=0)
 def _stores_broadcast(loop: For) -> bool:
     if loop.kind != ForKind.VECTORIZED:
         return False
-    stores: list[BufferStore] = []
-    realizes: list[SBlockRealize] = []
-    structural_walk(loop.body, [(BufferStore, stores.append), (SBlockRealize, realizes.append)])
-    narrow = [store for store in stores if _dtype(store).startswith(_STORED_AS_INTEGERS)]
+    narrow = [
+        store
+        for store in found_in(loop.body, BufferStore)
+        if str(store.buffer.dtype).startswith(_STORED_AS_INTEGERS)
+    ]
     if not narrow:
         return False
     varying = {loop.loop_var}
-    for realize in realizes:  # outer ones first
-        bound = zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        varying |= {axis.var for axis, value in bound if _uses(value, varying)}
+    for realize in found_in(loop.body, SBlockRealize):
+        varying |= {axis.var for axis, value in bindings_of(realize) if _uses(value, varying)}
     return any(not _uses(store.value, varying) for store in narrow)
 
 
 def _uses(value: Any, variables: set[Var]) -> bool:
-    used: list[Var] = []
-    structural_walk(value, (Var, used.append))
-    return not variables.isdisjoint(used)
-
-
-def _dtype(store: BufferStore) -> str:
-    return str(store.buffer.dtype)
+    return not variables.isdisjoint(found_in(value, Var))

@@ -18,17 +18,18 @@ from tvm.target import Target as TVMTarget
 from tvm.tirx import AttrStmt, For, ForKind, SeqStmt
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_walk
 
 from schedlang.errors import TargetError
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
 from schedlang.tvm.codegen.cuda_names import OWN_NAMES
+from schedlang.tvm.codegen.device import cuda_sources
 from schedlang.tvm.codegen.generator import CodeGenerator
 from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.codegen.strided_copies import StridedCopies
 from schedlang.tvm.codegen.vector_scopes import OWN_SCOPES
 from schedlang.tvm.program import changed_block, with_root
 from schedlang.tvm.schedule import HeldProgram
+from schedlang.tvm.values import found_in
 
 if TYPE_CHECKING:
     from tvm.runtime import Device
@@ -104,8 +105,7 @@ class LoweredProgram:
 
     def source(self) -> str:
         """Return the CUDA C++ of the kernels; empty where there is none."""
-        imports = self.build().mod.imports
-        return "\n".join(str(one.inspect_source("cuda")) for one in imports if one.kind == "cuda")
+        return "\n".join(cuda_sources(self.build()))
 
 
 @dataclass(frozen=True)
@@ -207,12 +207,19 @@ def _reason(error: Exception) -> str:
 
 def _has_cpu_loops(mod: IRModule) -> bool:
     """Tell whether a program without any threads has parallel or vectorised loops."""
-    kinds: set[Any] = set()
-    for function in mod.functions.values():
-        structural_walk(function, (For, lambda loop: kinds.add(loop.kind)))
-    return ForKind.THREAD_BINDING not in kinds and bool(
-        kinds & {ForKind.PARALLEL, ForKind.VECTORIZED}
-    )
+    kinds = loop_kinds(mod)
+    cpu = kinds & {ForKind.PARALLEL, ForKind.VECTORIZED}
+    return bool(cpu) and ForKind.THREAD_BINDING not in kinds
+
+
+def has_threads(mod: IRModule) -> bool:
+    """Tell whether any loop of a program is bound to threads or blocks of threads."""
+    return ForKind.THREAD_BINDING in loop_kinds(mod)
+
+
+def loop_kinds(mod: IRModule) -> set[Any]:
+    """Return the kinds of the loops of a program."""
+    return {loop.kind for one in mod.functions.values() for loop in found_in(one, For)}
 
 
 def _has_free_block(stmt: Any) -> bool:
@@ -222,10 +229,8 @@ def _has_free_block(stmt: Any) -> bool:
     if isinstance(stmt, SeqStmt):
         return any(map(_has_free_block, stmt.seq))
     if isinstance(stmt, SBlockRealize):
-        inner: list[bool] = []
-        blocks = (SBlockRealize, lambda found: inner.append(not found.same_as(stmt)))
-        structural_walk(stmt, blocks)
-        return not any(inner) or _has_free_block(stmt.block.body)
+        innermost = len(found_in(stmt, SBlockRealize)) == 1
+        return innermost or _has_free_block(stmt.block.body)
     if isinstance(stmt, AttrStmt):
         return stmt.attr_key != "thread_extent" and _has_free_block(stmt.body)
     return True

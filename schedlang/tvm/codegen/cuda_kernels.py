@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import Call, IRModule
-from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, For, IntImm, Ramp
+from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, For, Ramp
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_walk
 
 from schedlang.tvm.codegen.cuda_alignment import Access, MisalignedAccess, misaligned
+from schedlang.tvm.values import called, constant, element_bytes, found_in
 
 _THREAD_EXTENT = "thread_extent"
 _ASYNC_COPY = "tirx.s_tir.cp_async_raw"
@@ -72,33 +72,21 @@ def _kernel(function: PrimFunc) -> Kernel:
     values: dict[Any, Any] = {}
     accesses: list[Access] = []
 
-    def enter(statement: AttrStmt) -> None:
-        if statement.attr_key == _THREAD_EXTENT:
-            variable, extent = statement.node.var, _constant(statement.value)
-            extents[str(statement.node.thread_tag)] = extent
-            ranges[variable] = extent or 1
-
-    def loop(statement: For) -> None:
-        ranges[statement.loop_var] = _constant(statement.extent) or 1
-
-    def allocate(statement: AllocBuffer) -> None:
-        buffer = statement.buffer
-        sizes = [_constant(extent) for extent in buffer.shape]
-        size = None if None in sizes else math.prod(n or 0 for n in sizes) * _bytes(buffer.dtype)
-        allocations.append(Allocation(str(buffer.name), str(buffer.scope()), size))
-
-    def bind(statement: Bind) -> None:
-        values[statement.var] = statement.value
-
-    kinds = [
-        (AttrStmt, enter),
-        (Bind, bind),
-        (For, loop),
-        (AllocBuffer, allocate),
-        (BufferStore, lambda statement: accesses.extend(_stored(statement))),
-        (Call, lambda call: accesses.extend(_copied(call))),
-    ]
-    structural_walk(function.body, kinds)
+    for node in found_in(function.body, (AttrStmt, Bind, For, AllocBuffer, BufferStore, Call)):
+        if isinstance(node, Call):
+            accesses += _copied(node)
+        elif isinstance(node, BufferStore):
+            accesses += _stored(node)
+        elif isinstance(node, Bind):
+            values[node.var] = node.value
+        elif isinstance(node, For):
+            ranges[node.loop_var] = constant(node.extent) or 1
+        elif isinstance(node, AllocBuffer):
+            allocations.append(_allocation(node.buffer))
+        elif node.attr_key == _THREAD_EXTENT:
+            extent = constant(node.value)
+            extents[str(node.node.thread_tag)] = extent
+            ranges[node.node.var] = extent or 1
     return Kernel(
         str(function.attrs["global_symbol"]),
         _along("blockIdx", extents),
@@ -106,6 +94,12 @@ def _kernel(function: PrimFunc) -> Kernel:
         tuple(allocations),
         tuple(dict.fromkeys(misaligned(accesses, ranges, values))),
     )
+
+
+def _allocation(buffer: Any) -> Allocation:
+    sizes = [constant(extent) for extent in buffer.shape]
+    size = None if None in sizes else math.prod(n or 0 for n in sizes) * _bytes(buffer.dtype)
+    return Allocation(str(buffer.name), str(buffer.scope()), size)
 
 
 def _along(axis: str, extents: dict[str, int | None]) -> tuple[int | None, int | None, int | None]:
@@ -120,14 +114,14 @@ def _stored(statement: BufferStore) -> Iterator[Access]:
     parts. It does not check that of stores.
     """
     index = statement.indices[0]
-    if isinstance(index, Ramp) and _constant(index.stride) == 1:
+    if isinstance(index, Ramp) and constant(index.stride) == 1:
         size = _bytes(statement.value.ty)
         yield Access(str(statement.buffer.name), index.base, size // int(index.lanes), size)
 
 
 def _copied(call: Call) -> Iterator[Access]:
     """Give both sides of an asynchronous copy: their offsets count elements."""
-    if str(getattr(call.op, "name", "")) != _ASYNC_COPY:
+    if called(call) != _ASYNC_COPY:
         return
     to, to_offset, source, source_offset, size = call.args[:5]
     for pointer, offset in ((to, to_offset), (source, source_offset)):
@@ -135,12 +129,5 @@ def _copied(call: Call) -> Iterator[Access]:
         yield Access(str(getattr(pointer, "name", pointer)), offset, element, int(size))
 
 
-def _constant(value: Any) -> int | None:
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, IntImm) else None
-
-
 def _bytes(kind: Any) -> int:
-    dtype = getattr(kind, "dtype", kind)
-    return -(-int(dtype.bits) * int(dtype.lanes) // 8)
+    return element_bytes(str(getattr(kind, "dtype", kind)))

@@ -10,10 +10,12 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.target import Target as TVMTarget
-from tvm_ffi import structural_walk
 
 from schedlang.tvm.codegen.cuda import CUDAGenerator
+from schedlang.tvm.parts import parts_of
+from schedlang.tvm.values import called, found_in
 
+_LAUNCH = "tirx.call_ffi_kernel"
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 # Fields of TVM's argument structures that the host function reads.
 _ARGUMENT_VALUE = 15
@@ -87,15 +89,6 @@ def cuda_source(mod: IRModule, target: TVMTarget) -> CUDASource:
     return CUDASource(lowered.source(), tuple(reader.launches), reader.memories)
 
 
-def has_threads(mod: IRModule) -> bool:
-    """Tell whether any loop of a program is bound to threads or blocks of threads."""
-    found: list[bool] = []
-    for function in mod.functions.values():
-        loops = (tirx.For, lambda loop: found.append(loop.kind == tirx.ForKind.THREAD_BINDING))
-        structural_walk(function.body, loops)
-    return any(found)
-
-
 class _HostFunction:
     """Reads the launches of a host function, as it is before TVM lowers its calls."""
 
@@ -111,11 +104,9 @@ class _HostFunction:
         return (*(self._arguments[n] for n in sorted(self._arguments)), *self._allocated)
 
     def visit(self, stmt: Any) -> None:
-        if isinstance(stmt, tirx.SeqStmt):
-            for one in stmt.seq:
-                self.visit(one)
-        elif isinstance(stmt, tirx.AttrStmt):
-            self.visit(stmt.body)
+        if isinstance(stmt, tirx.SeqStmt | tirx.AttrStmt):
+            for part in parts_of(stmt):
+                self.visit(part)
         elif isinstance(stmt, tirx.Bind):
             if (position := self._argument_of(stmt.value)) is not None:
                 self._handles[stmt.var] = position
@@ -127,26 +118,23 @@ class _HostFunction:
             self._buffers[stmt.buffer] = memory
         elif isinstance(stmt, tirx.Evaluate):
             self._evaluate(stmt.value)
-        elif launches := _launches_in(stmt):
+        elif launches := [call for call in found_in(stmt, Call) if called(call) == _LAUNCH]:
+            name = launches[0].args[0].value
             raise ValueError(
-                f"the host function launches {launches[0]} inside a {type(stmt).__name__}; "
+                f"the host function launches {name} inside a {type(stmt).__name__}; "
                 "only straight-line host functions are read"
             )
 
     def _argument_of(self, value: Any) -> int | None:
         """Return the position of the argument whose handle an expression reads, if it does."""
-        found: list[int] = []
-
-        def look(call: Any) -> None:
-            if _op_name(call) == "tirx.tvm_struct_get":
+        for call in found_in(value, Call):
+            if called(call) == "tirx.tvm_struct_get":
                 base, index, kind = call.args[0], call.args[1], call.args[2]
                 if base in self._handles:
-                    found.append(self._handles[base])
-                elif getattr(base, "name", "") == "args" and int(kind) == _ARGUMENT_VALUE:
-                    found.append(int(index))
-
-        structural_walk(value, (Call, look))
-        return found[0] if found else None
+                    return self._handles[base]
+                if getattr(base, "name", "") == "args" and int(kind) == _ARGUMENT_VALUE:
+                    return int(index)
+        return None
 
     def _declare(self, stmt: Any) -> None:
         buffer, data = stmt.buffer, stmt.data
@@ -159,12 +147,12 @@ class _HostFunction:
 
     def _owner(self, data: Any) -> Memory | None:
         """Return the memory of a buffer whose data an expression is."""
-        if _op_name(data) == "tirx.buffer_data":
+        if called(data) == "tirx.buffer_data":
             return self._buffers.get(data.args[0])
         return self._buffers.get(data)
 
     def _evaluate(self, call: Any) -> None:
-        if _op_name(call) != "tirx.call_ffi_kernel":
+        if called(call) != _LAUNCH:
             return
         tags = [str(tag) for tag in call.attrs.launch_params]
         name, given = str(call.args[0].value), list(call.args[1:])
@@ -196,10 +184,6 @@ def _memory(buffer: Any, argument: int | None = None) -> Memory:
     return Memory(str(buffer.name), str(buffer.dtype), shape, argument)
 
 
-def _op_name(value: Any) -> str:
-    return str(getattr(getattr(value, "op", None), "name", ""))
-
-
 def _number(value: Any, kernel: str) -> int:
     number = getattr(value, "value", None)
     if not isinstance(number, int) or not math.isfinite(number):
@@ -214,14 +198,3 @@ def _axes(prefix: str) -> tuple[str, str, str]:
 def _extents(prefix: str, extents: Mapping[str, int]) -> tuple[int, int, int]:
     x, y, z = (extents.get(axis, 1) for axis in _axes(prefix))
     return x, y, z
-
-
-def _launches_in(stmt: Any) -> list[str]:
-    found: list[str] = []
-
-    def look(call: Any) -> None:
-        if _op_name(call) == "tirx.call_ffi_kernel":
-            found.append(str(call.args[0].value))
-
-    structural_walk(stmt, (Call, look))
-    return found

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import tvm  # noqa: F401  (registers the type of tensors)
 import tvm_ffi
 from tvm.s_tir import SBlock
-from tvm_ffi import structural_walk
 
+from schedlang.tvm.codegen.workspaces import workspace_functions
 from schedlang.tvm.program import MAIN
+from schedlang.tvm.values import found_in, tensor_bytes
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -103,7 +104,7 @@ class BorrowedTensor:
     """
 
     def __init__(self, address: int, shape: Sequence[int], dtype: str, device: Device) -> None:
-        size = -(-_elements(shape) * _bits(dtype) // 8)
+        size = tensor_bytes(shape, dtype)
         # Not TVM's own, which wants an aligned address.
         whole = tvm_ffi.from_dlpack(_Bytes(address, size, device))
         self.tensor: Tensor = whole._create_view(tuple(shape), dtype)
@@ -120,11 +121,7 @@ def workspaces(device: Device, sizes: Sequence[int]) -> Iterator[list[tuple[int,
 
     Gives the address and the size in bytes of each; TVM's pool has them back at the end.
     """
-    library: Any = ctypes.CDLL(None)
-    get, put_back = library.TVMBackendAllocWorkspace, library.TVMBackendFreeWorkspace
-    get.restype = ctypes.c_void_p
-    get.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
-    put_back.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+    get, put_back = workspace_functions()
     where = int(device.dlpack_device_type()), int(device.index)
     taken: list[tuple[int, int]] = []
     try:
@@ -141,16 +138,12 @@ def workspaces(device: Device, sizes: Sequence[int]) -> Iterator[list[tuple[int,
 
 def workspace_sizes(mod: IRModule) -> list[int]:
     """Return the bytes of each intermediate result in global memory; extents are static."""
-    sizes: list[int] = []
-
-    def note(block: SBlock) -> None:
-        for buffer in block.alloc_buffers:
-            if buffer.scope() == "global":
-                bits = _bits(str(buffer.ty.dtype))
-                sizes.append(-(-_elements(buffer.ty.shape) * bits // 8))
-
-    structural_walk(mod[MAIN].body, (SBlock, note))
-    return sizes
+    return [
+        tensor_bytes(buffer.ty.shape, str(buffer.ty.dtype))
+        for block in found_in(mod[MAIN].body, SBlock)
+        for buffer in block.alloc_buffers
+        if buffer.scope() == "global"
+    ]
 
 
 def generate_source_only() -> None:
@@ -178,15 +171,3 @@ def provide_cubins(find: Callable[[str], bytes]) -> None:
 def exists(device: Device) -> bool:
     """Tell whether TVM finds the device and its driver."""
     return bool(device.exist)
-
-
-def _elements(shape: Sequence[int]) -> int:
-    count = 1
-    for extent in shape:
-        count *= int(extent)
-    return count
-
-
-def _bits(dtype: str) -> int:
-    kind = tvm_ffi.dtype(dtype)
-    return int(kind.bits) * int(kind.lanes)

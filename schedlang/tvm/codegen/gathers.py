@@ -13,9 +13,10 @@ from typing import NamedTuple
 from tvm.ir import IRModule
 from tvm.ir.expr import TensorLoad
 from tvm.target import Target as TVMTarget
-from tvm.tirx import Broadcast, BufferStore, IntImm, Ramp
-from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_walk
+from tvm.tirx import Broadcast, BufferStore, Ramp
+
+from schedlang.tvm.program import named_functions
+from schedlang.tvm.values import constant, found_in
 
 # Attention with twice as many takes LLVM seven times as long with that pass, and runs as fast
 # without it; some programs with fewer are up to a quarter faster with it.
@@ -43,11 +44,11 @@ class CodeSize(NamedTuple):
 
 def code_size(lowered: IRModule) -> CodeSize:
     """Return the size of a program that was lowered up to code generation."""
-    found: list[int] = []
-    for function in lowered.functions.values():
-        if isinstance(function, PrimFunc):
-            kinds = ((TensorLoad, BufferStore), lambda access: found.append(_apart(access)))
-            structural_walk(function.body, kinds)
+    found = [
+        _apart(access)
+        for function in named_functions(lowered).values()
+        for access in found_in(function.body, (TensorLoad, BufferStore))
+    ]
     return CodeSize(len(found), sum(found))
 
 
@@ -63,7 +64,6 @@ def _apart(access: TensorLoad | BufferStore) -> int:
     """Return the number of elements of an access to a vector, if they are apart; else 0."""
     index = access.indices[-1]
     if isinstance(index, Ramp):
-        step = index.stride
-        return 0 if isinstance(step, IntImm) and int(step) == 1 else int(index.lanes)
+        return 0 if constant(index.stride) == 1 else int(index.lanes)
     lanes = int(index.ty.dtype.lanes)
     return 0 if lanes == 1 or isinstance(index, Broadcast) else lanes

@@ -23,6 +23,8 @@ from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
+from schedlang.tvm.parts import bindings_of
+from schedlang.tvm.values import extent_of, found_in, substituted
 
 Hide = Callable[[Any], Any]
 _UNBOUND: Mapping[Any, Any] = {}
@@ -58,10 +60,7 @@ def written_for_tvm(mod: IRModule) -> IRModule:
     def disguise(body: Any) -> Any:
         return _replace_unsafe(body, Iterators.disguised, bound=_bindings(body))
 
-    functions = {var: _of_body(func, disguise) for var, func in mod.functions.items()}
-    if all(func.same_as(functions[var]) for var, func in mod.functions.items()):
-        return mod
-    return IRModule(functions, attrs=mod.attrs)
+    return _with_bodies(mod, disguise)
 
 
 def _with_passes(dialect: Any, hides: Mapping[str, Hide]) -> Any:
@@ -75,21 +74,22 @@ def _blind(name: str, make: Callable[[], Any], hide: Hide) -> Any:
     """Return a pass that does not see what is hidden."""
 
     def run(mod: IRModule, _context: Any) -> IRModule:
-        functions = {var: _of_body(func, hide) for var, func in mod.functions.items()}
-        if all(func.same_as(functions[var]) for var, func in mod.functions.items()):
-            return make()(mod)
-        result = make()(IRModule(functions, attrs=mod.attrs))
-        visible = {var: _of_body(func, shown) for var, func in result.functions.items()}
-        return IRModule(visible, attrs=result.attrs)
+        hidden = _with_bodies(mod, hide)
+        result = make()(hidden)
+        return result if hidden is mod else _with_bodies(result, shown)
 
     return module_pass(run, opt_level=0, name=f"schedlang.{name}")
 
 
-def _of_body(function: Any, change: Hide) -> Any:
-    if not isinstance(function, PrimFunc):
-        return function
-    body = change(function.body)
-    return function if body.same_as(function.body) else function.with_body(body)
+def _with_bodies(mod: IRModule, change: Hide) -> IRModule:
+    """Change the bodies of functions; return ``mod`` itself where that changes none."""
+    functions = dict(mod.functions.items())
+    for name, function in mod.functions.items():
+        body = change(function.body) if isinstance(function, PrimFunc) else None
+        if body is not None and not body.same_as(function.body):
+            functions[name] = function.with_body(body)
+    same = all(func.same_as(functions[name]) for name, func in mod.functions.items())
+    return mod if same else IRModule(functions, attrs=mod.attrs)
 
 
 def _hide_unsafe(body: Any, stores_only: bool = False) -> Any:
@@ -107,30 +107,26 @@ def _bindings(body: Any) -> dict[Any, Any]:
     bound: dict[Any, Any] = {}
 
     def note(realize: SBlockRealize) -> None:
-        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-            bound[axis.var] = _with_values(value, bound)
+        for axis, value in bindings_of(realize):
+            bound[axis.var] = substituted(value, bound)
 
     structural_walk(body, (SBlockRealize, note), order="pre")
     return bound
-
-
-def _with_values(expr: Any, bound: Mapping[Any, Any]) -> Any:
-    return structural_map(expr, (tirx.Var, lambda var: bound.get(var, var))) if bound else expr
 
 
 def _replace_unsafe(
     body: Any, replaced: Replace, stores_only: bool = False, bound: Mapping[Any, Any] = _UNBOUND
 ) -> Any:
     """Replace indices that TVM may compute wrongly, with the values of ``bound`` in them."""
-    if not _found(body, DIVISIONS):
+    if not found_in(body, DIVISIONS):
         return body
     iterators = Iterators.of(body)
     kinds = tirx.BufferStore if stores_only else (TensorLoad, tirx.BufferStore)
 
     def is_unsafe(access: Any) -> bool:
-        return iterators.is_unsafe([_with_values(index, bound) for index in access.indices])
+        return iterators.is_unsafe([substituted(index, bound) for index in access.indices])
 
-    if not any(map(is_unsafe, _found(body, kinds))):
+    if not any(map(is_unsafe, found_in(body, kinds))):
         return body
 
     def rewrite(access: Any) -> Any:
@@ -151,7 +147,7 @@ def _hide_unsafe_stores(body: Any) -> Any:
 
 def _hide_remainders(body: Any) -> Any:
     """Hide the remainders that are divided by a negative number."""
-    if not any(map(_splits_negatively, _found(body, DIVISIONS))):
+    if not any(map(_splits_negatively, found_in(body, DIVISIONS))):
         return body
     iterators = Iterators.of(body)
 
@@ -164,13 +160,4 @@ def _hide_remainders(body: Any) -> Any:
 
 
 def _splits_negatively(division: Any) -> bool:
-    divisor = division.b
-    return (
-        isinstance(division.a, DIVISIONS) and isinstance(divisor, tirx.IntImm) and divisor.value < 0
-    )
-
-
-def _found(body: Any, kinds: Any) -> list[Any]:
-    found: list[Any] = []
-    structural_walk(body, (kinds, found.append))
-    return found
+    return isinstance(division.a, DIVISIONS) and extent_of(division.b, 0) < 0

@@ -15,6 +15,8 @@ import tvm_ffi
 from tvm.runtime import Device as _Device
 from tvm.runtime import Tensor
 
+from schedlang.tvm.values import tensor_bytes
+
 if TYPE_CHECKING:
     from tvm.runtime import Module
 
@@ -161,11 +163,8 @@ def reinterpreted(tensor: Tensor, dtype: str) -> Tensor:
 def share_memory(one: Tensor, other: Tensor) -> bool:
     """Tell whether two contiguous tensors overlap."""
     start, other_start = one.data_ptr(), other.data_ptr()
-    return bool(start < other_start + _bytes(other) and other_start < start + _bytes(one))
-
-
-def _bytes(tensor: Tensor) -> int:
-    return -(-int(tensor.numel()) * int(tensor.dtype.bits) * int(tensor.dtype.lanes) // 8)
+    size, other_size = (tensor_bytes(tensor.shape, str(tensor.dtype)) for tensor in (one, other))
+    return bool(start < other_start + other_size and other_start < start + size)
 
 
 def first_device(device_type: int) -> Device:
@@ -178,15 +177,20 @@ def is_main_memory(device: Device) -> bool:
     return bool(device == tvm.cpu())
 
 
-def batch_timer(module: Module, name: str, calls: int, device: Device) -> Callable[..., float]:
+def batch_timer(
+    module: Module, name: str, calls: int, device: Device, flush_bytes: int = 0
+) -> Callable[..., float]:
     """Return a function that calls ``name`` ``calls`` times in a loop of machine code.
 
-    ``device`` runs the program; the clock stops when the device is done.
+    ``device`` runs the program; the clock stops when the device is done. Before the loop,
+    ``flush_bytes`` bytes are written to evict the caches.
 
     It returns seconds per call, by a clock that the system may step: the caller compares it with a
     monotonic one. One more call comes before the loop, outside the measured time.
     """
-    evaluator = module.time_evaluator(name, device, number=calls, repeat=1)
+    evaluator = module.time_evaluator(
+        name, device, number=calls, repeat=1, cache_flush_bytes=flush_bytes
+    )
 
     def run(*tensors: Tensor) -> float:
         return float(evaluator(*tensors).results[0])

@@ -12,8 +12,9 @@ from tvm.ir import IRModule
 from tvm.ir.expr import TensorLoad
 from tvm.ir.instrument import pass_instrument
 from tvm.tirx import AttrStmt, BufferStore, IntImm, Ramp
-from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_walk
+
+from schedlang.tvm.program import named_functions
+from schedlang.tvm.values import found_in
 
 _PASS = "s_tir.InjectPTXAsyncCopy"
 _SCOPE = "async_scope"
@@ -33,24 +34,16 @@ class StridedCopies:
 
     def run_before_pass(self, mod: IRModule, info: Any) -> None:
         """Look at ``mod``, if the pass is the one that makes the copies."""
-        if info.name != _PASS:
-            return
-        for function in mod.functions.values():
-            if isinstance(function, PrimFunc):
-                structural_walk(function.body, (AttrStmt, self._scope))
-
-    def _scope(self, statement: AttrStmt) -> None:
-        if statement.attr_key == _SCOPE:
-            structural_walk(statement.body, (BufferStore, self._copy))
-
-    def _copy(self, store: BufferStore) -> None:
-        if _is_strided(store.indices[-1]):
-            self.found = True
-        structural_walk(store.value, (TensorLoad, self._load))
-
-    def _load(self, load: TensorLoad) -> None:
-        if _is_strided(load.indices[-1]):
-            self.found = True
+        functions = named_functions(mod).values() if info.name == _PASS else ()
+        scopes = [
+            statement.body
+            for function in functions
+            for statement in found_in(function.body, AttrStmt)
+            if statement.attr_key == _SCOPE
+        ]
+        stores = [store for scope in scopes for store in found_in(scope, BufferStore)]
+        accesses = stores + [load for store in stores for load in found_in(store.value, TensorLoad)]
+        self.found |= any(_is_strided(access.indices[-1]) for access in accesses)
 
 
 def _is_strided(index: Any) -> bool:

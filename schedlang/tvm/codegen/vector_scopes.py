@@ -15,7 +15,9 @@ from tvm.ir.expr import TensorLoad
 from tvm.tirx import BufferStore, IfThenElse, IntImm, Ramp
 from tvm.tirx.function import PrimFunc
 from tvm.tirx.transform import prim_func_pass
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
+
+from schedlang.tvm.values import has_loads
 
 
 def with_own_scopes(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
@@ -38,6 +40,4 @@ def _computes_vector(store: BufferStore) -> bool:
     """Tell whether a vector is stored that is more than a copy."""
     if not isinstance(store.indices[-1], Ramp) or isinstance(store.value, TensorLoad):
         return False
-    loads: list[TensorLoad] = []
-    structural_walk(store.value, (TensorLoad, loads.append))
-    return bool(loads)
+    return has_loads(store.value)

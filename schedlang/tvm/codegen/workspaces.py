@@ -31,6 +31,16 @@ class _Stack(ctypes.Structure):
     _fields_ = (("content", ctypes.c_uint8 * _STACK_BYTES),)
 
 
+def workspace_functions() -> tuple[Any, Any]:
+    """Return the functions of TVM's library that give memory and take it back."""
+    library: Any = ctypes.CDLL(None)
+    allocate, free = library.TVMBackendAllocWorkspace, library.TVMBackendFreeWorkspace
+    allocate.restype = ctypes.c_void_p
+    allocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
+    free.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+    return allocate, free
+
+
 def poison() -> None:
     """Overwrite what is left of intermediate results in the memory of TVM's threads.
 
@@ -47,15 +57,12 @@ def poison() -> None:
 def _overwriter() -> Callable[[], None] | None:
     try:
         library: Any = ctypes.CDLL(None)
-        allocate, free = library.TVMBackendAllocWorkspace, library.TVMBackendFreeWorkspace
+        allocate, free = workspace_functions()
         anything = library.getpid
         size_of = next(getattr(library, name) for name in _SIZE_FUNCTIONS if hasattr(library, name))
     except (OSError, TypeError, AttributeError, StopIteration):
         return None
     size = ctypes.c_size_t
-    allocate.restype = ctypes.c_void_p
-    allocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
-    free.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
     size_of.restype, size_of.argtypes = size, (ctypes.c_void_p,)
     anything.argtypes = (_Stack,)
     stack = _Stack()

@@ -15,7 +15,9 @@ from tvm.tirx.function import PrimFunc
 from tvm_ffi import WalkResult, structural_walk
 
 from schedlang.tvm.data_flow.sides import SideFinder, Sides
+from schedlang.tvm.parts import bindings_of, changed_loop, parts_of, sequence
 from schedlang.tvm.program import MAIN, as_main, changed_block, with_root
+from schedlang.tvm.values import found_in, holds
 
 _CONSTANT = re.compile(r"\b\w+\((-?[\d.]+(?:e[+-]?\d+)?)\)")
 
@@ -86,8 +88,12 @@ class _Rewriter:
     def rewrite(self, func: PrimFunc) -> tuple[PrimFunc, tuple[Branch, ...]]:
         """Return the program with notes, and its branches."""
         root = func.body.block
-        body = _sequence(self._statement(root.body))
-        return with_root(func, changed_block(root, body=body)), tuple(self._branches.values())
+        changed = with_root(func, changed_block(root, body=self._inside(root.body)))
+        return changed, tuple(self._branches.values())
+
+    def _inside(self, stmt: Any) -> Any:
+        """Return a statement in the place of one inside another."""
+        return sequence(self._statement(stmt))
 
     def _statement(self, stmt: Any) -> list[Any]:
         """Return what stands in the place of a statement."""
@@ -97,20 +103,16 @@ class _Rewriter:
             return self._loop(stmt)
         if isinstance(stmt, tirx.While):
             notes = self._noted(stmt.condition, condition=True)
-            body = _sequence([*self._statement(stmt.body), *notes])
+            body = sequence([*self._statement(stmt.body), *notes])
             return [*notes, tirx.While(stmt.condition, body)]
         if isinstance(stmt, tirx.IfThenElse):
             notes = self._noted(stmt.condition, condition=True)
-            cases = [
-                None if case is None else _sequence(self._statement(case))
-                for case in (stmt.then_case, stmt.else_case)
-            ]
-            return [*notes, tirx.IfThenElse(stmt.condition, *cases)]
+            yes, *no = map(self._inside, parts_of(stmt))
+            return [*notes, tirx.IfThenElse(stmt.condition, yes, no[0] if no else None)]
         if isinstance(stmt, SBlockRealize):
             return self._realize(stmt)
         if isinstance(stmt, tirx.AttrStmt):
-            body = _sequence(self._statement(stmt.body))
-            return [tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)]
+            return [tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, self._inside(stmt.body))]
         if isinstance(stmt, tirx.BufferStore):
             return [*self._noted(stmt.value, *stmt.indices), stmt]
         if isinstance(stmt, tirx.Bind):
@@ -123,35 +125,23 @@ class _Rewriter:
 
     def _loop(self, loop: Any) -> list[Any]:
         notes = self._noted(loop.min, loop.extent)
-        body = _sequence(self._statement(loop.body))
-        kind = loop.kind
-        if kind in (tirx.ForKind.PARALLEL, tirx.ForKind.VECTORIZED, tirx.ForKind.UNROLLED):
-            kind = tirx.ForKind.SERIAL
-        changed = tirx.For(
-            loop.loop_var,
-            loop.min,
-            loop.extent,
-            kind,
-            body,
-            loop.thread_binding,
-            loop.annotations,
-            loop.step,
-        )
-        return [*notes, changed]
+        bound = loop.kind == tirx.ForKind.THREAD_BINDING
+        kind = loop.kind if bound else tirx.ForKind.SERIAL
+        return [*notes, changed_loop(loop, self._inside(loop.body), kind=kind)]
 
     def _realize(self, realize: Any) -> list[Any]:
         block = realize.block
         around = self._block, self._accumulators
         self._block = str(block.name_hint)
         notes = self._noted(realize.predicate, condition=True)
-        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        for axis, value in bindings_of(realize):
             if self._depends(value):
                 self._data.add(axis.var)
         init = None
         if block.init is not None:
             self._accumulators = [region.source for region in block.writes]
-            init = _sequence(self._statement(block.init))
-        body = _sequence(self._statement(block.body))
+            init = self._inside(block.init)
+        body = self._inside(block.body)
         self._block, self._accumulators = around
         taken = [] if self._taken is None else [self._taken]
         changed = changed_block(block, body=body, init=init, writes=taken)
@@ -189,26 +179,14 @@ class _Rewriter:
         return [note]
 
     def _accumulates(self, operand: Any) -> bool:
-        return isinstance(operand, TensorLoad) and any(
-            operand.source.same_as(tensor) for tensor in self._accumulators
-        )
+        return isinstance(operand, TensorLoad) and holds(self._accumulators, operand.source)
 
     def _depends(self, expression: Any) -> bool:
         """Whether the values of tensors decide an expression."""
-        found: list[Any] = []
-        structural_walk(
-            expression,
-            [(TensorLoad, found.append), (tirx.Var, lambda it: self._note_data(it, found))],
+        return any(
+            isinstance(it, TensorLoad) or it in self._data
+            for it in found_in(expression, (TensorLoad, tirx.Var))
         )
-        return bool(found)
-
-    def _note_data(self, variable: Any, found: list[Any]) -> None:
-        if variable in self._data:
-            found.append(variable)
-
-
-def _sequence(statements: list[Any]) -> Any:
-    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
 
 
 def _index(value: int) -> Any:

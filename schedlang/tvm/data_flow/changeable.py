@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import tirx
 from tvm.ir import IRModule
 from tvm.ir.expr import TensorLoad
-from tvm_ffi import structural_walk
 
-from schedlang.tvm.data_flow.rounding import is_floating
 from schedlang.tvm.data_flow.stores import Store, Stores
 from schedlang.tvm.program import MAIN
-
-_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+from schedlang.tvm.values import DIVISIONS, found_in, is_floating
 
 
 def changeable(mod: IRModule) -> frozenset[int]:
@@ -37,17 +33,7 @@ def changeable(mod: IRModule) -> frozenset[int]:
 def _critical(stores: Stores, store: Store) -> list[Any]:
     """Return the indices and divisors in the expressions of a store."""
     found = list(store.indices)
-
-    def note_division(division: Any) -> None:
-        if not is_floating(division):
-            found.append(division.b)
-
-    for expression in store.expressions:
-        structural_walk(
-            stores.resolved(expression),
-            [
-                (TensorLoad, lambda load: found.extend(load.indices)),
-                (_DIVISIONS, note_division),
-            ],
-        )
+    for expression in map(stores.resolved, store.expressions):
+        found += [index for load in found_in(expression, TensorLoad) for index in load.indices]
+        found += [it.b for it in found_in(expression, DIVISIONS) if not is_floating(it)]
     return found

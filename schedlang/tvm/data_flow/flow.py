@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import Call
-from tvm.tirx import IterVar
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_walk
 
-from schedlang.tvm.data_flow.rounding import (
-    REINTERPRET,
-    Rounding,
-    RoundingErrors,
-    dtype_of,
-    is_floating,
-)
+from schedlang.tvm.data_flow.rounding import REINTERPRET, Rounding, RoundingErrors
 from schedlang.tvm.data_flow.stores import Stores
+from schedlang.tvm.parts import is_reduced
+from schedlang.tvm.values import called, dtype_of, found_in, is_floating
 
 
 @dataclass(frozen=True)
@@ -78,20 +72,13 @@ class Flows:
 
     def _reinterpreted(self, tensors: set[Any]) -> Iterator[str]:
         """Yield the floating-point types of numbers whose bits become elements of tensors."""
-        calls: list[Any] = []
-        for tensor in tensors:
-            for store in self.stores.of(tensor):
-                structural_walk(self.stores.resolved(store.value), (Call, calls.append))
-        for call in calls:
-            if str(getattr(call.op, "name", "")) == REINTERPRET:
-                yield from (dtype_of(argument) for argument in call.args if is_floating(argument))
+        for store in (store for tensor in tensors for store in self.stores.of(tensor)):
+            for call in found_in(self.stores.resolved(store.value), Call):
+                if called(call) == REINTERPRET:
+                    yield from (dtype_of(part) for part in call.args if is_floating(part))
 
 
 def terms_of(block: Any) -> int:
     """Return how many terms a block adds up for one element; 0 if it does not reduce."""
-    extents = [
-        int(axis.dom.extent)
-        for axis in block.iter_vars
-        if int(axis.iter_type) == IterVar.CommReduce
-    ]
+    extents = [int(axis.dom.extent) for axis in block.iter_vars if is_reduced(axis)]
     return math.prod(extents) if extents else 0

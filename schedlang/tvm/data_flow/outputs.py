@@ -9,9 +9,9 @@ from tvm.ir import IRModule
 from tvm.tirx.buffer import BufferType
 
 from schedlang.tvm.data_flow.flow import Flow, Flows
-from schedlang.tvm.data_flow.rounding import is_floating
 from schedlang.tvm.data_flow.selection import Selection, selection_of
 from schedlang.tvm.program import MAIN
+from schedlang.tvm.values import is_floating
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,21 @@ from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 
 from schedlang.tvm.data_flow.stores import Store, Stores
+from schedlang.tvm.values import (
+    BINARY,
+    COMPARISONS,
+    called,
+    choice_of,
+    dtype_of,
+    element_bits,
+    is_floating,
+    is_integer,
+)
 
-IF_THEN_ELSE = "prim.if_then_else"
-COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
-BINARY = (
-    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min,
-    tirx.Max, tirx.And, tirx.Or, tirx.LShift, tirx.RShift, tirx.BitwiseAnd, tirx.BitwiseOr,
-    tirx.BitwiseXor, *COMPARISONS,
+BINARY_AND_BITS = (
+    *BINARY, tirx.LShift, tirx.RShift, tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor,
 )  # fmt: skip
+"""All expressions with two operands ``a`` and ``b``."""
 _EXACT_BINARY = (tirx.Min, tirx.Max, tirx.And, tirx.Or, *COMPARISONS)
 REINTERPRET = "tirx.reinterpret"
 # Functions of floating-point numbers whose result every machine gives alike.
@@ -92,20 +99,23 @@ class RoundingErrors:
         if isinstance(value, TensorLoad):
             chosen = Rounding.CHOSEN if any(map(self.of, value.indices)) else Rounding.EXACT
             return self.of_tensor(self._stores.tensor(value.source)) | chosen
-        if isinstance(value, BINARY):
+        if isinstance(value, BINARY_AND_BITS):
             own = is_floating(value) and not isinstance(value, _EXACT_BINARY)
             return self._all(value.a, value.b) | (Rounding.NEAR if own else Rounding.EXACT)
         if isinstance(value, tirx.Cast):
             return self.of(value.value) | (Rounding.NEAR if _rounds(value) else Rounding.EXACT)
         if isinstance(value, tirx.Not | tirx.BitwiseNot):
             return self.of(value.a)
-        if isinstance(value, tirx.Select):
-            return self._choice(value.condition, value.true_value, value.false_value)
+        choice = choice_of(value)
+        if choice is not None:
+            return self._choice(*choice)
         if isinstance(value, tirx.Let):
             self._values[value.var] = self.of(value.value)
             return self.of(value.body)
         if isinstance(value, Call):
-            return self._call(value)
+            inexact = is_floating(value) or any(map(is_floating, value.args))
+            own = inexact and called(value) not in _EXACT_CALLS
+            return self._all(*value.args) | (Rounding.NEAR if own else Rounding.EXACT)
         known = not is_floating(value) or isinstance(value, tirx.FloatImm)
         return Rounding.EXACT if known else Rounding.NEAR
 
@@ -115,29 +125,11 @@ class RoundingErrors:
             found |= self.of(value)
         return found
 
-    def _call(self, call: Any) -> Rounding:
-        name = str(getattr(call.op, "name", ""))
-        if name == IF_THEN_ELSE:
-            return self._choice(*call.args)
-        inexact = is_floating(call) or any(map(is_floating, call.args))
-        own = inexact and name not in _EXACT_CALLS
-        return self._all(*call.args) | (Rounding.NEAR if own else Rounding.EXACT)
-
     def _choice(self, condition: Any, yes: Any, no: Any) -> Rounding:
         found = self._all(yes, no)
         if self.of(condition):
             found |= Rounding.NEAR if is_floating(yes) or _one_step(yes, no) else Rounding.CHOSEN
         return found
-
-
-def is_floating(value: Any) -> bool:
-    """Whether an expression or a tensor has elements of a floating-point type."""
-    return dtype_of(value).startswith(("float", "bfloat"))
-
-
-def dtype_of(value: Any) -> str:
-    """Return the element type of an expression or a tensor, such as ``"float32"``."""
-    return str(getattr(value.ty, "dtype", value.ty))
 
 
 def _rounds(cast: Any) -> bool:
@@ -153,7 +145,7 @@ def _rounds(cast: Any) -> bool:
     if is_floating(cast.value):
         # bfloat16 has larger numbers than float16, and smaller ones.
         return not 0 < _WHOLE_BITS.get(before, 0) <= held or (before, dtype) == _NEITHER_HOLDS
-    bits = 1 if before == "bool" else int("".join(filter(str.isdigit, before)) or 64)
+    bits = 1 if before == "bool" else element_bits(before) if is_integer(cast.value) else 64
     return bits > held
 
 

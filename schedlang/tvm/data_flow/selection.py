@@ -6,17 +6,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, IRModule
+from tvm.ir import IRModule
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_equal, structural_map
 
-from schedlang.tvm.analysis.inverse_bounds import is_integer, loads_of
 from schedlang.tvm.data_flow.flow import Flow, Flows
-from schedlang.tvm.data_flow.rounding import IF_THEN_ELSE, Rounding, dtype_of, is_floating
+from schedlang.tvm.data_flow.rounding import Rounding
 from schedlang.tvm.data_flow.stores import Store
 from schedlang.tvm.program import as_main, changed_block, with_root
+from schedlang.tvm.values import (
+    choice_of,
+    dtype_of,
+    holds,
+    is_floating,
+    is_integer,
+    loads_of,
+    position_of,
+)
 
 # An output may be a copy of a copy of the indices, and so on.
 _DEEPEST = 8
@@ -110,12 +118,8 @@ def _shape(buffer: Any) -> tuple[int, ...]:
 def _choice(flows: Flows, store: Store) -> tuple[Any, Any] | None:
     """Return the condition of a store that keeps or replaces an element, and the new value."""
     value = flows.stores.resolved(store.value)
-    parts: tuple[Any, ...] = ()
-    if isinstance(value, tirx.Select):
-        parts = (value.condition, value.true_value, value.false_value)
-    elif isinstance(value, Call) and str(getattr(value.op, "name", "")) == IF_THEN_ELSE:
-        parts = tuple(value.args)
-    if parts:
+    parts = choice_of(value)
+    if parts is not None:
         condition, *cases = parts
         new = [case for case in cases if not _is_element(flows, case, store)]
         return (condition, new[0]) if len(new) == 1 else None
@@ -154,7 +158,7 @@ def _asking(
     asked = tirx.decl_buffer(_shape(index) or (1,), dtype_of(index), name="asked")
     wanted = tirx.EQ(candidate, tirx.BufferLoad(asked, list(store.indices) or [0]))
     parameters = list(func.params)
-    shown = [it for it in (index, value) if not any(it.same_as(known) for known in parameters)]
+    shown = [it for it in (index, value) if not holds(parameters, it)]
     parameters += [*shown, asked]
     name = str(store.blocks[-1].name_hint)
 
@@ -164,14 +168,14 @@ def _asking(
         return changed_block(block, body=tirx.IfThenElse(wanted, block.body, None), reads=[asked])
 
     root = func.body.block
-    left = [it for it in root.alloc_buffers if not any(it.same_as(known) for known in shown)]
+    left = [it for it in root.alloc_buffers if not holds(shown, it)]
     body = structural_map(root.body, (SBlock, limited))
     changed = with_root(func, changed_block(root, body=body, allocated=left))
     program = PrimFunc(parameters, changed.body, func.ret_type, func.attrs)
     return Selection(
         as_main(program),
         tuple((_shape(it), dtype_of(it)) for it in parameters),
-        next(place for place, it in enumerate(parameters) if it.same_as(index)),
-        next(place for place, it in enumerate(parameters) if it.same_as(value)),
+        position_of(index, parameters),
+        position_of(value, parameters),
         flow,
     )

@@ -9,15 +9,20 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
-from tvm_ffi import structural_equal, structural_map
+from tvm_ffi import structural_equal
 
-from schedlang.tvm.data_flow.rounding import BINARY, COMPARISONS, IF_THEN_ELSE, dtype_of
+from schedlang.tvm.data_flow.rounding import BINARY_AND_BITS
+from schedlang.tvm.values import (
+    COMPARISONS,
+    OPPOSITES,
+    called,
+    choice_of,
+    dtype_of,
+    operands_of,
+    substituted,
+)
 
 _ABSOLUTE = "tirx.fabs"
-_OPPOSITES = {
-    tirx.EQ: tirx.NE, tirx.NE: tirx.EQ, tirx.LT: tirx.GE, tirx.GE: tirx.LT, tirx.GT: tirx.LE,
-    tirx.LE: tirx.GT,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +71,14 @@ class SideFinder:
             return
         if isinstance(value, (tirx.And, tirx.Or, tirx.Not)):
             self._condition(value, path)
-        elif isinstance(value, tirx.Select):
-            self._choice(value.condition, value.true_value, value.false_value, path)
-        elif isinstance(value, Call) and _name(value) == IF_THEN_ELSE:
-            condition, yes, no = value.args
-            self._choice(condition, yes, no, path)
+        elif (choice := choice_of(value)) is not None:
+            condition, yes, no = choice
+            self._condition(condition, path)
+            self._expression(yes, (*path, condition))
+            self._expression(no, (*path, tirx.Not(condition)))
         elif isinstance(value, tirx.Let):
             self._expression(value.value, path)
-            self._expression(_substituted(value.body, value.var, value.value), path)
+            self._expression(substituted(value.body, {value.var: value.value}), path)
         else:
             for part in _parts(value):
                 self._expression(part, path)
@@ -84,14 +89,14 @@ class SideFinder:
         if isinstance(value, COMPARISONS):
             if structural_equal(value.a, value.b):
                 return  # it asks whether a number is NaN, and inputs are none
-            self._note((value, _opposite(value)), (value.a, value.b), path)
-        elif isinstance(value, tirx.Max):
+            opposite = OPPOSITES[type(value)](value.a, value.b)
+            self._note((value, opposite), (value.a, value.b), path)
+        elif isinstance(value, tirx.Max | tirx.Min):
             one, other = value.a, value.b
-            self._note((tirx.GT(one, other), tirx.LT(one, other)), (one, other), path)
-        elif isinstance(value, tirx.Min):
-            one, other = value.a, value.b
-            self._note((tirx.LT(one, other), tirx.GT(one, other)), (one, other), path)
-        elif isinstance(value, Call) and _name(value) == _ABSOLUTE:
+            sides = tirx.GT(one, other), tirx.LT(one, other)
+            taken = sides if isinstance(value, tirx.Max) else sides[::-1]
+            self._note(taken, (one, other), path)
+        elif called(value) == _ABSOLUTE:
             operand = value.args[0]
             zero = tirx.const(0, dtype_of(operand))
             self._note((tirx.GT(operand, zero), tirx.LT(operand, zero)), (operand,), path)
@@ -111,40 +116,11 @@ class SideFinder:
             if isinstance(value, TensorLoad | tirx.Var | tirx.Cast | Call):
                 self._note((value, tirx.Not(value)), (value,), path)
 
-    def _choice(self, condition: Any, yes: Any, no: Any, path: tuple[Any, ...]) -> None:
-        self._condition(condition, path)
-        self._expression(yes, (*path, condition))
-        self._expression(no, (*path, tirx.Not(condition)))
-
     def _note(
         self, conditions: tuple[Any, Any], operands: tuple[Any, ...], path: tuple[Any, ...]
     ) -> None:
         self._found.append(Sides(conditions, operands, path))
 
 
-def _opposite(comparison: Any) -> Any:
-    """Return the comparison that holds where this one does not; of NaN, neither does."""
-    return _OPPOSITES[type(comparison)](comparison.a, comparison.b)
-
-
-def _parts(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, BINARY):
-        return (value.a, value.b)
-    if isinstance(value, tirx.Cast):
-        return (value.value,)
-    if isinstance(value, TensorLoad):
-        return tuple(value.indices)
-    if isinstance(value, Call):
-        return tuple(value.args)
-    return ()
-
-
-def _substituted(expression: Any, variable: Any, value: Any) -> Any:
-    def replaced(var: Any) -> Any:
-        return value if var.same_as(variable) else var
-
-    return structural_map(expression, (tirx.Var, replaced))
-
-
-def _name(call: Any) -> str:
-    return str(getattr(call.op, "name", ""))
+def _parts(value: Any) -> list[Any]:
+    return [value.a, value.b] if isinstance(value, BINARY_AND_BITS) else operands_of(value)

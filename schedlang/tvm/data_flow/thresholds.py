@@ -10,12 +10,11 @@ from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.ir.expr import TensorLoad
 
-from schedlang.tvm.analysis.inverse_bounds import has_loads
 from schedlang.tvm.data_flow.branches import branches_of
 from schedlang.tvm.data_flow.flow import terms_of
-from schedlang.tvm.data_flow.rounding import IF_THEN_ELSE
 from schedlang.tvm.data_flow.stores import Stores
 from schedlang.tvm.program import MAIN
+from schedlang.tvm.values import called, choice_of, has_loads
 
 # A tensor that is computed from a tensor that is computed from a tensor, and so on.
 _DEEPEST = 12
@@ -79,8 +78,8 @@ class _Solver:
             self._load(self.stores.tensor(value.source), number, depth + 1)
         elif isinstance(value, tirx.Cast):
             self._solve(value.value, number, depth)
-        elif isinstance(value, tirx.Select):
-            self._each((value.true_value, value.false_value), number, depth)
+        elif (choice := choice_of(value)) is not None:
+            self._each(choice[1:], number, depth)
         elif isinstance(value, Call):
             self._call(value, number, depth)
         elif hasattr(value, "a") and hasattr(value, "b"):
@@ -123,11 +122,7 @@ class _Solver:
             self._solve(value, number, depth)
 
     def _call(self, call: Any, number: float, depth: int) -> None:
-        name = str(getattr(call.op, "name", "")).rpartition(".")[2]
-        if name == IF_THEN_ELSE.rpartition(".")[2]:
-            self._each(call.args[1:], number, depth)
-            return
-        inverse = _INVERSES.get(name, float)
+        inverse = _INVERSES.get(called(call).rpartition(".")[2], float)
         try:
             known = inverse(number)
         except (ValueError, OverflowError, ZeroDivisionError):

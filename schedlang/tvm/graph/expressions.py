@@ -22,13 +22,14 @@ from schedlang.tvm.graph.indices import (
     INDEX_DTYPES,
     IndexArithmetic,
     Unencodable,
-    constant,
     is_index_arithmetic,
     known_constant,
 )
+from schedlang.tvm.values import constant, operands_of
 
 # TVM's CallEffectKind: annotations and pure calls; all other kinds read or change state.
 _PURE_EFFECTS = (0, 1)
+_OTHERS: dict[type, str] = {tirx.Not: "not", tirx.Cast: "cast", tirx.Select: "select"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +179,11 @@ class Expressions:
             if kind in COMMUTATIVE:
                 return term(label(name), (), (a, b))
             return term(label(name), (b, a) if kind in FLIPPED else (a, b))
-        if kind is tirx.Not:
-            return term(label("not"), (self._encode(expression.a, prefix),))
-        if kind is tirx.Cast:
-            return term(label("cast"), (self._encode(expression.value, prefix),))
-        if kind is tirx.Select:
-            parts = (expression.condition, expression.true_value, expression.false_value)
-            return term(label("select"), [self._encode(part, prefix) for part in parts])
         if kind is Call:
             return self._call(expression, prefix)
+        if kind in _OTHERS:
+            parts = operands_of(expression)
+            return term(label(_OTHERS[kind]), [self._encode(part, prefix) for part in parts])
         raise Unencodable(f"an expression of type {kind.__name__}")
 
     def _call(self, call: Any, prefix: str) -> int:

@@ -13,6 +13,7 @@ from tvm.sym import Analyzer
 
 from schedlang.tvm.errors import comes_back
 from schedlang.tvm.graph.canonical import Graph
+from schedlang.tvm.values import COMPARISONS, constant
 
 COMMUTATIVE: dict[type, str] = {
     tirx.Add: "add", tirx.Mul: "mul", tirx.Min: "min", tirx.Max: "max",
@@ -27,7 +28,6 @@ BINARY = COMMUTATIVE | ORDERED | FLIPPED
 INDEX_DTYPES = ("int32", "int64")
 # Deeper expressions would come near Python's recursion limit.
 DEEPEST = 100
-_COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 
 
 @comes_back
@@ -161,7 +161,7 @@ class IndexArithmetic:
             name = "index all" if conjunction else "index any"
             return nodes.pop() if len(nodes) == 1 else self._graph.term(name, (), nodes)
         simplified = self._simplify(expression)
-        if isinstance(simplified, _COMPARISONS):
+        if isinstance(simplified, COMPARISONS):
             return self._comparison(simplified, negated)
         if isinstance(simplified, tirx.IntImm | tirx.Not | tirx.And | tirx.Or):
             return self._condition(simplified, negated)
@@ -194,13 +194,6 @@ class IndexArithmetic:
         return self._graph.term(f"int bool {int(value)}")
 
 
-def constant(expression: Any) -> int | None:
-    """Return the value of an integer constant; None for any other expression."""
-    if isinstance(expression, int):
-        return int(expression)
-    return int(expression.value) if isinstance(expression, tirx.IntImm) else None
-
-
 def known_constant(expression: Any) -> int:
     """Return the value of an integer constant; ``Unencodable`` for any other expression."""
     value = constant(expression)
@@ -227,7 +220,7 @@ def is_index_arithmetic(expression: Any, levels: int = DEEPEST) -> bool:
         return is_index_arithmetic(expression.a, levels - 1)
     if kind is tirx.Cast:
         return str(expression.ty) in INDEX_DTYPES and _is_index(expression.value, levels - 1)
-    if kind in _COMPARISONS or (kind in BINARY and str(expression.ty) in INDEX_DTYPES):
+    if kind in COMPARISONS or (kind in BINARY and str(expression.ty) in INDEX_DTYPES):
         return all(_is_index(part, levels - 1) for part in (expression.a, expression.b))
     return False
 

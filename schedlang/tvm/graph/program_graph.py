@@ -14,7 +14,9 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.graph.canonical import Graph
 from schedlang.tvm.graph.expressions import Access, Expressions
-from schedlang.tvm.graph.indices import Unencodable, constant
+from schedlang.tvm.graph.indices import Unencodable
+from schedlang.tvm.parts import bindings_of, parts_of
+from schedlang.tvm.values import constant
 
 # Attributes that do not change what the function computes from distinct tensors.
 # `op_pattern` is Relax's fusion pattern.
@@ -118,9 +120,8 @@ class _Walker:
         if isinstance(stmt, tirx.SeqStmt):
             return self._graph.term("sequence", [self.statement(child) for child in stmt.seq])
         if isinstance(stmt, tirx.IfThenElse):
-            cases = [stmt.then_case, *([] if stmt.else_case is None else [stmt.else_case])]
             condition = self._expressions.value(stmt.condition)
-            return self._graph.term("if", (condition, *map(self.statement, cases)))
+            return self._graph.term("if", (condition, *map(self.statement, parts_of(stmt))))
         raise Unencodable(f"a statement of type {type(stmt).__name__}")
 
     def nest(self, loop: Any) -> int:
@@ -176,9 +177,7 @@ class _Walker:
         bindings: list[int] = []
         if axes is None:
             bindings = [
-                node
-                for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)
-                for node in self._binding(axis, value)
+                node for axis, value in bindings_of(realize) for node in self._binding(axis, value)
             ]
         else:
             self._drop_single_axes(block)
@@ -251,7 +250,7 @@ def _plain_axes(loops: Sequence[Any], realize: Any) -> list[tuple[Any, Any]] | N
     longer = {loop.loop_var: loop for loop in loops if constant(loop.extent) != 1}
     ones = {loop.loop_var: loop.min for loop in loops if constant(loop.extent) == 1}
     axes: dict[Any, Any] = {}
-    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+    for axis, value in bindings_of(realize):
         low, extent = constant(axis.dom.min), constant(axis.dom.extent)
         if extent == 1:
             if low is None or constant(ones.get(value, value)) != low:

@@ -10,11 +10,10 @@ from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.nests.steps import operands_of
 from schedlang.tvm.graph.indices import Unencodable
 from schedlang.tvm.graph.program_graph import BOOKKEEPING, LAYOUT_FREE
+from schedlang.tvm.values import called, choice_of, found_in, has_loads, loads_of, operands_of
 
 
 def skeleton(func: PrimFunc) -> str | None:
@@ -119,35 +118,22 @@ class _Walker:
             return f"a{self._number(expr)}"
         name = type(expr).__name__
         if isinstance(expr, Call):
-            name = _called(expr)
+            name = called(expr)
         return f"{name}({', '.join(self._value(part) for part in operands_of(expr))})"
 
     def _loaded(self, value: Any) -> str:
         """Return what an expression loads, and the functions that it calls."""
-        loads: list[Any] = []
-        calls: list[Any] = []
         value = _without_padding(value)
-        if isinstance(value, Call):  # what is called by the padded value
-            calls.append(value)
-        structural_walk(value, [(TensorLoad, loads.append), (Call, calls.append)])
-        return f"{[self._load(load) for load in loads]} {sorted(set(map(_called, calls)))}"
-
-
-def _called(call: Any) -> str:
-    return str(getattr(call.op, "name", call.op))
+        # What is called by the padded value too.
+        calls = {called(call) for call in found_in(value, Call)}
+        return f"{[self._load(load) for load in loads_of(value)]} {sorted(calls)}"
 
 
 def _without_padding(expr: Any) -> Any:
     """Return the value inside, where an expression is a constant outside of a region."""
-    while isinstance(expr, Call) and _called(expr) == "prim.if_then_else":
-        condition, inside, outside = expr.args
-        if not isinstance(outside, tirx.IntImm | tirx.FloatImm) or _loads(condition):
+    while isinstance(expr, Call) and (choice := choice_of(expr)) is not None:
+        condition, inside, outside = choice
+        if not isinstance(outside, tirx.IntImm | tirx.FloatImm) or has_loads(condition):
             break
         expr = inside
     return expr
-
-
-def _loads(expr: Any) -> bool:
-    found: list[Any] = []
-    structural_walk(expr, [(TensorLoad, found.append)])
-    return bool(found)

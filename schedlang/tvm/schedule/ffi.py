@@ -44,7 +44,15 @@ get_statement: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGet
 get_trace: Callable[[TVMSchedule], Any] = _ffi_api.ScheduleGetTrace
 get_loops: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetLoops
 get_block: Callable[[TVMSchedule, str, str | None], Any] = _ffi_api.ScheduleGetSBlock
+get_sref: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetSRef
+get_state: Callable[[TVMSchedule], Any] = _ffi_api.ScheduleGetState
+get_realize: Callable[[TVMSchedule, Any], Any] = _ffi_api.GetSBlockRealize
 get_consumers: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetConsumers
+
+
+def replace(sch: TVMSchedule, sref: Any, new: Any, reused: dict[Any, Any]) -> None:
+    """Put a statement in the place of a loop or block; ``reused`` maps old blocks to new ones."""
+    _ffi_api.ScheduleStateReplace(get_state(sch), sref, new, reused)
 
 
 def copy_schedule(sch: TVMSchedule) -> TVMSchedule | None:

@@ -9,14 +9,15 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
 
-from schedlang.tvm.schedule.ffi import TVMSchedule, get_statement
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_sref, get_statement
+from schedlang.tvm.values import holds
 
 
 def merge(sch: TVMSchedule, loops: Sequence[Any]) -> Any:
     """Call ScheduleMerge; ValueError if two of the handles refer to the same loop."""
-    srefs = [_ffi.ScheduleGetSRef(sch, loop) for loop in loops]
+    srefs = [get_sref(sch, loop) for loop in loops]
     for position, sref in enumerate(srefs):
-        if any(sref.same_as(other) for other in srefs[:position]):
+        if holds(srefs[:position], sref):
             raise ValueError(f"loops[{position}] is the same loop as an earlier one")
     return _ffi.ScheduleMerge(sch, loops)
 

@@ -14,9 +14,9 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import IRModule
 from tvm.s_tir import SBlock
-from tvm_ffi import structural_walk
 
 from schedlang.tvm.program import named_functions
+from schedlang.tvm.values import found_in
 
 
 class HeldProgram:
@@ -42,8 +42,6 @@ class HeldProgram:
         """Hold this program instead of the one before."""
         if self.mod is not None and self.mod.same_as(mod):
             return  # a schedule makes another module of one that is held
-        statements: list[Any] = []
-        note = statements.append
-        for function in named_functions(mod).values():
-            structural_walk(function.body, [(tirx.For, note), (SBlock, note)])
-        self.mod, self._statements = mod, statements
+        functions = named_functions(mod).values()
+        self._statements = [found_in(function.body, (tirx.For, SBlock)) for function in functions]
+        self.mod = mod

@@ -13,12 +13,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from tvm.s_tir import SBlock
-from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.tirx import Mul, Sub, Var
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
-from schedlang.tvm.schedule.ffi import TVMSchedule
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_sref, replace
+from schedlang.tvm.values import found_in
 
 Apply = Callable[..., Any]
 Test = Callable[[Iterators, Any], bool]
@@ -79,7 +79,7 @@ def _hiding(
         first = handle if not isinstance(handle, list | tuple) else next(iter(handle), None)
         if first is None or not _hides.get():  # TVM refuses a list of no blocks
             return apply(sch, handle, *args)
-        sref = region(_ffi.ScheduleGetSRef(sch, first))
+        sref = region(get_sref(sch, first))
         if not _hide(sch, sref, is_odd, kinds):
             return apply(sch, handle, *args)
         root = _root(sref)
@@ -93,8 +93,7 @@ def _hiding(
 
 def _hide(sch: TVMSchedule, sref: Any, is_odd: Test, kinds: tuple[Any, ...]) -> bool:
     """Hide the odd expressions below a block or loop; return whether there are any."""
-    found: list[Any] = []
-    structural_walk(sref.stmt, (kinds, found.append))
+    found = found_in(sref.stmt, kinds)
     # Most are divisions of a loop that was fused.
     if all(map(_is_of_variable, found)):
         return False
@@ -124,9 +123,6 @@ def _root(sref: Any) -> Any:
 
 def _replace(sch: TVMSchedule, sref: Any, new: Any) -> None:
     """Put a statement with the same blocks and loops in a block's or loop's place."""
-    before: list[Any] = []
-    after: list[Any] = []
-    structural_walk(sref.stmt, (SBlock, before.append))
-    structural_walk(new, (SBlock, after.append))
-    reused = {old: made for old, made in zip(before, after, strict=True) if not old.same_as(made)}
-    _ffi.ScheduleStateReplace(_ffi.ScheduleGetState(sch), sref, new, reused)
+    pairs = zip(found_in(sref.stmt, SBlock), found_in(new, SBlock), strict=True)
+    reused = {old: made for old, made in pairs if not old.same_as(made)}
+    replace(sch, sref, new, reused)

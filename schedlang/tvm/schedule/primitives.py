@@ -8,13 +8,12 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.tirx.function import IndexMap as TVMIndexMap
-from tvm_ffi import structural_walk
 
 from schedlang.expressions import IndexMap
 from schedlang.tvm.analysis import INLINE, ROOT, block_names, buffer_of, index_dtype
 from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index_map_to_tvm
 from schedlang.tvm.schedule import ffi as _schedule
-from schedlang.tvm.schedule.ffi import TVMSchedule, get_loops, get_module, get_statement
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_loops, get_module, get_sref, get_statement
 from schedlang.tvm.schedule.intrinsics import require_intrinsic
 from schedlang.tvm.schedule.opaque import (
     within,
@@ -22,6 +21,7 @@ from schedlang.tvm.schedule.opaque import (
     within_function,
     within_function_signed,
 )
+from schedlang.tvm.values import found_in, holds
 
 _ROLES = {"read": 0, "write": 1}
 _MAX_NAMES = 20
@@ -69,10 +69,9 @@ def _require_fixed_region(stmt: Any, index: int) -> None:
     if not any(buffer.same_as(written.source) for written in stmt.writes):
         return
     for dom in stmt.reads[index].region:
-        used: list[Any] = []
-        structural_walk(dom.min, (tirx.Var, used.append))
+        used = found_in(dom.min, tirx.Var)
         for iter_var in stmt.iter_vars:
-            if any(iter_var.var.same_as(var) for var in used):
+            if holds(used, iter_var.var):
                 raise ValueError(
                     f"block {stmt.name_hint} reads a region of {buffer.name} "
                     f"that depends on {iter_var.var.name}; only a fixed region can be cached"
@@ -90,8 +89,7 @@ def write_at(sch: TVMSchedule, loop: Any, block: Any, index: int, scope: str) ->
 
 
 def _require_below(sch: TVMSchedule, loop: Any, block: Any) -> None:
-    wanted = _ffi.ScheduleGetSRef(sch, loop)
-    if not any(wanted.same_as(_ffi.ScheduleGetSRef(sch, other)) for other in get_loops(sch, block)):
+    if not holds((get_sref(sch, other) for other in get_loops(sch, block)), get_sref(sch, loop)):
         name = get_statement(sch, block).name_hint
         variable = get_statement(sch, loop).loop_var.name
         raise ValueError(f"block {name} is not below loop {variable}")

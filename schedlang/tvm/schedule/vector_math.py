@@ -13,14 +13,12 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, IRModule, PrimType
 from tvm.s_tir import SBlock
-from tvm.s_tir.schedule import _ffi_api
 from tvm_ffi import structural_map, structural_walk
 
-from schedlang.tvm.program import MAIN
+from schedlang.tvm.program import MAIN, changed_block
 from schedlang.tvm.schedule import elementary
-from schedlang.tvm.schedule.ffi import TVMSchedule, get_statement
-
-_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
+from schedlang.tvm.schedule.ffi import TVMSchedule, get_sref, get_statement, replace
+from schedlang.tvm.values import called, found_in, holds, variables_in
 
 DIVISION = "division"
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -62,7 +60,7 @@ def blocks_with_calls(mod: IRModule, names: Sequence[str]) -> list[str]:
     def end_block(block: Any) -> None:
         if calls or divisions:
             left = _below_casts(block)
-            wanted = not all(_holds(left, call) for call in calls)
+            wanted = not all(holds(left, call) for call in calls)
             if (wanted or _any_shared(divisions, block)) and not _inner_blocks(block):
                 found.append(str(block.name_hint))
         calls.clear()
@@ -93,13 +91,11 @@ def replace_calls(sch: TVMSchedule, block: Any, names: Sequence[str]) -> None:
 
     def replace_call(call: Any) -> Any:
         function = _function(call, chosen)
-        if function is None or _holds(left, call):
+        if function is None or holds(left, call):
             return call
         dtype = str(call.ty.dtype)
         (argument,) = call.args
-        bound: list[Any] = []
-        structural_walk(argument, (tirx.Let, bound.append))
-        if len(bound) > _MOST_BOUND:
+        if len(found_in(argument, tirx.Let)) > _MOST_BOUND:
             return call
         if dtype in _NARROW:
             return tirx.Cast(dtype, function(tirx.Cast("float32", argument)))
@@ -115,30 +111,12 @@ def replace_calls(sch: TVMSchedule, block: Any, names: Sequence[str]) -> None:
     init = None if old.init is None else structural_map(old.init, entries)
     if body.same_as(old.body) and (init is None or init.same_as(old.init)):
         return
-    new = SBlock(
-        old.iter_vars,
-        old.reads,
-        old.writes,
-        old.name_hint,
-        body,
-        init,
-        old.alloc_buffers,
-        old.match_buffers,
-        old.annotations,
-        old.span,
-    )
-    state = _ffi_api.ScheduleGetState(sch)
-    _ffi_api.ScheduleStateReplace(state, _ffi_api.ScheduleGetSRef(sch, block), new, {old: new})
+    new = changed_block(old, body=body, init=init)
+    replace(sch, get_sref(sch, block), new, {old: new})
 
 
 def _inner_blocks(block: Any) -> list[str]:
-    names: list[str] = []
-
-    def note(other: Any) -> None:
-        names.append(str(other.name_hint))
-
-    structural_walk(block.body, (SBlock, note))
-    return names
+    return [str(other.name_hint) for other in found_in(block.body, SBlock)]
 
 
 def _below_casts(block: Any) -> list[Any]:
@@ -147,20 +125,18 @@ def _below_casts(block: Any) -> list[Any]:
     TVM duplicates the operand of a cast to bfloat16, but a vector Let must not occur twice; below a
     cast to an integer its analysis of bounds contradicts itself.
     """
-    found: list[Any] = []
-
-    def note_cast(cast: Any) -> None:
-        if str(cast.ty.dtype) not in _FLOATS:
-            structural_walk(cast.value, (Call, found.append))
-
-    for part in (block.body, block.init):
-        if part is not None:
-            structural_walk(part, (tirx.Cast, note_cast))
-    return found
+    return [
+        call
+        for part in (block.body, block.init)
+        if part is not None
+        for cast in found_in(part, tirx.Cast)
+        if str(cast.ty.dtype) not in _FLOATS
+        for call in found_in(cast.value, Call)
+    ]
 
 
 def _function(call: Any, chosen: frozenset[str]) -> Callable[[Any], Any] | None:
-    name = _BY_OPERATOR.get(str(getattr(call.op, "name", "")))
+    name = _BY_OPERATOR.get(called(call))
     if name not in chosen or name is None:
         return None
     dtype = str(call.ty.dtype)
@@ -171,15 +147,11 @@ def _function(call: Any, chosen: frozenset[str]) -> Callable[[Any], Any] | None:
 
 def _reads_bfloat16(call: Any) -> bool:
     """Whether an argument is made of bfloat16 values: TVM 0.27 computes a Let of one wrongly."""
-    found: list[Any] = []
-
-    def note_cast(cast: Any) -> None:
-        if str(cast.value.ty.dtype) == "bfloat16":
-            found.append(cast)
-
-    for argument in call.args:
-        structural_walk(argument, (tirx.Cast, note_cast))
-    return bool(found)
+    return any(
+        str(cast.value.ty.dtype) == "bfloat16"
+        for argument in call.args
+        for cast in found_in(argument, tirx.Cast)
+    )
 
 
 def _row(block: Any) -> tuple[list[Any], list[Any]]:
@@ -188,7 +160,7 @@ def _row(block: Any) -> tuple[list[Any], list[Any]]:
     along: list[Any] = []
     for region in block.writes:
         if region.region:
-            along += _undefined_vars(region.region[-1].min, [])[:]
+            along += variables_in(region.region[-1].min)
     return variables, along
 
 
@@ -205,10 +177,10 @@ def _is_shared(division: Any, row: Any) -> bool:
         return False
     if isinstance(division.b, tirx.FloatImm):
         return bool(2.0**-126 <= abs(division.b.value) <= 2.0**126)
-    for var in _undefined_vars(division.b, [])[:]:
+    for var in variables_in(division.b):
         if not isinstance(var.ty, PrimType):
             continue  # a buffer
-        if _holds(along, var) or not _holds(variables, var):
+        if holds(along, var) or not holds(variables, var):
             return False
     return True
 
@@ -217,7 +189,3 @@ def _by_reciprocal(division: Any) -> Any:
     if isinstance(division.b, tirx.FloatImm):
         return tirx.Mul(division.a, tirx.FloatImm("float32", 1.0 / division.b.value))
     return tirx.Mul(division.a, tirx.Div(tirx.FloatImm("float32", 1.0), division.b))
-
-
-def _holds(nodes: Sequence[Any], node: Any) -> bool:
-    return any(node.same_as(other) for other in nodes)

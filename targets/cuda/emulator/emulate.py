@@ -10,7 +10,8 @@ from schedlang.targets.cuda.emulator.execute import Array, Execution, execute
 from schedlang.targets.cuda.emulator.reference import Expected, expected_of
 from schedlang.targets.cuda.emulator.result import Emulation, KernelFault
 from schedlang.targets.target import Target, as_target
-from schedlang.tvm.codegen.cuda_source import cuda_source, has_threads
+from schedlang.tvm.codegen.cuda import has_threads
+from schedlang.tvm.codegen.cuda_source import cuda_source
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 

@@ -9,11 +9,10 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.sym import Analyzer
 
-from schedlang.tvm.analysis.accesses import block_axes, position_of
+from schedlang.tvm.analysis.accesses import block_axes
 from schedlang.tvm.analysis.einsum import added_term, is_zero
 from schedlang.tvm.schedule import TVMSchedule, get_statement
-
-_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
+from schedlang.tvm.values import dtype_of, extent_of, position_of, variables_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def matrix_product_of(sch: TVMSchedule, block: Any) -> MatrixProduct | str:
     kinds, extents = zip(*block_axes(sch, block), strict=True)
     if -1 in extents:
         return "its extents are not constant"
-    if any(int(getattr(axis.dom.min, "value", -1)) for axis in stmt.iter_vars):
+    if any(extent_of(axis.dom.min) for axis in stmt.iter_vars):
         return "a variable does not start at 0"
     left, right = factors
     if left.source.same_as(right.source) or store.buffer.same_as(left.source):
@@ -94,9 +93,9 @@ def matrix_product_of(sch: TVMSchedule, block: Any) -> MatrixProduct | str:
         columns,
         terms,
         extents,
-        _position(left.source, reads),
-        _position(right.source, reads),
-        (str(left.source.ty.dtype), str(right.source.ty.dtype), str(store.buffer.ty.dtype)),
+        position_of(left.source, reads),
+        position_of(right.source, reads),
+        (dtype_of(left.source), dtype_of(right.source), dtype_of(store.buffer)),
         (not last[0] & set(rows), not last[1] & set(columns)),
     )
 
@@ -112,9 +111,4 @@ def _factors(term: Any) -> tuple[Any, Any] | None:
 
 
 def _variables(indices: Any, variables: list[Any]) -> set[int]:
-    found = (var for index in indices for var in _undefined_vars(index, [])[:])
-    return {position_of(var, variables) for var in found}
-
-
-def _position(buffer: Any, buffers: list[Any]) -> int:
-    return next(k for k, other in enumerate(buffers) if other.same_as(buffer))
+    return {position_of(var, variables) for index in indices for var in variables_in(index)}

@@ -7,15 +7,12 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import Call, TensorLoad
+from tvm.ir import Call
 from tvm.sym import Analyzer
 from tvm.tirx.function import IndexMap
-from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.program import mentions
 from schedlang.tvm.schedule import TVMSchedule, get_statement
-
-_IF_THEN_ELSE = "prim.if_then_else"
+from schedlang.tvm.values import choice_of, constant, extent_of, found_in, loads_of, mentions
 
 
 def vector_run(sch: TVMSchedule, block: Any, widths: Sequence[int]) -> int:
@@ -29,7 +26,7 @@ def vector_run(sch: TVMSchedule, block: Any, widths: Sequence[int]) -> int:
     if not isinstance(stmt.body, tirx.BufferStore):
         return 1
     for width in sorted(widths, reverse=True):
-        extent = int(getattr(last.dom.extent, "value", 0))
+        extent = extent_of(last.dom.extent, 0)
         if width > 1 and extent % width == 0 and _fits(stmt.body, others, last, extent, width):
             return width
     return 1
@@ -43,16 +40,10 @@ def _fits(store: Any, others: list[Any], last: Any, extent: int, width: int) -> 
         analyzer.bind(axis.var, axis.dom)
     analyzer.bind(whole, tvm.ir.Range(0, extent // width))
     analyzer.bind(part, tvm.ir.Range(0, width))
-    conditions: list[Any] = []
+    choices = map(choice_of, found_in(store.value, (Call, tirx.Select)))
+    conditions = [choice[0] for choice in choices if choice is not None]
     accesses = [(store.buffer, store.indices)]
-
-    def note_call(call: Any) -> None:
-        if getattr(call.op, "name", "") == _IF_THEN_ELSE:
-            conditions.append(call.args[0])
-
-    structural_walk(store.value, (Call, note_call))
-    structural_walk(store.value, (tirx.Select, lambda node: conditions.append(node.condition)))
-    structural_walk(store.value, (TensorLoad, lambda x: accesses.append((x.source, x.indices))))
+    accesses += ((load.source, load.indices) for load in loads_of(store.value))
 
     def at(expr: Any, step: Any) -> Any:
         moved = IndexMap([last.var], [expr], None).map_indices([whole * width + step])
@@ -64,7 +55,7 @@ def _fits(store: Any, others: list[Any], last: Any, extent: int, width: int) -> 
         offset = _offset(buffer, indices)
         first = at(offset, 0)
         step = analyzer.simplify(at(offset, part) - first)
-        if number and int(getattr(step, "value", -1)) == 0:
+        if number and constant(step) == 0:
             continue
         aligned = analyzer.can_prove_equal(tirx.floormod(first, width), 0)
         if not (aligned and analyzer.can_prove_equal(step, part)):

@@ -14,14 +14,25 @@ from tvm import tirx
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlockRealize
-from tvm.s_tir.schedule import _ffi_api
 from tvm.tirx.function import PrimFunc
 
-from schedlang.tvm.analysis.nests.steps import BINARY, Steps, loops_of, steps_of
-from schedlang.tvm.program import element_bits
-from schedlang.tvm.schedule import TVMSchedule, get_loops, get_module, get_statement
-
-_block_realize = _ffi_api.GetSBlockRealize
+from schedlang.tvm.analysis.nests.steps import Steps, loops_of, steps_of
+from schedlang.tvm.parts import bindings_of, parts_of
+from schedlang.tvm.schedule import (
+    TVMSchedule,
+    get_loops,
+    get_module,
+    get_realize,
+    get_statement,
+)
+from schedlang.tvm.values import (
+    IF_THEN_ELSE,
+    called,
+    dtype_of,
+    element_bytes,
+    extent_of,
+    operands_of,
+)
 
 Kind = Literal["serial", "parallel", "vectorized", "unrolled"]
 _KINDS: dict[int, Kind] = {1: "parallel", 2: "vectorized", 3: "unrolled"}
@@ -99,7 +110,7 @@ def statement_of(sch: TVMSchedule, block: Any) -> Statement | None:
     for loop in get_loops(sch, block):
         loops = _enter(get_statement(sch, loop), loops, steps, len(loops))
     reader = _Reader(get_module(sch)["main"])
-    found = list(reader.read(_block_realize(sch, block), loops, steps, ()))
+    found = list(reader.read(get_realize(sch, block), loops, steps, ()))
     return found[0] if len(found) == 1 else None
 
 
@@ -107,7 +118,7 @@ def _enter(
     loop: Any, loops: tuple[Loop, ...], steps: dict[Any, Steps], number: int
 ) -> tuple[Loop, ...]:
     """Return the loops around the body of a loop; ``steps`` learns its variable."""
-    extent = int(getattr(loop.extent, "value", 1))
+    extent = extent_of(loop.extent, 1)
     steps[loop.loop_var] = {len(loops): 1.0} if extent > 1 else {}
     return (*loops, Loop(number, extent, _KINDS.get(int(loop.kind), "serial")))
 
@@ -129,29 +140,29 @@ class _Reader:
             inner = dict(steps)
             self._count += 1
             yield from self.read(stmt.body, _enter(stmt, loops, inner, self._count), inner, guards)
-        elif isinstance(stmt, tirx.SeqStmt):
-            for part in stmt.seq:
-                yield from self.read(part, loops, steps, guards)
         elif isinstance(stmt, SBlockRealize):
             extents = [loop.extent for loop in loops]
-            block = stmt.block
-            pairs = zip(block.iter_vars, stmt.iter_values, strict=True)
-            inner = {**steps, **{axis.var: steps_of(v, steps, extents) for axis, v in pairs}}
+            bound = {axis.var: steps_of(v, steps, extents) for axis, v in bindings_of(stmt)}
             if not isinstance(stmt.predicate, tirx.IntImm):
                 guards = (*guards, frozenset(loops_of([stmt.predicate], steps, extents)))
-            if block.init is not None:
-                yield from self.read(block.init, loops, inner, guards)
-            yield from self.read(block.body, loops, inner, guards)
-        elif isinstance(stmt, tirx.IfThenElse):
-            extents = [loop.extent for loop in loops]
-            guarded = (*guards, frozenset(loops_of([stmt.condition], steps, extents)))
-            for part in (stmt.then_case, stmt.else_case):
-                if part is not None:
-                    yield from self.read(part, loops, steps, guarded)
+            yield from self._read_parts(stmt, loops, {**steps, **bound}, guards)
         elif isinstance(stmt, tirx.BufferStore):
             yield self._statement(stmt, loops, steps, guards)
-        elif hasattr(stmt, "body"):
-            yield from self.read(stmt.body, loops, steps, guards)
+        else:
+            if isinstance(stmt, tirx.IfThenElse):
+                extents = [loop.extent for loop in loops]
+                guards = (*guards, frozenset(loops_of([stmt.condition], steps, extents)))
+            yield from self._read_parts(stmt, loops, steps, guards)
+
+    def _read_parts(
+        self,
+        stmt: Any,
+        loops: tuple[Loop, ...],
+        steps: Mapping[Any, Steps],
+        guards: tuple[frozenset[int], ...],
+    ) -> Iterator[Statement]:
+        for part in parts_of(stmt):
+            yield from self.read(part, loops, steps, guards)
 
     def _statement(
         self,
@@ -178,11 +189,11 @@ class _Reader:
         for index, extent in zip(reversed(indices), reversed(buffer.ty.shape), strict=True):
             for position, step in steps_of(index, value.steps, value.extents).items():
                 moved[position] = moved.get(position, 0.0) + step * size
-            size *= int(getattr(extent, "value", 1))
+            size *= extent_of(extent, 1)
         return Access(
             self._buffers.setdefault(buffer, len(self._buffers)),
             buffer not in self._parameters,
-            -(-element_bits(str(buffer.ty.dtype)) // 8),
+            element_bytes(dtype_of(buffer)),
             tuple(moved.get(position, 0.0) for position in range(len(value.extents))),
             stores,
         )
@@ -204,42 +215,28 @@ class _Value:
             self.loads.append(expr)
             for index in expr.indices:
                 self.read_index(index)
-        elif isinstance(expr, BINARY):
-            self.operations += 1
-            self.read(expr.a)
-            self.read(expr.b)
-        elif isinstance(expr, tirx.Select):
-            self.operations += 1
-            for part in (expr.condition, expr.true_value, expr.false_value):
-                self.read(part)
-        elif isinstance(expr, tirx.Cast | tirx.Let):
-            self.operations += isinstance(expr, tirx.Cast)
+        elif isinstance(expr, tirx.Let):
             self.read(expr.value)
-            if isinstance(expr, tirx.Let):
-                self.read(expr.body)
-        elif isinstance(expr, Call):
-            branches = list(expr.args)
-            name = str(getattr(expr.op, "name", "")).rpartition(".")[2]
-            if name == "if_then_else":
-                loops = loops_of(branches[:1], self.steps, self.extents)
+            self.read(expr.body)
+        elif not isinstance(expr, tirx.Not):
+            parts = operands_of(expr)
+            if not isinstance(expr, Call):
+                self.operations += bool(parts)
+            elif called(expr) == IF_THEN_ELSE:
+                loops = loops_of(parts[:1], self.steps, self.extents)
                 self.guards.append(frozenset(loops))
-                del branches[0]
-            elif name.startswith(_SIMPLE_CALLS):
+                del parts[0]
+            elif called(expr).rpartition(".")[2].startswith(_SIMPLE_CALLS):
                 self.operations += 1
             else:
                 self.calls += 1
-            for part in branches:
+            for part in parts:
                 self.read(part)
 
     def read_index(self, expr: Any) -> None:
         """Note the loads in an index, such as the row that ``take`` looks up."""
         if isinstance(expr, TensorLoad):
             self.read(expr)
-        elif isinstance(expr, BINARY):
-            self.read_index(expr.a)
-            self.read_index(expr.b)
-        elif isinstance(expr, tirx.Cast):
-            self.read_index(expr.value)
-        elif isinstance(expr, Call):
-            for part in expr.args:
+        elif not isinstance(expr, tirx.Not | tirx.Select):
+            for part in operands_of(expr):
                 self.read_index(part)

@@ -6,17 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
+
+from schedlang.tvm.values import operands_of
 
 Steps = dict[int, float]
 """By how much one step of a loop moves an index, by the number of the loop."""
-
-BINARY = (
-    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max, tirx.EQ, tirx.NE, tirx.LT, tirx.LE,
-    tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Mod, tirx.FloorDiv, tirx.FloorMod,
-)  # fmt: skip
-"""Expressions with two operands ``a`` and ``b``."""
 
 _INDEX = (tirx.Var, tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod)
 
@@ -61,20 +55,3 @@ def loops_of(exprs: list[Any], known: Mapping[Any, Steps], extents: Sequence[int
         else:
             found.update(loops_of(operands_of(expr), known, extents))
     return found
-
-
-def operands_of(expr: Any) -> list[Any]:
-    """Return the expressions that an expression is made of."""
-    if isinstance(expr, BINARY):
-        return [expr.a, expr.b]
-    if isinstance(expr, tirx.Cast):
-        return [expr.value]
-    if isinstance(expr, tirx.Not):
-        return [expr.a]
-    if isinstance(expr, tirx.Select):
-        return [expr.condition, expr.true_value, expr.false_value]
-    if isinstance(expr, TensorLoad):
-        return list(expr.indices)
-    if isinstance(expr, Call):
-        return list(expr.args)
-    return []

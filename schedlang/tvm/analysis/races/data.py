@@ -11,6 +11,8 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
 from tvm_ffi import WalkResult, structural_equal, structural_walk
 
+from schedlang.tvm.values import holds
+
 
 class InputData:
     """The buffers whose elements come from a program's inputs and depend on nothing else.
@@ -84,7 +86,7 @@ class InputData:
         def look(node: Any) -> Any:
             if any(structural_equal(node, index) for index in indices):
                 return WalkResult.SKIP
-            if isinstance(node, tirx.Var) and any(node.same_as(other) for other in varying):
+            if isinstance(node, tirx.Var) and holds(varying, node):
                 found.append(node)
             return None
 
@@ -105,7 +107,7 @@ class InputData:
         found: list[Any] = []
         skip = (TensorLoad, lambda _: WalkResult.SKIP)
         structural_walk(expr, (skip, (tirx.Var, found.append)), order="pre")
-        return any(variable.same_as(other) for variable in varying for other in found)
+        return any(holds(found, variable) for variable in varying)
 
     def _determines(self, expr: Any, buffers: set[Any]) -> bool:
         """Whether an expression reads some of the buffers, and depends on nothing else."""

@@ -21,6 +21,7 @@ from tvm_ffi import structural_walk
 from schedlang.tvm.analysis.races.data import InputData
 from schedlang.tvm.analysis.races.execution import impure_calls, is_true, runs
 from schedlang.tvm.analysis.races.iterations import Definition, Iterations, Race
+from schedlang.tvm.parts import bindings_of, parts_of
 from schedlang.tvm.program import MAIN
 
 _PARALLEL = int(tirx.ForKind.PARALLEL)
@@ -108,24 +109,19 @@ class _ConcurrentLoops:
         """Read a statement; ``always`` says whether it is executed in every call."""
         if self._left == 0:
             return
-        if isinstance(stmt, tirx.SeqStmt):
-            for part in stmt.seq:
-                self.read(part, around, always=always)
-        elif isinstance(stmt, tirx.For):
+        if isinstance(stmt, tirx.For):
             if int(stmt.kind) in self._kinds:
                 self._judge(stmt, around, always)
-            inside = (*around, Definition.of_loop(stmt))
-            self.read(stmt.body, inside, always=always and runs(stmt))
+            around = (*around, Definition.of_loop(stmt))
+            always = always and runs(stmt)
         elif isinstance(stmt, SBlockRealize):
-            bound = zip(stmt.block.iter_vars, stmt.iter_values, strict=True)
-            inside = (*around, *(Definition(axis.var, value) for axis, value in bound))
-            self.read(stmt.block.body, inside, always=always and is_true(stmt.predicate))
-        elif isinstance(stmt, tirx.IfThenElse):
-            self.read(stmt.then_case, around, always=False)
-            if stmt.else_case is not None:
-                self.read(stmt.else_case, around, always=False)
-        elif isinstance(stmt, tirx.AttrStmt | tirx.While):
-            self.read(stmt.body, around, always=always and isinstance(stmt, tirx.AttrStmt))
+            defined = (Definition(axis.var, value) for axis, value in bindings_of(stmt))
+            around = (*around, *defined)
+            always = always and is_true(stmt.predicate)
+        elif isinstance(stmt, tirx.IfThenElse | tirx.While):
+            always = False
+        for part in parts_of(stmt):  # no inits: they were lowered
+            self.read(part, around, always=always)
 
     def _judge(self, loop: Any, around: tuple[Definition, ...], always: bool) -> None:
         iterations = Iterations(loop, around, self._data)

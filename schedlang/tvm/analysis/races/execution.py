@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tvm.ir import Call
-from tvm_ffi import structural_walk
+
+from schedlang.tvm.values import constant, extent_of, found_in
 
 _PURE = 1  # of TVM's kinds of effects, this and lower ones
 # A call of another library's function is what its author says of it; these are C's, which compute.
@@ -20,24 +21,17 @@ _MATHEMATICAL = {f"{name}{suffix}" for name in _NAMES for suffix in ("", "f", "l
 
 def runs(loop: Any) -> bool:
     """Whether a loop has an iteration, whatever the data are."""
-    return int(getattr(loop.extent, "value", 0)) > 0
+    return extent_of(loop.extent) > 0
 
 
 def is_true(predicate: Any) -> bool:
     """Whether the predicate of a block is the constant True."""
-    return bool(getattr(predicate, "value", False))
+    return bool(constant(predicate))
 
 
 def impure_calls(part: Any) -> list[Any]:
     """Return the calls in a statement or expression that may do more than compute a value."""
-    found: list[Any] = []
-
-    def note(call: Any) -> None:
-        if not _is_pure(call):
-            found.append(call)
-
-    structural_walk(part, (Call, note))
-    return found
+    return [call for call in found_in(part, Call) if not _is_pure(call)]
 
 
 def _is_pure(call: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from tvm import tirx
 
 from schedlang.tvm.errors import comes_back
+from schedlang.tvm.values import OPPOSITES
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -74,8 +75,8 @@ def holds(condition: Any, known: Known) -> Flags:
         return holds(condition.a, known) & holds(condition.b, known)
     if isinstance(condition, tirx.Or):
         return holds(condition.a, known) | holds(condition.b, known)
-    if isinstance(condition, tirx.Not) and type(condition.a) in _OPPOSITES:
-        opposite = _OPPOSITES[type(condition.a)]
+    if isinstance(condition, tirx.Not) and type(condition.a) in OPPOSITES:
+        opposite = OPPOSITES[type(condition.a)]
         return holds(opposite(condition.a.a, condition.a.b), known)
     comparison = _COMPARISONS.get(type(condition))
     try:
@@ -145,12 +146,4 @@ _COMPARISONS: dict[type, Callable[[Interval, Interval], Flags]] = {
     tirx.GE: lambda a, b: a.low >= b.high,
     tirx.EQ: lambda a, b: (a.low == b.high) & (a.high == b.low),
     tirx.NE: lambda a, b: (a.high < b.low) | (a.low > b.high),
-}
-_OPPOSITES: dict[type, Callable[[Any, Any], Any]] = {
-    tirx.LT: tirx.GE,
-    tirx.LE: tirx.GT,
-    tirx.GT: tirx.LE,
-    tirx.GE: tirx.LT,
-    tirx.EQ: tirx.NE,
-    tirx.NE: tirx.EQ,
 }

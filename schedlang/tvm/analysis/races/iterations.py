@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
-from schedlang.tvm.analysis.inverse_bounds import loads_of
-from schedlang.tvm.analysis.program import mentions
 from schedlang.tvm.analysis.races.data import InputData
 from schedlang.tvm.analysis.races.execution import impure_calls, runs
 from schedlang.tvm.analysis.races.intervals import (
@@ -23,6 +21,8 @@ from schedlang.tvm.analysis.races.intervals import (
     point,
 )
 from schedlang.tvm.analysis.races.places import are_apart, meet
+from schedlang.tvm.parts import bindings_of
+from schedlang.tvm.values import extent_of, found_in, loads_of, mentions
 
 # Of the loop and of those around it, together: each is looked at.
 _MOST_ITERATIONS = 1 << 14
@@ -113,7 +113,7 @@ class Iterations:
         self._boxes: dict[Any, list[Interval]] = {}
         self._written = _written_in(loop.body)
         self._bounded = self._certain = True
-        self._extent = int(getattr(loop.extent, "value", 0))
+        self._extent = extent_of(loop.extent, 0)
         self._outer = 1
         self._known: dict[Any, Interval] = {}
         self._enumerate((*around, Definition.of_loop(loop)))
@@ -128,7 +128,7 @@ class Iterations:
 
     def _enumerate(self, definitions: Sequence[Definition]) -> None:
         """List the values of the variables that are defined outside the body; the first of many."""
-        extents = [int(getattr(d.extent, "value", 0)) for d in definitions if d.extent is not None]
+        extents = [extent_of(d.extent, 0) for d in definitions if d.extent is not None]
         total = int(np.prod(extents, dtype=np.float64))
         if total == 0:
             self._bounded = False
@@ -213,7 +213,7 @@ class Iterations:
         block = realize.block
         self._own.update(block.alloc_buffers)
         self._note_loads(realize.predicate)
-        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        for axis, value in bindings_of(realize):
             self._define(axis.var, value)
         for match in block.match_buffers:
             self._match(match)
@@ -328,11 +328,7 @@ def _accumulates(value: Any) -> bool:
 
 def _written_in(body: Any) -> set[Any]:
     """Return the buffers that are written, and those that a written one is a region of."""
-    written: set[Any] = set()
-    structural_walk(body, (tirx.BufferStore, lambda store: written.add(store.buffer)))
-
-    def note_sources(block: Any) -> None:
+    written = {store.buffer for store in found_in(body, tirx.BufferStore)}
+    for block in found_in(body, SBlock):
         written.update(m.source.source for m in block.match_buffers if m.buffer in written)
-
-    structural_walk(body, (SBlock, note_sources))
     return written

@@ -22,6 +22,7 @@ from schedlang.tvm.relax.program import (
     with_values,
 )
 from schedlang.tvm.relax.rewriting import with_opaque_functions
+from schedlang.tvm.values import element_bytes
 
 _MOST_ELEMENTS = 2**31
 
@@ -34,14 +35,10 @@ def view(tensor: Any, shape: Sequence[int], dtype: str, offset: int) -> Any:
 
     It ends in an operator that copies a view whose memory functions cannot take as it is.
     """
-    start = offset * _bytes(dtype)
+    start = offset * element_bytes(dtype)
     return relax.op.memory.ensure_zero_offset(
         relax.op.memory.view(tensor, tuple(shape), dtype, start)
     )
-
-
-def _bytes(dtype: str) -> int:
-    return -(-program.element_bits(dtype) // 8)
 
 
 def with_offsets(mod: IRModule) -> IRModule:
@@ -88,7 +85,7 @@ def _place(item: Any, values: Mapping[Any, Any]) -> Place | None:
     dtype = dtype_of(item)
     while operator(value := cast(Any, values.get(item))) in (*VIEWS, "relax.reshape"):
         if operator(value) == VIEW:
-            offset += int(value.args[3].value) // _bytes(dtype)
+            offset += int(value.args[3].value) // element_bytes(dtype)
             is_view = True
         item = value.args[0]
     return (item, offset) if is_view and offset < _MOST_ELEMENTS else None

@@ -1,0 +1,133 @@
+"""Statements of TVM's programs: their parts, and copies with another part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.tirx.function import PrimFunc
+from tvm_ffi import structural_map
+
+
+def parts_of(stmt: Any) -> tuple[Any, ...]:
+    """Return the statements directly inside one, in order; a block's init precedes its body."""
+    if isinstance(stmt, tirx.SeqStmt):
+        return tuple(stmt.seq)
+    if isinstance(stmt, SBlockRealize):
+        stmt = stmt.block
+    if isinstance(stmt, SBlock):
+        return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
+    if isinstance(stmt, tirx.IfThenElse):
+        return cases_of(stmt)
+    return (stmt.body,) if isinstance(stmt, tirx.For | tirx.While | tirx.AttrStmt) else ()
+
+
+def cases_of(branch: Any) -> tuple[Any, ...]:
+    """Return the statements of a branch: one, or two with ``else``."""
+    cases = (branch.then_case, branch.else_case)
+    return cases if branch.else_case is not None else cases[:1]
+
+
+def statements_in(stmt: Any) -> Iterator[Any]:
+    """Yield ``stmt`` and the statements in it in program order."""
+    yield stmt
+    for part in parts_of(stmt):
+        yield from statements_in(part)
+
+
+def sequence_of(stmt: Any) -> list[Any]:
+    """Return the statements of a sequence; another statement alone."""
+    return list(stmt.seq) if isinstance(stmt, tirx.SeqStmt) else [stmt]
+
+
+def sequence(statements: list[Any]) -> Any:
+    """Return one statement that runs several in order."""
+    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
+
+
+def nests_of(func: PrimFunc) -> list[Any]:
+    """Return the statements directly in the root block of a function."""
+    return sequence_of(func.body.block.body if isinstance(func.body, SBlockRealize) else func.body)
+
+
+def bindings_of(realize: Any) -> list[tuple[Any, Any]]:
+    """Return each variable of a block, as its axis, with the value that it is bound to."""
+    return list(zip(realize.block.iter_vars, realize.iter_values, strict=True))
+
+
+class Regions:
+    """The buffers that stand for a part of another tensor."""
+
+    def __init__(self) -> None:
+        self._sources: dict[Any, Any] = {}
+
+    def note(self, block: Any) -> None:
+        """Note the buffers that a block declares."""
+        for match in block.match_buffers:
+            self._sources[match.buffer] = match.source.source
+
+    def tensor(self, buffer: Any) -> Any:
+        """Return the tensor that a buffer is, or is a part of."""
+        while buffer in self._sources:
+            buffer = self._sources[buffer]
+        return buffer
+
+
+class Definitions(Regions):
+    """These buffers, and the variables that statements bind.
+
+    Attributes
+    ----------
+    bound: variables, and the expressions that they stand for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bound: dict[Any, Any] = {}
+
+    def resolved(self, expression: Any) -> Any:
+        """Put what they stand for in the place of variables that are bound."""
+
+        def replaced(var: Any) -> Any:
+            return self.resolved(self.bound[var]) if var in self.bound else var
+
+        return structural_map(expression, (tirx.Var, replaced)) if self.bound else expression
+
+
+def is_spatial(axis: Any) -> bool:
+    """Return whether other values of a block's variable give other elements."""
+    return bool(int(axis.iter_type) == tirx.IterVar.DataPar)
+
+
+def is_reduced(axis: Any) -> bool:
+    """Return whether a block reduces over a variable."""
+    return bool(int(axis.iter_type) == tirx.IterVar.CommReduce)
+
+
+def reduces(block: Any) -> bool:
+    """Return whether a block reduces over any of its variables."""
+    return any(map(is_reduced, block.iter_vars))
+
+
+def changed_loop(
+    loop: Any,
+    body: Any,
+    *,
+    kind: Any = None,
+    variable: Any = None,
+    start: Any = None,
+    extent: Any = None,
+) -> Any:
+    """Return a loop with another body, kind, variable or range."""
+    return tirx.For(
+        loop.loop_var if variable is None else variable,
+        loop.min if start is None else start,
+        loop.extent if extent is None else extent,
+        loop.kind if kind is None else kind,
+        body,
+        loop.thread_binding,
+        loop.annotations,
+        loop.step,
+    )

@@ -1,0 +1,154 @@
+"""Expressions of TVM's programs: what they are made of, what they read, and their types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call
+from tvm.ir.expr import TensorLoad
+from tvm_ffi import structural_map, structural_walk
+
+IF_THEN_ELSE = "prim.if_then_else"
+COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+BINARY = (
+    tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max, tirx.And, tirx.Or, *COMPARISONS, *DIVISIONS,
+)  # fmt: skip
+"""Expressions with two operands ``a`` and ``b``, without those of bits."""
+OPPOSITES: Mapping[type, type] = {
+    tirx.EQ: tirx.NE, tirx.NE: tirx.EQ, tirx.LT: tirx.GE, tirx.GE: tirx.LT, tirx.GT: tirx.LE,
+    tirx.LE: tirx.GT,
+}  # fmt: skip
+"""Of each comparison the one that holds where it does not; of NaN, neither does."""
+
+_LEAVES = (tirx.IntImm, tirx.FloatImm, tirx.Var)
+_undefined_vars = tirx.analysis._ffi_api.UndefinedVars
+
+
+def found_in(node: Any, kinds: Any) -> list[Any]:
+    """Return the parts of a statement or expression that are of a kind, inner ones first.
+
+    ``kinds`` is a class of nodes, or a tuple of them.
+    """
+    found: list[Any] = []
+    structural_walk(node, (kinds, found.append))
+    return found
+
+
+def loads_of(expression: Any) -> list[Any]:
+    """Return the loads in an expression, innermost first."""
+    return [] if isinstance(expression, _LEAVES) else found_in(expression, TensorLoad)
+
+
+def has_loads(expression: Any) -> bool:
+    """Return whether an expression reads a tensor."""
+    return bool(loads_of(expression))
+
+
+def variables_in(expression: Any) -> list[Any]:
+    """Return the variables of an expression, each once; buffers are variables too."""
+    variables: list[Any] = _undefined_vars(expression, [])[:]
+    return variables
+
+
+def mentions(expression: Any, variables: list[Any]) -> bool:
+    """Return whether one of the variables occurs in an expression."""
+    used = variables_in(expression)
+    return any(holds(used, variable) for variable in variables)
+
+
+def holds(nodes: Any, node: Any) -> bool:
+    """Return whether a node itself is among others, not only an equal one."""
+    return any(node.same_as(other) for other in nodes)
+
+
+def position_of(node: Any, nodes: Any) -> int:
+    """Return the position of a node among others; -1 if it is absent."""
+    return next((k for k, other in enumerate(nodes) if node.same_as(other)), -1)
+
+
+def substituted(expression: Any, values: Mapping[Any, Any]) -> Any:
+    """Return an expression or a statement with values in the place of variables."""
+    if not values:
+        return expression
+    return structural_map(expression, (tirx.Var, lambda var: values.get(var, var)))
+
+
+def operands_of(expression: Any) -> list[Any]:
+    """Return the expressions that an expression is made of."""
+    if isinstance(expression, BINARY):
+        return [expression.a, expression.b]
+    if isinstance(expression, tirx.Cast):
+        return [expression.value]
+    if isinstance(expression, tirx.Not):
+        return [expression.a]
+    if isinstance(expression, tirx.Select):
+        return [expression.condition, expression.true_value, expression.false_value]
+    if isinstance(expression, TensorLoad):
+        return list(expression.indices)
+    if isinstance(expression, Call):
+        return list(expression.args)
+    return []
+
+
+def called(node: Any) -> str:
+    """Return the name of what a call calls, such as ``"tirx.exp"``; ``""`` of any other node."""
+    return str(getattr(getattr(node, "op", None), "name", ""))
+
+
+def choice_of(node: Any) -> tuple[Any, Any, Any] | None:
+    """Return the condition and both values of a choice; None for any other expression."""
+    if isinstance(node, tirx.Select):
+        return node.condition, node.true_value, node.false_value
+    if isinstance(node, Call) and called(node) == IF_THEN_ELSE:
+        condition, yes, no = node.args
+        return condition, yes, no
+    return None
+
+
+def constant(value: Any) -> int | None:
+    """Return the value of an integer constant; None for any other expression."""
+    if isinstance(value, int):
+        return value
+    return int(value.value) if isinstance(value, tirx.IntImm) else None
+
+
+def extent_of(value: Any, unknown: int = -1) -> int:
+    """Return the value of an integer constant; ``unknown`` for any other expression."""
+    known = constant(value)
+    return unknown if known is None else known
+
+
+def dtype_of(value: Any) -> str:
+    """Return the element type of an expression or a tensor, such as ``"float32"``."""
+    return str(getattr(value.ty, "dtype", value.ty))
+
+
+def is_integer(value: Any) -> bool:
+    """Return whether an expression or buffer has elements of a type of integers."""
+    return dtype_of(value).startswith(("int", "uint"))
+
+
+def is_floating(value: Any) -> bool:
+    """Return whether an expression or buffer has elements of a floating-point type."""
+    return dtype_of(value).startswith(("float", "bfloat"))
+
+
+def element_bits(dtype: str) -> int:
+    """Return the bits of an element: 32 for ``"float32"``, 128 for ``"float32x4"``."""
+    known = tvm_ffi.dtype(dtype)
+    return int(known.bits * known.lanes)
+
+
+def tensor_bytes(shape: Iterable[Any], dtype: str) -> int:
+    """Return the bytes of a tensor without gaps, whose extents are static."""
+    return -(-math.prod(map(int, shape)) * element_bits(dtype) // 8)
+
+
+def element_bytes(dtype: str) -> int:
+    """Return the bytes of an element; a part of one counts as a byte."""
+    return -(-element_bits(dtype) // 8)

@@ -80,6 +80,8 @@ def substituted(expression: Any, values: Mapping[Any, Any]) -> Any:
 
 def operands_of(expression: Any) -> list[Any]:
     """Return the expressions that an expression is made of."""
+    if isinstance(expression, _LEAVES):
+        return []
     if isinstance(expression, BINARY):
         return [expression.a, expression.b]
     if isinstance(expression, tirx.Cast):

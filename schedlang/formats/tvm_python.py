@@ -9,7 +9,7 @@ from schedlang.errors import InvalidTrace
 from schedlang.formats.program_text import json_text, quoted, script_text
 from schedlang.formats.python import comment, is_default, print_lines, targets
 from schedlang.instructions.arguments.sequences import SequenceArgument
-from schedlang.instructions.arguments.texts import IntrinsicArgument
+from schedlang.instructions.arguments.plain import INTRINSIC
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Primitive, Sampling
 from schedlang.instructions.line import simplified
@@ -93,7 +93,7 @@ def _scheduled_lines(
 def _intrinsics(instructions: Iterable[Instruction]) -> Iterator[str]:
     for instruction in instructions:
         for parameter, arg in zip(instruction.kind.parameters, instruction.args, strict=True):
-            if isinstance(parameter.argument, IntrinsicArgument):
+            if parameter.argument is INTRINSIC:
                 yield arg
 
 

@@ -15,9 +15,14 @@ from schedlang.instructions.arguments.handles import (
     LoopOrBlocks,
 )
 from schedlang.instructions.arguments.index_maps import Map, Padding, Ranges
-from schedlang.instructions.arguments.literals import DistributionValue, Literal
+from schedlang.instructions.arguments.literals import Literal
 from schedlang.instructions.arguments.numbers import Bound, Factors, Integers, Probabilities
-from schedlang.instructions.arguments.texts import BufferRole, DType, IntrinsicName
+from schedlang.instructions.arguments.plain import (
+    BufferRole,
+    DistributionValue,
+    DType,
+    IntrinsicName,
+)
 from schedlang.instructions.arguments.weights import LevelWeights
 
 __all__ = [

@@ -9,24 +9,24 @@ from typing import Annotated, Any
 from schedlang.distributions import Distribution
 from schedlang.expressions import IndexMap, IntExpr
 from schedlang.instructions.arguments.base import Argument
-from schedlang.instructions.arguments.handles import BlockArgument, LoopArgument
+from schedlang.instructions.arguments.handles import BLOCK, LOOP
 from schedlang.instructions.arguments.index_maps import MapArgument
-from schedlang.instructions.arguments.literals import DistributionArgument, LiteralArgument
-from schedlang.instructions.arguments.numbers import IntegerArgument, NumberArgument
+from schedlang.instructions.arguments.literals import LiteralArgument
+from schedlang.instructions.arguments.numbers import IntegerArgument
+from schedlang.instructions.arguments.plain import BOOL, DISTRIBUTION, NUMBER, OPTIONAL_TEXT, TEXT
 from schedlang.instructions.arguments.sequences import SequenceArgument
-from schedlang.instructions.arguments.texts import BoolArgument, OptionalTextArgument, TextArgument
 from schedlang.instructions.handles import BlockRV, LoopRV
 
 _PLAIN: dict[Any, Argument] = {
-    BlockRV: BlockArgument(),
-    LoopRV: LoopArgument(),
+    BlockRV: BLOCK,
+    LoopRV: LOOP,
     int: IntegerArgument(),
-    bool: BoolArgument(),
-    str: TextArgument(),
-    float: NumberArgument(),
+    bool: BOOL,
+    str: TEXT,
+    float: NUMBER,
     IndexMap: MapArgument(),
-    Distribution: DistributionArgument(),
-    (str | None): OptionalTextArgument(),
+    Distribution: DISTRIBUTION,
+    (str | None): OPTIONAL_TEXT,
     (int | IntExpr): IntegerArgument(),
 }
 _LITERAL = LiteralArgument()

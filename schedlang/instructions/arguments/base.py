@@ -15,6 +15,23 @@ Earlier = dict[str, Any]
 
 TVMPart = Literal["inputs", "attributes"]
 
+TVMReading = Literal[
+    "",
+    "block",
+    "loop",
+    "block_or_loop",
+    "factor",
+    "number",
+    "flag",
+    "text",
+    "quoted",
+    "dtype",
+    "index_map",
+    "padding",
+    "value",
+]
+"""A method of ``TVMReader``; empty for none."""
+
 _SHOWN = 60
 
 
@@ -30,6 +47,7 @@ class Argument(ABC):
     takes: what a user may pass, for the reference.
     stored: types that the content may have; empty for any.
     takes_drawn: TVM's primitives take a drawn value here; elsewhere they take its number.
+    tvm_reading: how it is read from there; empty for a type that overrides ``read_tvm``.
     tvm_part: where TVM's traces store it by default; ``None`` where TVM has no such argument.
     tvm_width: number of inputs or attributes that it occupies there.
     tvm_spread: a list that occupies all inputs that are left.
@@ -39,6 +57,7 @@ class Argument(ABC):
     takes: str
     stored: tuple[type, ...] = ()
     takes_drawn: bool = False
+    tvm_reading: TVMReading = ""
     tvm_part: TVMPart | None = None
     tvm_width: int = 1
     tvm_spread: bool = False
@@ -57,8 +76,7 @@ class Argument(ABC):
         """
         if not self.stored:
             return
-        is_wrong_bool = isinstance(content, bool) and bool not in self.stored
-        if is_wrong_bool or not isinstance(content, self.stored):
+        if not is_of(content, self.stored):
             raise TraceFormatError(where, f"must be of kind {self.name}, not {shown(content)}")
 
     def as_python(self, content: Any) -> str:
@@ -75,7 +93,14 @@ class Argument(ABC):
         Raises ``TraceFormatError`` for what is not of this type. Only for types with a
         ``tvm_part``.
         """
-        raise TypeError(f"TVM's traces store no argument of kind {self.name}")
+        if not self.tvm_reading:
+            raise TypeError(f"TVM's traces store no argument of kind {self.name}")
+        return getattr(reader, self.tvm_reading)(stored, where)
+
+
+def is_of(value: Any, types: tuple[type, ...]) -> bool:
+    """Return whether a value is of one of some types; a bool counts as an int nowhere."""
+    return isinstance(value, types) and (bool in types or not isinstance(value, bool))
 
 
 def shown(value: Any) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from schedlang.errors import TraceFormatError
-from schedlang.instructions.arguments.base import Argument, Earlier, described, shown
-from schedlang.instructions.arguments.numbers import plain_integer
+from schedlang.instructions.arguments.base import Argument, Earlier, described, is_of, shown
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.tvm import analysis
@@ -18,6 +17,7 @@ class BufferNumberArgument(Argument):
     """The index of a buffer among the block's reads or writes, or its name."""
 
     stored = (int,)
+    tvm_reading = "number"
     tvm_part = "attributes"
 
     def __init__(self, role: Role) -> None:
@@ -28,10 +28,9 @@ class BufferNumberArgument(Argument):
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> int:
         if isinstance(value, str):
             return _number_of(state, value, earlier, (self.role,))[1]
-        return plain_integer(value)
-
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> int:
-        return reader.number(stored, where)
+        if is_of(value, self.stored):
+            return cast(int, value)
+        raise BadArgument(f"takes a plain int, not {described(value)}")
 
 
 class BufferArgument(Argument):

@@ -5,72 +5,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from schedlang.instructions.arguments.base import Argument, Earlier, described
+from schedlang.instructions.arguments.base import Argument, Earlier, TVMReading, described, is_of
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.arguments.tvm_reader import TVMReader
-from schedlang.instructions.handles import BlockRV, Handle, LoopRV
+from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.state import BadArgument, ProgramState
 
 
-class BlockArgument(Argument):
-    """A block; a user may give its name, which is looked up."""
+class HandleArgument(Argument):
+    """A handle of one of the types ``stored``; where a block fits, a user may give its name.
 
-    name = "block"
-    takes = "a `BlockRV`, or a block's name"
-    stored = (BlockRV,)
+    ``wanted`` says in messages what it takes; the other parameters are the class's attributes.
+    """
+
     tvm_part = "inputs"
 
-    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> BlockRV:
-        if isinstance(value, str):
+    def __init__(
+        self, name: str, takes: str, wanted: str, stored: tuple[type, ...], reading: TVMReading
+    ) -> None:
+        self.name = name
+        self.takes = takes
+        self.wanted = wanted
+        self.stored = stored
+        self.tvm_reading = reading
+
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
+        if is_of(value, self.stored):
+            return state.own(value)
+        if isinstance(value, str) and BlockRV in self.stored:
             return state.get_block(value)
-        if isinstance(value, BlockRV):
-            return state.own(value)
-        raise BadArgument(f"takes a block (BlockRV, or its name), not {described(value)}")
-
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> BlockRV:
-        return reader.block(stored, where)
+        is_loops = isinstance(value, list) and self.stored == (LoopRV,)
+        hint = "; get_loops returns a list: pass one of them" if is_loops else ""
+        raise BadArgument(f"takes {self.wanted}, not {described(value)}{hint}")
 
 
-class LoopArgument(Argument):
-    """A loop."""
-
-    name = "loop"
-    takes = "a `LoopRV`"
-    stored = (LoopRV,)
-    tvm_part = "inputs"
-
-    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> LoopRV:
-        if isinstance(value, LoopRV):
-            return state.own(value)
-        hint = "; get_loops returns a list: pass one of them" if isinstance(value, list) else ""
-        raise BadArgument(f"takes a loop (LoopRV), not {described(value)}{hint}")
-
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> LoopRV:
-        return reader.loop(stored, where)
-
-
-class BlockOrLoopArgument(Argument):
-    """A block or a loop."""
-
-    name = "block or loop"
-    takes = "a `BlockRV`, a `LoopRV`, or a block's name"
-    stored = (BlockRV, LoopRV)
-    tvm_part = "inputs"
-
-    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> BlockRV | LoopRV:
-        if isinstance(value, (BlockRV, LoopRV)):
-            return state.own(value)
-        if isinstance(value, str):
-            return state.get_block(value)
-        raise BadArgument(f"takes a block or a loop, not {described(value)}")
-
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> Handle:
-        return reader.block_or_loop(stored, where)
-
-
-_BLOCK = BlockArgument()
-_LOOP = LoopArgument()
-_BLOCKS = SequenceArgument(_BLOCK, takes="a list of blocks")
+BLOCK = HandleArgument(
+    "block", "a `BlockRV`, or a block's name", "a block (BlockRV, or its name)", (BlockRV,), "block"
+)
+LOOP = HandleArgument("loop", "a `LoopRV`", "a loop (LoopRV)", (LoopRV,), "loop")
+_BLOCK_OR_LOOP = HandleArgument(
+    "block or loop",
+    "a `BlockRV`, a `LoopRV`, or a block's name",
+    "a block or a loop",
+    (BlockRV, LoopRV),
+    "block_or_loop",
+)
+_BLOCKS = SequenceArgument(BLOCK, takes="a list of blocks")
 
 
 class LoopOrBlocksArgument(Argument):
@@ -87,7 +67,7 @@ class LoopOrBlocksArgument(Argument):
         if isinstance(value, LoopRV):
             return state.own(value)
         if isinstance(value, (list, tuple)):
-            return tuple(_BLOCK.accept(state, item, earlier) for item in value)
+            return tuple(BLOCK.accept(state, item, earlier) for item in value)
         raise BadArgument(f"takes a loop or a list of blocks, not {described(value)}")
 
     def check_stored(self, content: Any, where: str) -> None:
@@ -101,8 +81,8 @@ class LoopOrBlocksArgument(Argument):
         return reader.loop(stored, where)
 
 
-Block = Annotated[BlockRV | str, _BLOCK]
-Loop = Annotated[LoopRV, _LOOP]
-BlockOrLoop = Annotated[BlockRV | LoopRV | str, BlockOrLoopArgument()]
+Block = Annotated[BlockRV | str, BLOCK]
+Loop = Annotated[LoopRV, LOOP]
+BlockOrLoop = Annotated[BlockRV | LoopRV | str, _BLOCK_OR_LOOP]
 LoopOrBlocks = Annotated[LoopRV | Sequence[BlockRV | str], LoopOrBlocksArgument()]
 Blocks = Annotated[Sequence[BlockRV | str], _BLOCKS]

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 from schedlang.errors import SchedlangError, TraceFormatError
 from schedlang.expressions import IndexMap
-from schedlang.instructions.arguments.base import Argument, Earlier, described
+from schedlang.instructions.arguments.base import Argument, Earlier, described, is_of
 from schedlang.instructions.arguments.literals import own_map
 from schedlang.instructions.arguments.source import Render, expression, tvm_expression
-from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.tvm import analysis
 from schedlang.tvm.expressions import element_of, index_map_from_tvm
@@ -23,6 +22,7 @@ class MapArgument(Argument):
     name = "index map"
     takes = "a function of indices that returns a tuple of indices, or an `IndexMap`"
     stored = (IndexMap,)
+    tvm_reading = "index_map"
     tvm_part = "inputs"
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> IndexMap:
@@ -38,9 +38,6 @@ class MapArgument(Argument):
                 )
             value = _traced(value, _dimensions(state, earlier))
         return own_map(state, value)
-
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> IndexMap:
-        return reader.index_map(stored, where)
 
 
 class RangesArgument(Argument):
@@ -82,12 +79,13 @@ class PaddingArgument(Argument):
     name = "padding"
     takes = "a number, a function of the new indices, or `None`"
     stored = (int, float, IndexMap, type(None))
+    tvm_reading = "padding"
     tvm_part = "attributes"
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
         if value is None:
             return None
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if is_of(value, (int, float)):
             role, index = earlier["buffer"]
             block = state.raw_value(earlier["block"])
             buffer = analysis.buffer_of(state.raw, block, role, index)
@@ -102,9 +100,6 @@ class PaddingArgument(Argument):
                 )
             value = _traced(value, len(earlier["index_map"].outputs))
         return own_map(state, value)
-
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> Any:
-        return reader.padding(stored, where)
 
 
 def _traced(function: Callable[..., Any], dimensions: int | None) -> IndexMap:

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from schedlang.distributions import Distribution
 from schedlang.expressions import IndexMap, IntExpr
-from schedlang.instructions.arguments.base import Argument, Earlier, TVMPart, described
-from schedlang.instructions.arguments.tvm_reader import TVMReader
+from schedlang.instructions.arguments.base import Argument, Earlier, TVMPart, TVMReading, described
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.state import BadArgument, ProgramState
 
@@ -18,6 +17,7 @@ class LiteralArgument(Argument):
     name = "literal"
     takes = "anything that a trace can store: numbers, strings, handles, lists, dicts"
     takes_drawn = True
+    tvm_reading: TVMReading = "value"
     tvm_part: TVMPart | None = "inputs"
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
@@ -38,22 +38,6 @@ class LiteralArgument(Argument):
             return {key: self.accept(state, value[key], earlier) for key in sorted(value)}
         raise BadArgument(f"cannot be stored in a trace: {described(value)}")
 
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> Any:
-        return reader.value(stored, where)
-
-
-class DistributionArgument(Argument):
-    """A distribution."""
-
-    name = "distribution"
-    takes = "a `Distribution`"
-    stored = (Distribution,)
-
-    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Distribution:
-        if isinstance(value, Distribution):
-            return value
-        raise BadArgument(f"takes a Distribution, not {described(value)}")
-
 
 def own_map(state: ProgramState, value: IndexMap) -> IndexMap:
     """Return an index map as a trace stores it, if its random variables belong to the program."""
@@ -63,4 +47,3 @@ def own_map(state: ProgramState, value: IndexMap) -> IndexMap:
 
 
 Literal = Annotated[Any, LiteralArgument()]
-DistributionValue = Annotated[Distribution, DistributionArgument()]

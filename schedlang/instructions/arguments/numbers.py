@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from schedlang.expressions import IntExpr
-from schedlang.instructions.arguments.base import Argument, Earlier, TVMPart, described
+from schedlang.instructions.arguments.base import (
+    Argument,
+    Earlier,
+    TVMPart,
+    TVMReading,
+    described,
+    is_of,
+)
 from schedlang.instructions.arguments.literals import LiteralArgument
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.arguments.tvm_reader import TVMReader
@@ -19,17 +26,15 @@ class IntegerArgument(Argument):
     name = "integer"
     takes = "an `int`, an `IntRV`, or an expression of them"
     stored: tuple[type, ...] = (int, IntExpr)
+    tvm_reading: TVMReading = "number"
     tvm_part: TVMPart | None = "attributes"
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> int | IntExpr:
         if isinstance(value, IntExpr):
             return state.own_expr(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
+        if is_of(value, (int,)):
+            return cast(int, value)
         raise BadArgument(f"takes an integer (int or IntRV), not {described(value)}")
-
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> int:
-        return reader.number(stored, where)
 
 
 class FactorArgument(IntegerArgument):
@@ -38,13 +43,11 @@ class FactorArgument(IntegerArgument):
     name = "factor"
     stored = (int, IntExpr, type(None))
     takes_drawn = True
+    tvm_reading = "factor"
     tvm_part = "inputs"
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
         return None if value is None else super().accept(state, value, earlier)
-
-    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> Any:
-        return reader.factor(stored, where)
 
 
 class FactorsArgument(SequenceArgument):
@@ -59,17 +62,6 @@ class FactorsArgument(SequenceArgument):
             "factors (int, IntRV or None)",
             "a list of `int`, `IntRV` or expressions of them; one may be `None`",
         )
-
-
-class NumberArgument(Argument):
-    """An integer or a floating-point number."""
-
-    name = "number"
-    takes = "a number"
-    stored = (int, float)
-
-    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> float:
-        return plain_number(value)
 
 
 class BoundArgument(LiteralArgument):
@@ -97,20 +89,6 @@ class ProbabilitiesArgument(LiteralArgument):
     def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> list[float]:
         items = enumerate(reader.items(stored, where))
         return [reader.real(item, f"{where}[{k}]") for k, item in items]
-
-
-def plain_integer(value: Any) -> int:
-    """Return an int as it is; raise ``BadArgument`` for anything else, drawn values too."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise BadArgument(f"takes a plain int, not {described(value)}")
-
-
-def plain_number(value: Any) -> float:
-    """Return a number as it is; raise ``BadArgument`` for anything else."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value
-    raise BadArgument(f"takes a number, not {described(value)}")
 
 
 Integers = Annotated[

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from schedlang.errors import TraceFormatError
-from schedlang.instructions.arguments.base import Argument, Earlier, described, shown
-from schedlang.instructions.arguments.numbers import plain_integer, plain_number
+from schedlang.instructions.arguments.base import Argument, Earlier, described, is_of, shown
 from schedlang.instructions.state import BadArgument, ProgramState
 
 
@@ -26,21 +25,20 @@ class WeightsArgument(Argument):
         try:
             tables = sorted(value.items()) if isinstance(value, Mapping) else list(value)
             stored = tuple((level, _table(table)) for level, table in tables)
-            _check(stored)
-        except (BadArgument, TypeError, ValueError):
-            raise BadArgument(
-                f"takes {{level: {{factor: weight}}}}, not {described(value)}"
-            ) from None
+            fits = _fits(stored)
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise BadArgument(f"takes {{level: {{factor: weight}}}}, not {described(value)}")
         return stored
 
     def check_stored(self, content: Any, where: str) -> None:
         try:
-            if content is not None:
-                _check(content)
-        except (BadArgument, TypeError, ValueError):
-            raise TraceFormatError(
-                where, f"must be of kind {self.name}, not {shown(content)}"
-            ) from None
+            fits = content is None or _fits(content)
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise TraceFormatError(where, f"must be of kind {self.name}, not {shown(content)}")
 
     def as_python(self, content: Any) -> str:
         return repr(level_weights(content))
@@ -55,12 +53,13 @@ def _table(table: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(table.items()) if isinstance(table, Mapping) else map(tuple, table))
 
 
-def _check(stored: Any) -> None:
-    for level, table in stored:
-        plain_integer(level)
-        for factor, weight in table:
-            plain_integer(factor)
-            plain_number(weight)
+def _fits(stored: Any) -> bool:
+    """Return whether all levels and factors are ints and all weights numbers."""
+    return all(
+        is_of(level, (int,))
+        and all(is_of(factor, (int,)) and is_of(w, (int, float)) for factor, w in table)
+        for level, table in stored
+    )
 
 
 LevelWeights = Annotated[

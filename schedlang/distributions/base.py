@@ -112,10 +112,11 @@ class Distribution(ABC):
         first = self.outputs(self.origin())
         return len(first) if isinstance(first, tuple) else None
 
-    def require(self, d: object) -> None:
-        """Raise DistributionError if ``d`` is outside the support."""
+    def require(self, d: object) -> Any:
+        """Return ``d``; raise DistributionError if it is outside the support."""
         if not self.permits(d):
             raise DistributionError(f"{self}: {shorten(d)} is not in the support")
+        return d
 
     def to_json(self) -> dict[str, JSON]:
         """Return plain JSON values for :meth:`from_json`; the default stores the fields."""

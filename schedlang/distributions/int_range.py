@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from schedlang.distributions._checks import as_number, check_int, refuse
 from schedlang.distributions._drawing import PRIOR_JUMP, Rng, mixture_log_ratio, pick_index
@@ -66,18 +66,15 @@ class IntRange(Distribution):
 
     def neighbours(self, d: Decision) -> tuple[int, ...]:
         """Return ``d - step`` and ``d + step`` if they are in the range."""
-        self.require(d)
-        value = cast("int", d)
+        value: int = self.require(d)
         return tuple(x for x in (value - self.step, value + self.step) if x in self._values())
 
     def propose(self, d: Decision, rng: Rng) -> tuple[int, float]:
         """Draw uniformly within sqrt(size) steps; in 1 of 8 cases from the whole range."""
-        self.require(d)
         values = self._values()
-        n = len(values)
+        n, here = len(values), values.index(self.require(d))
         if n == 1:
             return values[0], 0.0
-        here = values.index(cast("int", d))
         reach = math.isqrt(n)
         low, high = max(here - reach, 0), min(here + reach, n - 1)
         if rng.random() * PRIOR_JUMP < 1.0:

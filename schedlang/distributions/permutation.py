@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from schedlang.distributions._checks import check_int
 from schedlang.distributions._drawing import Rng, pick_index
@@ -55,14 +55,12 @@ class Permutation(Distribution):
 
     def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
         """Return the permutations with two adjacent items exchanged."""
-        self.require(d)
-        order = cast("tuple[int, ...]", d)
+        order: tuple[int, ...] = self.require(d)
         return tuple(_exchange(order, i, i + 1) for i in range(self.n - 1))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
         """Exchange any two items; the proposal is symmetric, so the ratio is 0."""
-        self.require(d)
-        order = cast("tuple[int, ...]", d)
+        order: tuple[int, ...] = self.require(d)
         if self.n == 1:
             return order, 0.0
         first = pick_index(rng, self.n)

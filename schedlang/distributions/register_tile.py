@@ -10,13 +10,8 @@ from functools import lru_cache
 from typing import ClassVar, cast
 
 from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse
-from schedlang.distributions._drawing import (
-    PRIOR_JUMP,
-    Rng,
-    cumulate,
-    pick_cumulated,
-    pick_index,
-)
+from schedlang.distributions._drawing import PRIOR_JUMP, Rng, pick_index
+from schedlang.distributions._table import Table
 from schedlang.distributions._text import shorten
 from schedlang.distributions.base import Decision, Distribution
 from schedlang.distributions.registry import register_distribution
@@ -111,7 +106,7 @@ class RegisterTile(Distribution):
     def _every_stride(self) -> tuple[int, ...]:
         return self.strides or (1,) * len(self.extents)
 
-    def _table(self) -> _Table:
+    def _table(self) -> Table[Tile]:
         return _table(
             self.extents,
             self.operands,
@@ -122,8 +117,7 @@ class RegisterTile(Distribution):
         )
 
     def sample(self, rng: Rng) -> Tile:
-        table = self._table()
-        return table.tiles[pick_cumulated(rng, table.cumulated)]
+        return self._table().sample(rng)
 
     def permits(self, d: object) -> bool:
         if type(d) is not tuple or not all(type(factor) is int for factor in d):
@@ -134,19 +128,18 @@ class RegisterTile(Distribution):
         return self._table().log_probs[cast(Tile, d)] if self.permits(d) else -math.inf
 
     def size(self) -> int:
-        return len(self._table().tiles)
+        return len(self._table().values)
 
     def support(self) -> Iterator[Tile]:
         """Yield the tiles in lexicographic order; ``(1, ..., 1)`` is first."""
-        return iter(self._table().tiles)
+        return iter(self._table().values)
 
     def neighbours(self, d: Decision) -> tuple[Tile, ...]:
         """Return the tiles with one factor changed to the next smaller or greater value.
 
         A factor that is a multiple of its loop's stride also changes to the next multiples.
         """
-        self.require(d)
-        here, known = cast(Tile, d), self._table().log_probs
+        here, known = self.require(d), self._table().log_probs
         found: list[Tile] = []
         for position, (extent, stride) in enumerate(
             zip(self.extents, self._every_stride, strict=True)
@@ -164,8 +157,7 @@ class RegisterTile(Distribution):
 
     def propose(self, d: Decision, rng: Rng) -> tuple[Tile, float]:
         """Draw a neighbour uniformly; in 1 of 8 cases draw from the prior."""
-        self.require(d)
-        here = cast(Tile, d)
+        here: Tile = self.require(d)
         near = self.neighbours(here)
         if not near or rng.random() * PRIOR_JUMP < 1.0:
             there = self.sample(rng)
@@ -186,8 +178,7 @@ class RegisterTile(Distribution):
 
     def origin(self) -> Tile:
         """Return a most probable tile."""
-        table = self._table()
-        return max(table.tiles, key=table.log_probs.__getitem__)
+        return self._table().mode()
 
     def repair(self, d: object) -> Tile:
         """Return the permitted tile whose factors are nearest in ratio."""
@@ -203,7 +194,7 @@ class RegisterTile(Distribution):
         def distance(tile: Tile) -> float:
             return sum(abs(math.log(f) - log) for f, log in zip(tile, logs, strict=True))
 
-        return min(self._table().tiles, key=distance)
+        return min(self._table().values, key=distance)
 
     def nearest(self, d: object) -> Tile:
         """Return the tile nearest in ratio, also in the number of its elements.
@@ -218,18 +209,11 @@ class RegisterTile(Distribution):
             ratios = [math.log(f) - log for f, log in zip(tile, wanted, strict=True)]
             return sum(map(abs, ratios)) + abs(sum(ratios))
 
-        return min(self._table().tiles, key=distance)
+        return min(self._table().values, key=distance)
 
     @property
     def n_outputs(self) -> int:
         return len(self.extents)
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    tiles: tuple[Tile, ...]
-    cumulated: list[float]
-    log_probs: dict[Tile, float]
 
 
 @lru_cache(maxsize=256)
@@ -240,7 +224,7 @@ def _table(
     registers: int,
     uniform: bool,
     strides: tuple[int, ...],
-) -> _Table:
+) -> Table[Tile]:
     most = _SPILLED * registers
     factors = [
         [(factor, _in_use(factor, stride)) for factor in _row_factors(extent)]
@@ -259,9 +243,7 @@ def _table(
         1.0 if uniform else _weight(tile, extents, operands, lanes, registers, strides)
         for tile in tiles
     ]
-    total = math.fsum(weights)
-    logs = {tile: math.log(w / total) for tile, w in zip(tiles, weights, strict=True)}
-    return _Table(tuple(tiles), cumulate(weights), logs)
+    return Table(tiles, weights)
 
 
 def _in_use(factor: int, stride: int) -> int:

@@ -90,8 +90,7 @@ class Subset(Distribution):
 
     def neighbours(self, d: Decision) -> tuple[tuple[int, ...], ...]:
         """Return the subsets with one item added or removed; of fixed size, one item exchanged."""
-        self.require(d)
-        chosen = set(cast("tuple[int, ...]", d))
+        chosen = set(self.require(d))
         if self.min_size == self._largest():
             return tuple(
                 self._ordered(chosen - {old} | {new})
@@ -104,8 +103,7 @@ class Subset(Distribution):
 
     def propose(self, d: Decision, rng: Rng) -> tuple[tuple[int, ...], float]:
         """Draw a neighbour uniformly; in 1 of 8 cases draw from the prior."""
-        self.require(d)
-        here = cast("tuple[int, ...]", d)
+        here: tuple[int, ...] = self.require(d)
         if self.size() == 1:
             return here, 0.0
         if rng.random() * PRIOR_JUMP < 1.0:

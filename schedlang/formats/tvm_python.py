@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from schedlang.errors import InvalidTrace
 from schedlang.formats.program_text import json_text, quoted, script_text
 from schedlang.formats.python import comment, is_default, print_lines, targets
-from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.arguments.plain import INTRINSIC
+from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Primitive, Sampling
 from schedlang.instructions.line import simplified

@@ -94,13 +94,11 @@ class TileDistribution(Distribution):
 
         The graph is connected unless weights of 0 separate parts of the support.
         """
-        self.require(d)
-        return self._engine().neighbours(cast("Factors", d))
+        return self._engine().neighbours(self.require(d))
 
     def propose(self, d: Decision, rng: Rng) -> tuple[Factors, float]:
         """Redistribute the product of two levels; in 1 of 8 cases draw from the prior."""
-        self.require(d)
-        return self._engine().propose(cast("Factors", d), rng)
+        return self._engine().propose(self.require(d), rng)
 
     def origin(self) -> Factors:
         """Return the untiled loop, as far as bounds permit; with weights, the likeliest tile."""

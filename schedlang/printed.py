@@ -1,4 +1,4 @@
-"""How values look: as the last line of a notebook's cell, and as a list in a message."""
+"""How values look: as the last line of a notebook's cell, and in part of a message."""
 
 from __future__ import annotations
 
@@ -31,3 +31,11 @@ def listed(items: Iterable[object], *, most: int = 5, lines: bool = True) -> str
     if not lines:
         return "; ".join(shown)
     return shown[0] if len(shown) == 1 else "".join(f"\n  {line}" for line in shown)
+
+
+def first_line(said: object) -> str:
+    """Return the first line of a text, or of an error's message; without one, the error's type."""
+    lines = str(said).strip().splitlines()
+    if not lines:
+        return type(said).__name__ if isinstance(said, BaseException) else ""
+    return lines[0]

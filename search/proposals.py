@@ -9,6 +9,7 @@ from typing import Any
 from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
+from schedlang.printed import first_line
 from schedlang.search.state import dump_measurement, load_measurement
 from schedlang.search.strategy import Outcome, Proposal, Rejection
 from schedlang.workloads.workload import Workload
@@ -60,7 +61,7 @@ class Proposals:
     def refuse(self, error: InvalidTrace | InstructionError) -> None:
         """Note a trace that could not become a program."""
         reason = error.reason if isinstance(error, InvalidTrace) else "instruction"
-        message = str(error).splitlines()[0]
+        message = first_line(error)
         what = error.instruction if isinstance(error, InstructionError) else error.site
         self.rejections.append(
             Rejection(reason, _culprit(error), message, error.module, what, error.block)

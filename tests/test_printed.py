@@ -5,7 +5,7 @@ from __future__ import annotations
 import schedlang as sl
 from schedlang.language.schedule import Trace
 from schedlang.networks import NetworkResult
-from schedlang.printed import listed
+from schedlang.printed import first_line, listed
 from schedlang.report import Comparison
 from schedlang.tuning.explaining.explanation import Explanation
 
@@ -59,3 +59,9 @@ def test_a_message_names_the_first_of_many_things() -> None:
     assert listed("abcde") == "\n  a\n  b\n  c\n  d\n  e"
     assert listed(range(12)) == "\n  0\n  1\n  2\n  3\n  4\n  and 7 more"
     assert listed("abc", lines=False, most=2) == "a; b; and 1 more"
+
+
+def test_the_first_line_of_what_was_said() -> None:
+    assert first_line("\n one\ntwo") == "one"
+    assert first_line(ValueError("one\ntwo")) == "one"
+    assert (first_line(""), first_line(ValueError(" \n"))) == ("", "ValueError")

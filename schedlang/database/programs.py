@@ -7,7 +7,7 @@ import warnings
 from schedlang.database import Database, Record
 from schedlang.errors import SchedlangError, UnreadableWarning, WorkloadError
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.printed import listed
+from schedlang.printed import first_line, listed
 from schedlang.tvm import errors
 from schedlang.tvm.program import to_json
 from schedlang.tvm.stored_program import read_stored_program
@@ -61,18 +61,13 @@ class Unreadable:
 
     @property
     def _said(self) -> list[str]:
-        return [f"{row}: {_first_line(why)}" for row, why in self.rows.items()]
+        return [f"{row}: {first_line(why)}" for row, why in self.rows.items()]
 
     def warn(self, stacklevel: int = 2) -> None:
         """Give one UnreadableWarning that names the rows; nothing where there are none."""
         if self.rows:
             message = f"some rows of the database are not used: {self.listed}"
             warnings.warn(message, UnreadableWarning, stacklevel=stacklevel + 1)
-
-
-def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[0] if lines else ""
 
 
 def program_text(workload: Workload) -> str:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from schedlang.errors import SchedlangError
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.state import ProgramState
+from schedlang.printed import first_line
+from schedlang.tvm import errors
 
 
 class Interpreter:
@@ -54,3 +57,8 @@ def apply(
         state.values += values
         state.handles += instruction.outputs
         yield instruction
+
+
+def why_refused(error: Exception) -> str:
+    """Return in one line why an instruction cannot be applied."""
+    return first_line(error if isinstance(error, SchedlangError) else errors.reason_of(error))

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from schedlang.distributions import Distribution
-from schedlang.errors import InvalidTrace, SchedlangError, SpaceError
+from schedlang.errors import InvalidTrace, SpaceError
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import Handle, make_handle
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.line import block_of
 from schedlang.instructions.state import ProgramState
-from schedlang.interpreters.apply import Interpreter, apply
-from schedlang.tvm import errors
+from schedlang.interpreters.apply import Interpreter, apply, why_refused
 from schedlang.tvm.schedule import new_schedule
 from schedlang.workloads.workload import Workload
 
@@ -155,11 +154,11 @@ def _show(outputs: Sequence[Handle], values: Sequence[Any]) -> bool:
 
 
 def _invalid(instruction: Instruction, error: Exception) -> InvalidTrace:
-    why = str(error) if isinstance(error, SchedlangError) else errors.reason_of(error)
-    first = why.splitlines()[0] if why else type(error).__name__
     where = f" (module {instruction.module})" if instruction.module else ""
     return InvalidTrace(
-        f"{instruction}{where}: {first}", reason="instruction", site=instruction.kind.name
+        f"{instruction}{where}: {why_refused(error)}",
+        reason="instruction",
+        site=instruction.kind.name,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import SchedlangError
 from schedlang.expressions import IndexMap, IntRV
 from schedlang.instructions.contents import map_handles
 from schedlang.instructions.handles import Handle, handle_name
@@ -13,10 +12,9 @@ from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Primitive, Sampling
 from schedlang.instructions.line import renumbered
 from schedlang.instructions.state import ProgramState
-from schedlang.interpreters.apply import Interpreter, apply
+from schedlang.interpreters.apply import Interpreter, apply, why_refused
 from schedlang.interpreters.flatten import flatten
 from schedlang.printed import listed
-from schedlang.tvm import errors
 from schedlang.tvm.schedule import get_module, get_trace, new_traced_schedule
 from schedlang.workloads.workload import Workload
 
@@ -84,7 +82,7 @@ def to_tvm(line: Line, workload: Workload, *, numbers: bool = False) -> TVMForm:
                 applied += 1
         except Exception as error:  # TVM's errors have many types
             # TVM may fail halfway, so the rest is applied to the unscheduled program again.
-            failed = {applied: _reason(error)}
+            failed = {applied: why_refused(error)}
         else:
             return TVMForm(get_trace(state.raw), get_module(state.raw), tuple(left_out))
 
@@ -103,11 +101,6 @@ def why_not_in_tvm(instruction: Instruction) -> str:
 
 def _holds_dict(arg: Any) -> bool:
     return isinstance(arg, dict) or (isinstance(arg, tuple) and any(map(_holds_dict, arg)))
-
-
-def _reason(error: Exception) -> str:
-    said = str(error) if isinstance(error, SchedlangError) else errors.reason_of(error)
-    return said.splitlines()[0] if said else type(error).__name__
 
 
 def _without(flat: Line, failed: dict[int, str]) -> tuple[Line, list[LeftOut]]:

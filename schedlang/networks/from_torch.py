@@ -18,6 +18,7 @@ from schedlang.networks.torch_capture import capture
 from schedlang.networks.torch_convention import TorchConvention
 from schedlang.networks.torch_operators import KEPT
 from schedlang.networks.torch_wiring import wiring
+from schedlang.printed import first_line
 from schedlang.tvm.relax.lowering import lower
 from schedlang.tvm.relax.torch.arguments import Hopeless
 from schedlang.tvm.relax.torch.graph import (
@@ -84,10 +85,6 @@ def _evaluating(model: Any) -> Iterator[None]:
             part.training = True
 
 
-def _line(error: BaseException | None) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
-
-
 def _from_program(
     torch: Any, program: Any, original: Callable[[], Any], name: str, layout: str
 ) -> Network:
@@ -114,7 +111,7 @@ def _from_program(
             operator, cause = operator_name(failure.node), failure.__cause__
             more = _decomposable(torch, [operator]) - apart
             if isinstance(cause, Hopeless) or not (more or operator in kept):
-                raise refusal({operator: [place_of(failure.node)]}, _line(cause)) from cause
+                raise refusal({operator: [place_of(failure.node)]}, first_line(cause)) from cause
             kept.discard(operator)
             apart |= more
     mod, parameters = lower(mod, parameters, layout)

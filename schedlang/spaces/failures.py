@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedlang.errors import InstructionError
 from schedlang.instructions.user_code import raised_at
+from schedlang.printed import first_line
 
 _NOTE = "in module "
 
@@ -26,9 +27,8 @@ def name_failure(error: Exception, module: str, block: str) -> None:
 
 def describe_failure(error: Exception) -> str:
     """Return type, message and place of an exception in one line."""
-    first = next(iter(str(error).splitlines()), "")
     note = _note_of(error)
-    said = ": ".join(filter(None, [type(error).__name__, first]))
+    said = ": ".join(filter(None, [type(error).__name__, first_line(str(error))]))
     return f"{said} ({note})" if note else said
 
 

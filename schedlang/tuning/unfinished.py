@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from schedlang.printed import first_line
 from schedlang.targets import Target
 from schedlang.tuning.conclusion import result_of
 from schedlang.tuning.result import TuneResult
@@ -100,7 +101,7 @@ class Unfinished:
             raise
 
     def _attach_to(self, error: Exception) -> None:
-        summary = (str(error).splitlines() or [""])[0]
+        summary = first_line(str(error))
         found = self._result_so_far(f"ended by {type(error).__name__}: {summary}")
         error.result = found  # type: ignore[attr-defined]
         if found.records:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import typer
 
 from schedlang.cli.table import terminal_width
+from schedlang.printed import first_line
 
 State = Literal["ok", "warn", "fail"]
 
@@ -61,7 +62,7 @@ def run_checks(makers: Iterable[tuple[str, Callable[[], Iterable[Check]]]]) -> I
         try:
             yield from make()
         except Exception as error:  # whatever is wrong here, the other checks go on
-            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            text = first_line(f"{type(error).__name__}: {error}")
             yield Check(name, "fail", text, "schedlang --debug shows more where a verb fails too")
 
 

@@ -11,6 +11,7 @@ from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Trace
 from schedlang.plot.tables.decisions import label, read_decisions
 from schedlang.plot.tables.programs import workload_of
+from schedlang.printed import first_line
 from schedlang.report.numbers import count_text, latency_text
 from schedlang.report.side_by_side import Part, side_by_side
 from schedlang.report.views.context import Context
@@ -114,8 +115,7 @@ def _compared(
         try:
             texts.append(text_of(record).splitlines())
         except SchedlangError as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-            return Comparison(title, why=f"record {record.id}: {reason}")
+            return Comparison(title, why=f"record {record.id}: {first_line(error)}")
     if max(map(len, texts)) > _MOST_LINES:
         return Comparison(title, why=f"they have more than {_MOST_LINES:,} lines")
     return Comparison(title, side_by_side(*texts), same=texts[0] == texts[1])

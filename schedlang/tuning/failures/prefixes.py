@@ -10,6 +10,7 @@ from schedlang.errors import SchedlangError
 from schedlang.instructions.instruction import Line
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Candidate, Measurer, Status
+from schedlang.printed import first_line
 from schedlang.tuning.failures.explanation import Prefix
 from schedlang.tuning.failures.locate import Located, locate
 from schedlang.workloads.workload import Workload
@@ -101,7 +102,7 @@ class Prefixes:
         try:
             mod = Trace(self.line[:length], self._workload).replay().mod
         except SchedlangError as error:
-            return self._keep(Prefix(length, INVALID, _first_line(error)))
+            return self._keep(Prefix(length, INVALID, first_line(error)))
         measurer = self._measurer
         before = measurer.best_so_far, measurer.deadline
         # No program is given up for being slow, or not compared because it cannot win.
@@ -122,7 +123,7 @@ class Prefixes:
             try:
                 Trace(self.line[:place], self._workload).replay()
             except SchedlangError as error:
-                self._keep(Prefix(place, INVALID, _first_line(error)))
+                self._keep(Prefix(place, INVALID, first_line(error)))
                 break
         return Located(place - 1, place, complete=True)
 
@@ -138,7 +139,3 @@ def _fails(found: str, wanted: str) -> bool | None:
     if found == LATE:
         return None
     return False if _STAGES[found] > _STAGES[wanted] else None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

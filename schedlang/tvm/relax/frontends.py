@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.ir import GlobalVar, IRModule
 
 from schedlang.errors import NetworkError, UnsupportedOperatorError
+from schedlang.printed import first_line
 from schedlang.tvm.relax.program import MAIN, bindings, number_of_inputs, tensor_type, with_inputs
 
 
@@ -82,5 +83,5 @@ def read_onnx(
                 dtype_dict=dict(dtypes),
             )
         except Exception as error:  # the front end raises errors of every type
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise NetworkError(f"TVM cannot import this ONNX model: {reason}") from error
+            message = f"TVM cannot import this ONNX model: {first_line(error)}"
+            raise NetworkError(message) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.database.database import Database, open_database
+from schedlang.database.database import Database, open_database, opened_database
 from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import RunHistory
@@ -40,6 +40,7 @@ __all__ = [
     "history",
     "merge",
     "open_database",
+    "opened_database",
     "prune",
     "summary",
     "timing_in",

@@ -470,6 +470,19 @@ def open_database(
     raise TypeError(f"a database is a path, a Database or None, not a {type(where).__name__}")
 
 
+@contextmanager
+def opened_database(
+    where: Database | str | os.PathLike[str] | None, *, read_only: bool = False
+) -> Iterator[Database]:
+    """Open a database for a ``with`` as ``open_database`` does; one that is given stays open."""
+    database = open_database(where, read_only=read_only)
+    try:
+        yield database
+    finally:
+        if database is not where:
+            database.close()
+
+
 def _check_at_least_zero(name: str, value: int | None) -> None:
     """ValueError for a negative ``limit`` or ``n``, which SQL would read as "all"."""
     if value is not None and value < 0:

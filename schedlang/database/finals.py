@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from dataclasses import dataclass
 
+from schedlang.database.record import check_samples
 from schedlang.measurement import Status
 from schedlang.measurement.measurement import no_latency
 
@@ -36,9 +36,7 @@ class FinalsEntry:
             raise ValueError(f"place={self.place}; the winner has 0")
         if (self.status is Status.OK) != bool(self.samples):
             raise ValueError(f"an entry with status {self.status} has {len(self.samples)} samples")
-        for sample in self.samples:
-            if not (math.isfinite(sample) and sample > 0):
-                raise ValueError(f"{sample!r} is no latency; a sample is positive, in seconds")
+        check_samples(self.samples)
 
     @property
     def ok(self) -> bool:

@@ -83,9 +83,7 @@ class Record:
     def __post_init__(self) -> None:
         if self.ok and not self.samples:
             raise ValueError("a record with status ok needs at least one sample")
-        for sample in self.samples if self.ok else ():
-            if not (math.isfinite(sample) and sample > 0):
-                raise ValueError(f"{sample!r} is no latency; a sample is positive, in seconds")
+        check_samples(self.samples if self.ok else ())
         object.__setattr__(self, "provenance", dict(self.provenance))
         for name, cut in (("message", _beginning), ("stderr", _end)):
             # A worker may print bytes that are no text; they must not stop a record.
@@ -111,6 +109,13 @@ class Record:
         if not self.ok:
             raise no_latency(f"record {self.id}", self.status, self.message)
         return statistics.median(self.samples)
+
+
+def check_samples(samples: Iterable[float]) -> None:
+    """ValueError for a sample that is no latency: it would win every search."""
+    for sample in samples:
+        if not (math.isfinite(sample) and sample > 0):
+            raise ValueError(f"{sample!r} is no latency; a sample is positive, in seconds")
 
 
 def check_sizes(records: Iterable[Record]) -> None:

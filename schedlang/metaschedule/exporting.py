@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlang.database import Database, Record, open_database
+from schedlang.database import Database, Record, opened_database
 from schedlang.errors import DatabaseError
 from schedlang.formats.document import short
 from schedlang.interpreters.to_tvm import TVMForm
@@ -65,25 +65,22 @@ def export_json(
     if n is not None and n < 1:
         raise ValueError(f"n={n}; give 1 or more, or None for all")
     wanted = None if workload is None else as_workload(workload).key
-    opened = database if isinstance(database, Database) else open_database(database, read_only=True)
     place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place, prefix=".export-") as scratch:
-            export = _Export(Path(scratch), opened, machine, toolchain_key, verified)
-            for key, _ in opened.workloads():
-                if wanted in (None, key):
-                    export.add_workload(key, n)
-            # The records last: they refer to the programs by number.
-            for name in (tvm_metaschedule.WORKLOADS_FILE, tvm_metaschedule.RECORDS_FILE):
-                _replace(Path(scratch) / name, place / name)
-        left_out = (tuple(export.unexpressed), tuple(export.partial))
-        return Exported(place, export.records, export.workloads, *left_out)
-    except OSError as error:
-        raise DatabaseError(f"{place}: {error.strerror}; export to another folder") from error
-    finally:
-        if opened is not database:
-            opened.close()
+    with opened_database(database, read_only=True) as opened:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=place, prefix=".export-") as scratch:
+                export = _Export(Path(scratch), opened, machine, toolchain_key, verified)
+                for key, _ in opened.workloads():
+                    if wanted in (None, key):
+                        export.add_workload(key, n)
+                # The records last: they refer to the programs by number.
+                for name in (tvm_metaschedule.WORKLOADS_FILE, tvm_metaschedule.RECORDS_FILE):
+                    _replace(Path(scratch) / name, place / name)
+            left_out = (tuple(export.unexpressed), tuple(export.partial))
+            return Exported(place, export.records, export.workloads, *left_out)
+        except OSError as error:
+            raise DatabaseError(f"{place}: {error.strerror}; export to another folder") from error
 
 
 def _replace(written: Path, place: Path) -> None:
@@ -118,11 +115,7 @@ class _Export:
         if not records:
             return
         try:
-            func = tvm_metaschedule.only_function(
-                tvm_metaschedule.read_program(self.database.get_workload(key) or "")
-            )
-            if func is None:
-                raise ValueError("it is not one function")
+            func = tvm_metaschedule.read_function(self.database.get_workload(key) or "")
         except ValueError as error:
             self._leave_out(records, NotExpressed("unreadable workload", str(error)))
             return

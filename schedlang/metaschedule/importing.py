@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from schedlang.database import Database, Record, open_database
+from schedlang.database import Database, Record, opened_database
 from schedlang.database.programs import put_program
 from schedlang.errors import TargetError, TraceFormatError
 from schedlang.measurement import Status
@@ -51,12 +51,8 @@ def import_json(
         raise TypeError("import_json: give database=, a path or a Database")
     reader = _Reader(None if target is None else as_machine(target), toolchain_key)
     reader.read_workloads(workload_file)
-    opened = open_database(database)
-    try:
+    with opened_database(database) as opened:
         reader.read_records(record_file, opened)
-    finally:
-        if opened is not database:
-            opened.close()
     return reader.report()
 
 

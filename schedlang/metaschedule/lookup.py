@@ -32,12 +32,9 @@ def origin_free(func: TensorFunction) -> TensorProgram:
 @lru_cache(maxsize=4096)
 def _known(key: str, text: str) -> _Known:
     try:
-        func = tvm_metaschedule.only_function(tvm_metaschedule.read_program(text))
+        mod = origin_free(tvm_metaschedule.read_function(text))
     except ValueError as error:
         return _Known(None, "", str(error))
-    if func is None:
-        return _Known(None, "", "it is not one PrimFunc")
-    mod = origin_free(func)
     return _Known(mod, program.structural_key(mod))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,14 +52,13 @@ class Imported:
     @property
     def reasons(self) -> dict[str, int]:
         """Return the number of skipped lines by reason, the most frequent first."""
-        return dict(Counter(one.reason for one in self.skipped).most_common())
+        return _counted(self.skipped)
 
     def __str__(self) -> str:
-        left_out = "".join(f"; {count} x {reason}" for reason, count in self.reasons.items())
         known = f", {self.known} known before" if self.known else ""
         return (
             f"{self.records} records and {self.failed} failures of {self.workloads} workloads"
-            f"{known}; {len(self.skipped)} lines skipped{left_out}"
+            f"{known}; {len(self.skipped)} lines skipped{_listed(self.reasons)}"
         )
 
 
@@ -122,12 +122,19 @@ class Exported:
     @property
     def reasons(self) -> dict[str, int]:
         """Return the number of skipped records by reason, the most frequent first."""
-        return dict(Counter(one.reason for one in self.unexpressed).most_common())
+        return _counted(self.unexpressed)
 
     def __str__(self) -> str:
-        left_out = "".join(f"; {count} x {reason}" for reason, count in self.reasons.items())
         in_part = f" ({len(self.partial)} of them in part)" if self.partial else ""
         return (
             f"{self.records} records{in_part} of {self.workloads} workloads in {self.folder}, "
-            f"{len(self.unexpressed)} left out{left_out}"
+            f"{len(self.unexpressed)} left out{_listed(self.reasons)}"
         )
+
+
+def _counted(left_out: Iterable[Skipped | Unexpressed]) -> dict[str, int]:
+    return dict(Counter(one.reason for one in left_out).most_common())
+
+
+def _listed(reasons: Mapping[str, int]) -> str:
+    return "".join(f"; {count} x {reason}" for reason, count in reasons.items())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from contextlib import ExitStack
 
-from schedlang.database import Database, RunHistory, history, open_database
+from schedlang.database import Database, RunHistory, history, opened_database
 from schedlang.database.so_far import NOT_ENDED, fastest_first, has_gone_on
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Trace
@@ -31,10 +30,7 @@ def read_result(
     not end, or that went on since, has the result so far, without finals. DatabaseError where there
     is no such run, or it cannot be read.
     """
-    with ExitStack() as stack:
-        opened = open_database(database, read_only=True)
-        if opened is not database:
-            stack.callback(opened.close)
+    with opened_database(database, read_only=True) as opened:
         found = history(opened, run_id)
     try:
         workload = Workload(read_stored_program(found.program), found.name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 
 from schedlang.database import (
@@ -15,7 +14,7 @@ from schedlang.database import (
     RunDetails,
     RunHistory,
     merge,
-    open_database,
+    opened_database,
 )
 from schedlang.database.programs import put_program
 from schedlang.database.run import renumbered
@@ -32,8 +31,7 @@ def save_records(
 
     Returns the number of new records. ``DatabaseError`` where the database cannot be written.
     """
-    with ExitStack() as stack:
-        held = stack.enter_context(Database())
+    with Database() as held:
         put_program(held, workload)
         run = held.add_run(_copy_of(history.run))
         stored = held.append(
@@ -45,10 +43,8 @@ def save_records(
         pairs = zip(records, stored, strict=True)
         ids = {one.id: copy.id for one, copy in pairs if one.id is not None and copy.id is not None}
         _describe(held, run, history, ids)
-        opened = open_database(database)
-        if opened is not database:
-            stack.callback(opened.close)
-        return merge(held, opened).records
+        with opened_database(database) as opened:
+            return merge(held, opened).records
 
 
 def _copy_of(run: Run) -> Run:

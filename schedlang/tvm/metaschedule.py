@@ -72,6 +72,14 @@ def only_function(mod: IRModule) -> PrimFunc | None:
     return functions[0] if len(functions) == 1 else None
 
 
+def read_function(text: str) -> PrimFunc:
+    """Return the one function of a program in TVM's JSON text; ValueError where it is none."""
+    func = only_function(read_program(text))
+    if func is None:
+        raise ValueError("it is not one PrimFunc")
+    return func
+
+
 def without_origin(func: PrimFunc) -> PrimFunc:
     """Return the function without attributes that do not affect replaying a trace.
 

@@ -22,6 +22,7 @@ from schedlang.database import (
     Database,
     RunDetails,
     open_database,
+    opened_database,
 )
 from schedlang.database.owner import this_process
 from schedlang.database.sqlite import file as sqlite_file
@@ -49,6 +50,20 @@ def test_open_database_takes_what_users_give(path: Path) -> None:
         assert open_database(database) is database
     with pytest.raises(TypeError, match="a database is a path, a Database or None, not a int"):
         open_database(3)  # type: ignore[arg-type]
+
+
+def test_what_was_opened_for_a_call_is_closed_and_what_was_given_is_not(path: Path) -> None:
+    with Database(path) as given, opened_database(given) as same:
+        assert same is given
+        with opened_database(path, read_only=True) as reader:
+            assert reader.read_only and reader.count() == 0
+        with pytest.raises(DatabaseError, match="it is closed; open it again"):
+            reader.count()
+        assert given.count() == 0
+    with pytest.raises(RuntimeError), opened_database(None) as memory:
+        raise RuntimeError
+    with pytest.raises(DatabaseError, match="the in-memory database: it is closed; open a new one"):
+        memory.count()
 
 
 class Slow:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 
-from schedlang.database.database import Database, open_database
+from schedlang.database.database import Database, opened_database
 from schedlang.database.details import Rejections, RunDetails
 from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import (
@@ -39,34 +38,30 @@ def history(database: Database | str | os.PathLike[str], run_id: int | None = No
     ``run_id`` is the id of one of ``runs()``. DatabaseError where there is no such run, and for a
     file that cannot be read.
     """
-    with ExitStack() as stack:
-        if not isinstance(database, Database):
-            if not isinstance(database, str | os.PathLike):
-                raise TypeError(
-                    f"a run is read from a database or its path, not {type(database).__name__}"
-                )
-            database = stack.enter_context(open_database(database, read_only=True))
+    if not isinstance(database, Database | str | os.PathLike):
+        raise TypeError(f"a run is read from a database or its path, not {type(database).__name__}")
+    with opened_database(database, read_only=True) as opened:
         if run_id is not None and type(run_id) is not int:
             raise TypeError(f"run_id={run_id!r}; give the id of a run, a whole number")
-        run = _chosen(database, run_id)
+        run = _chosen(opened, run_id)
         assert run.id is not None
-        own = database.query(run_id=run.id)
+        own = opened.query(run_id=run.id)
         order = told(run)
         known = {one.id: one for one in own}
-        known |= {one.id: one for one in database.get(set(order) - known.keys())}
+        known |= {one.id: one for one in opened.get(set(order) - known.keys())}
         listed = set(order)
         records = [known[number] for number in order if number in known]
         records += [one for one in own if one.id not in listed and not one.unscheduled]
-        entries = database.finals(run.workload_key, run.target_key, run.toolchain_key)
+        entries = opened.finals(run.workload_key, run.target_key, run.toolchain_key)
         return as_history(
             run,
-            _name_of(database, run, own),
+            _name_of(opened, run, own),
             records,
-            _unscheduled_of(database, run, own),
-            database.details(run.id),
+            _unscheduled_of(opened, run, own),
+            opened.details(run.id),
             entries,
             why_finished(run, len(records)),
-            database.get_workload(run.workload_key) or "",
+            opened.get_workload(run.workload_key) or "",
         )
 
 

@@ -19,6 +19,7 @@ from schedlang.measurement.finals import Finals, Interval
 from schedlang.printed import show_text
 from schedlang.targets import Target
 from schedlang.tuning.records import packed_ahead
+from schedlang.tuning.reporting import report_writer
 from schedlang.tuning.saving import save_records
 from schedlang.workloads.workload import Workload
 
@@ -160,9 +161,7 @@ class TuneResult:
 
         See ``schedlang.report.write``; docs/report.md says what it shows.
         """
-        from schedlang.report import write
-
-        return write(self.history, path, title=title)
+        return report_writer()(self.history, path, title=title)
 
     @property
     def best(self) -> Best:

@@ -11,6 +11,7 @@ import typer
 
 from schedlang.cli.naming.settings import WORDS, Word
 from schedlang.cli.verb import UsageError
+from schedlang.cli.words import completing
 from schedlang.tuning.options import REQUIRED, Option
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
@@ -120,7 +121,7 @@ def _parameters(option: Option, options: tuple[Option, ...]) -> list[tuple[str, 
     said = typer.Option(
         *spelled,
         help=help_of(option, options),
-        autocompletion=word.complete,
+        autocompletion=completing(word.known) if word.known else None,
         rich_help_panel=option.group or None,
     )
     default = None if default == () else default

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from schedlang.cli.words import complete_program, complete_target
+from schedlang.cli.words import TARGETS, complete_program, completing
 from schedlang.tuning.options import OUTPUT, SEARCH, STOP
 
 WHAT = (
@@ -20,7 +20,7 @@ STORED = (
     "sizes, file.py:function."
 )
 
-TARGETS = "cpu, cpu,cores=1, x86/avx2, cuda,arch=sm_90"
+MACHINES = "cpu, cpu,cores=1, x86/avx2, cuda,arch=sm_90"
 
 What = Annotated[str, typer.Argument(help=WHAT, metavar="PROGRAM", autocompletion=complete_program)]
 Stored = Annotated[
@@ -48,8 +48,8 @@ DatabaseOption = Annotated[Path, typer.Option("--database", help="The database t
 Target = Annotated[
     str,
     typer.Option(
-        help=f"A target's name, with its arguments: {TARGETS}.",
-        autocompletion=complete_target,
+        help=f"A target's name, with its arguments: {MACHINES}.",
+        autocompletion=completing(TARGETS),
     ),
 ]
 OwnTarget = Annotated[
@@ -57,7 +57,7 @@ OwnTarget = Annotated[
     typer.Option(
         "--target",
         help="The machine to generate code for; by default that of the record.",
-        autocompletion=complete_target,
+        autocompletion=completing(TARGETS),
     ),
 ]
 ModuleOption = Annotated[

@@ -7,7 +7,7 @@ library's own tables need TVM, which takes seconds to import; a test compares th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,7 +138,7 @@ _PROGRAMS = (".py", SCRIPT, ".onnx")
 
 def complete_program(incomplete: str) -> Iterator[str]:
     """Give operators and files of programs that begin like this."""
-    yield from _beginning(incomplete, OPERATORS)
+    yield from completing(OPERATORS)(incomplete)
     folder, _, start = incomplete.rpartition("/")
     try:
         found = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).iterdir())
@@ -153,24 +153,13 @@ def complete_program(incomplete: str) -> Iterator[str]:
                 yield name
 
 
-def complete_search(incomplete: str) -> Iterator[str]:
-    """Give names of searches that begin like this."""
-    return _beginning(incomplete, SEARCHES)
+def completing(words: Iterable[str]) -> Callable[[str], Iterator[str]]:
+    """Return what gives those of some words that begin as the shell says."""
 
+    def complete(incomplete: str) -> Iterator[str]:
+        return (word for word in words if word.startswith(incomplete))
 
-def complete_target(incomplete: str) -> Iterator[str]:
-    """Give names of targets that begin like this."""
-    return _beginning(incomplete, TARGETS)
-
-
-def complete_scheduler(incomplete: str) -> Iterator[str]:
-    """Give names of task schedulers that begin like this."""
-    return _beginning(incomplete, SCHEDULERS)
-
-
-def complete_objective(incomplete: str) -> Iterator[str]:
-    """Give names of objectives that begin like this."""
-    return _beginning(incomplete, OBJECTIVES)
+    return complete
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
@@ -184,7 +173,3 @@ def operator_called(name: str) -> Operator | None:
     return OPERATORS.get(name) or next(
         (one for one in OPERATORS.values() if one.short == name), None
     )
-
-
-def _beginning(incomplete: str, words: Iterable[str]) -> Iterator[str]:
-    return (word for word in words if word.startswith(incomplete))

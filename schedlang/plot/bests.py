@@ -9,7 +9,8 @@ import altair as alt
 
 from schedlang.measurement.finals import median_interval
 from schedlang.plot.fences import axis_of
-from schedlang.plot.style import BLUE, GREY, WIDTH, Source, Unit, in_order, significant
+from schedlang.plot.medians import medians_chart, names_up
+from schedlang.plot.style import Source, Unit, significant
 
 
 def bests_chart(
@@ -40,12 +41,6 @@ def bests_chart(
         scale=alt.Scale(domain=_domain(samples, unit), nice=False, clamp=True),
         axis=alt.Axis(format=",~r"),
     )
-    up = alt.Y(
-        "run:N",
-        title=None,
-        scale=in_order(samples),
-        axis=alt.Axis(labelLimit=260, ticks=False, domain=False, labelPadding=8, grid=True),
-    )
     tips = [
         alt.Tooltip("run:N", title="Run"),
         alt.Tooltip("latency:Q", title=f"Median ({unit.name})", format=",.4~r"),
@@ -53,20 +48,12 @@ def bests_chart(
         alt.Tooltip("high:Q", title="To", format=",.4~r"),
         alt.Tooltip("samples:Q", title="Samples"),
     ]
-    single = (
-        alt.Chart(source("samples", lambda: rows))
-        .mark_tick(thickness=1.5, opacity=0.4, color=GREY, height=16, clip=True)
-        .encode(across, up)
-    )
-    middle_layer = alt.Chart(source("medians", lambda: medians))
-    ranges = middle_layer.mark_rule(color=BLUE, strokeWidth=3).encode(
-        alt.X("low:Q"), alt.X2("high:Q"), up, tooltip=tips
-    )
-    points = middle_layer.mark_point(filled=True, size=90, color=BLUE, opacity=1).encode(
-        across, up, tooltip=tips
-    )
-    return alt.LayerChart(layer=[single, ranges, points]).properties(
-        width=WIDTH, height=alt.Step(38)
+    return medians_chart(
+        across,
+        names_up("run", samples, 260),
+        source("samples", lambda: rows),
+        source("medians", lambda: medians),
+        tips=tips,
     )
 
 

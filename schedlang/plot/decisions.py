@@ -9,7 +9,7 @@ import altair as alt
 
 from schedlang.database.history import RunHistory
 from schedlang.plot.convergence import NO_LATENCY, unit_of
-from schedlang.plot.sources import Runs, histories_of
+from schedlang.plot.sources import Runs, one_run
 from schedlang.plot.style import Data, Source, Unit, inline, significant, styled
 from schedlang.plot.tables.decisions import (
     Column,
@@ -44,10 +44,7 @@ def decisions(runs: Runs, x: str | None = None, y: str | None = None) -> alt.Lay
     ValueError for several runs, for a name of no decision, and where fewer than two decisions were
     varied or no candidate has a latency.
     """
-    histories = histories_of(runs)
-    if len(histories) > 1:
-        raise ValueError(f"decisions shows one run, not {len(histories)}; give one of them")
-    [(name, history)] = histories.items()
+    name, history = one_run("decisions", runs)
     found = read_decisions(history.records)
     pair = pair_of(found, history, x, y)
     if pair is None:

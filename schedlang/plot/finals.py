@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import altair as alt
 
 from schedlang.database.history import FINALS, RunHistory
 from schedlang.plot.fences import axis_of
-from schedlang.plot.sources import Runs, histories_of
-from schedlang.plot.style import (
-    BLUE,
-    GREY,
-    WIDTH,
-    Source,
-    in_order,
-    inline,
-    latency_unit,
-    significant,
-    styled,
-)
+from schedlang.plot.medians import medians_chart, names_up
+from schedlang.plot.sources import Runs, one_run
+from schedlang.plot.style import GREY, Source, inline, latency_unit, significant, styled
 from schedlang.plot.tables.finals import FinalsTable, finals_table
 from schedlang.plot.tables.trials import trial_rows
 
@@ -32,10 +21,7 @@ def finals(runs: Runs) -> alt.LayerChart:
     winner's median: smaller differences cannot be told from noise. ValueError for several runs, and
     where no finals were held.
     """
-    histories = histories_of(runs)
-    if len(histories) > 1:
-        raise ValueError(f"finals shows one run, not {len(histories)}; give one of them")
-    [(name, history)] = histories.items()
+    name, history = one_run("finals", runs)
     table = finals_table(history, trial_rows(history))
     if not comparable(table):
         raise ValueError(f"{name}: {why_empty(history)}")
@@ -99,12 +85,6 @@ def finals_chart(table: FinalsTable, source: Source) -> alt.LayerChart:
         axis=alt.Axis(format="+.1%", tickCount=7),
         scale=alt.Scale(domain=_domain(table), nice=False, clamp=True),
     )
-    up = alt.Y(
-        "name:N",
-        title=None,
-        scale=in_order(names),
-        axis=alt.Axis(labelLimit=180, ticks=False, domain=False, labelPadding=8, grid=True),
-    )
     noise = significant(table.noise or 0.0, 4)
     floor = alt.Chart(
         source(
@@ -123,20 +103,12 @@ def finals_chart(table: FinalsTable, source: Source) -> alt.LayerChart:
         x=alt.datum(0), y=alt.value(0), text="text:N"
     )
     zero = floor.mark_rule(color=GREY, strokeWidth=1.5).encode(x=alt.datum(0))
-    single = (
-        alt.Chart(source("rounds", lambda: rounds))
-        .mark_tick(thickness=1.5, opacity=0.4, color=GREY, clip=True, height=16)
-        .encode(
-            across,
-            up,
-            tooltip=[
-                alt.Tooltip("name:N", title="Program"),
-                alt.Tooltip("round:Q", title="Round"),
-                alt.Tooltip("difference:Q", title="Difference", format="+.2%"),
-            ],
-        )
-    )
-    tips: list[Any] = [
+    sample_tips = [
+        alt.Tooltip("name:N", title="Program"),
+        alt.Tooltip("round:Q", title="Round"),
+        alt.Tooltip("difference:Q", title="Difference", format="+.2%"),
+    ]
+    tips = [
         alt.Tooltip("name:N", title="Program"),
         alt.Tooltip("latency:Q", title=f"Median ({unit.name})", format=",.4~r"),
         alt.Tooltip("difference:Q", title="Median difference", format="+.2%"),
@@ -144,13 +116,12 @@ def finals_chart(table: FinalsTable, source: Source) -> alt.LayerChart:
         alt.Tooltip("high:Q", title="To", format="+.2%"),
         alt.Tooltip("p:Q", title="p-value", format=".2~g"),
     ]
-    middle = alt.Chart(source("medians", lambda: medians))
-    ranges = middle.mark_rule(color=BLUE, strokeWidth=3).encode(
-        alt.X("low:Q"), alt.X2("high:Q"), up, tooltip=tips
-    )
-    points = middle.mark_point(filled=True, size=90, color=BLUE, opacity=1).encode(
-        across, up, tooltip=tips
-    )
-    return alt.LayerChart(layer=[band, label, zero, single, ranges, points]).properties(
-        width=WIDTH, height=alt.Step(38)
+    return medians_chart(
+        across,
+        names_up("name", names, 180),
+        source("rounds", lambda: rounds),
+        source("medians", lambda: medians),
+        tips=tips,
+        sample_tips=sample_tips,
+        behind=[band, label, zero],
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from schedlang.plot.medians import names_up
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.style import (
     BLUE,
@@ -67,12 +68,7 @@ def importance_chart(
     rows = _rows(weights, sites)
     names = list(dict.fromkeys(row["site"] for row in rows))
     base = alt.Chart(source("importance", lambda: rows)).encode(
-        alt.Y(
-            "site:N",
-            title=None,
-            scale=in_order(names),
-            axis=alt.Axis(labelLimit=260, ticks=False, domain=False, labelPadding=8, grid=True),
-        ),
+        names_up("site", names, 260),
         tooltip=[
             *([alt.Tooltip("run:N", title="Run")] if several else []),
             alt.Tooltip("site:N", title="Decision"),

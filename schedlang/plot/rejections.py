@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import altair as alt
 
 from schedlang.database.history import REJECTIONS, RunHistory
-from schedlang.plot.sources import Runs, histories_of
-from schedlang.plot.style import GREY, SERIES, WIDTH, Source, in_order, inline, styled
+from schedlang.plot.medians import names_up
+from schedlang.plot.sources import Runs, one_run
+from schedlang.plot.style import GREY, SERIES, WIDTH, Source, inline, styled
 from schedlang.plot.tables.rejections import Place, reasons_of, rejection_places
 
 _OTHER = "other reasons"
@@ -19,10 +20,7 @@ def rejections(runs: Runs) -> alt.Chart:
 
     ValueError where nothing was rejected, and for a run whose database does not say.
     """
-    histories = histories_of(runs)
-    if len(histories) > 1:
-        raise ValueError(f"rejections shows one run, not {len(histories)}; give one of them")
-    [(name, history)] = histories.items()
+    name, history = one_run("rejections", runs)
     places = rejection_places(history)
     if not places:
         raise ValueError(f"{name}: {why_empty(history)}")
@@ -57,12 +55,7 @@ def rejections_chart(places: Sequence[Place], source: Source) -> alt.Chart:
         .mark_bar(height={"band": 0.72})
         .encode(
             alt.X("count:Q", title="Number of traces", axis=alt.Axis(tickMinStep=1, format=",~r")),
-            alt.Y(
-                "place:N",
-                title=None,
-                scale=in_order(place.name for place in places),
-                axis=alt.Axis(labelLimit=280, ticks=False, domain=False, labelPadding=8),
-            ),
+            names_up("place", (place.name for place in places), 280, grid=False),
             alt.Color(
                 "shown:N",
                 title=None,

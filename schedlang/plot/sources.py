@@ -42,6 +42,15 @@ def histories_of(given: Runs) -> dict[str, RunHistory]:
     return found
 
 
+def one_run(chart: str, given: Runs) -> tuple[str, RunHistory]:
+    """Return the run of a chart that shows one, with its name; ValueError for several."""
+    histories = histories_of(given)
+    if len(histories) > 1:
+        raise ValueError(f"{chart} shows one run, not {len(histories)}; give one of them")
+    [found] = histories.items()
+    return found
+
+
 def history_of(given: object) -> RunHistory:
     """Return the history of what is given; TypeError where it has none."""
     history = given if isinstance(given, RunHistory) else getattr(given, "history", None)

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from schedlang.database.history import TIME_LINE, RunHistory
-from schedlang.plot.sources import Runs, histories_of
+from schedlang.plot.sources import Runs, one_run
 from schedlang.plot.style import (
     BLUE,
     GREEN,
@@ -43,10 +43,7 @@ def timeline(runs: Runs) -> alt.VConcatChart:
     above with the mouse is what is shown below. ValueError for several runs, and for a run whose
     database has no time line.
     """
-    histories = histories_of(runs)
-    if len(histories) > 1:
-        raise ValueError(f"timeline shows one run, not {len(histories)}; give one of them")
-    [(name, history)] = histories.items()
+    name, history = one_run("timeline", runs)
     line = time_line(history)
     if not line.spans:
         raise ValueError(f"{name}: {why_empty(history)}")

@@ -84,156 +84,7 @@ def wrong_seconds(value: Any) -> str:
     return "give a positive number, or None for no limit"
 
 
-_TARGET = Option("target", "Target | str", "the machine to tune for", "cpu", identity="key")
-_SPACE = Option(
-    "space",
-    "Space | Module | None",
-    "what to search, instead of the target's own space",
-    group=SEARCH,
-    more="a `Space` or a module; by default that of a strategy given as `search`, else "
-    "`sl.default_space(target)`",
-    identity=0,
-)
-_TRIALS = Option(
-    "trials",
-    "int | None",
-    f"maximum number of candidates to measure; {TRIALS} where `seconds` is not given either, "
-    f"{TRIALS_WITH_RULES} with `stop_when`",
-    group=BUDGET,
-    more="a rejected candidate does not count",
-    wrong=whole(1),
-)
-_SECONDS = Option(
-    "seconds",
-    "float | None",
-    "wall time of the whole call, finals included",
-    group=BUDGET,
-    more="it returns the best so far; a call that continues a run gets what earlier calls left of "
-    "it ([budgets](searches.md#budgets))",
-    wrong=wrong_seconds,
-)
-_SEED = Option(
-    "seed",
-    "int",
-    "seed of the search and of the random inputs",
-    0,
-    SEARCH,
-    wrong=whole(0),
-    identity=1,
-)
-_SEARCH = Option(
-    "search",
-    "str | MakeStrategy | Strategy",
-    "how to search: the name of a search, or `auto` for what measured best",
-    "auto",
-    SEARCH,
-    more="or a class, or a strategy made for this space and workload that no run has used: see "
-    "[searches.md](searches.md)",
-    identity=4,
-)
-_BATCH = Option(
-    "batch",
-    "int",
-    "maximum number of candidates to ask the search for at a time",
-    BATCH,
-    SEARCH,
-    wrong=whole(1),
-)
-_DATABASE = Option(
-    "database",
-    "Database | str | os.PathLike[str] | None",
-    "where records go; the same call with it continues an interrupted run",
-    group=KEPT,
-    more="a path, or a `Database`; by default they are kept in memory only",
-)
-_REMEASURE = Option(
-    "remeasure", "bool", "start again, and ignore what the database holds", False, KEPT
-)
-_TRANSFER = Option(
-    "transfer",
-    "bool",
-    "start from the fastest programs that the database has for this workload and similar ones",
-    True,
-    KEPT,
-    identity=3,
-)
-_VERIFY = Option(
-    "verify",
-    "Verify",
-    "compare results with the unscheduled program's: `True` for candidates that could win, `all`, "
-    "or `False`",
-    True,
-    MEASURING,
-    more="see [verification](tuning.md#verification)",
-    wrong=wrong_verify,
-    identity=2,
-)
 _OWN = "see [your own inputs](tuning.md#your-own-inputs)"
-_INPUTS = Option(
-    "inputs",
-    "Inputs | None",
-    "arrays that programs run on, instead of random ones",
-    group=MEASURING,
-    more=f"or a function that draws them; {_OWN}",
-    identity="given",
-)
-_TOLERANCE = Option(
-    "tolerance",
-    "GivenTolerance | None",
-    "largest relative error of a right result; with a second number, the absolute one",
-    group=MEASURING,
-    more=_OWN,
-    identity="given",
-)
-_REFERENCE = Option(
-    "reference",
-    "ComputeReference | None",
-    "function that computes the right results, instead of the unscheduled program",
-    group=MEASURING,
-    more=_OWN,
-    identity="given",
-)
-_FINALS = Option(
-    "finals",
-    "int",
-    "maximum number of candidates to time again at the end; 0 disables the finals",
-    5,
-    MEASURING,
-    wrong=whole(0),
-)
-_MEASURER = Option(
-    "measurer",
-    "SupportsMeasure | None",
-    "what measures the candidates, instead of the target's own",
-    group=MEASURING,
-    more="one of `sl.measurer` keeps its workers for the next call; any other keeps its own "
-    "settings, `verify` included",
-    identity=6,
-)
-_PROGRESS = Option(
-    "progress",
-    "bool | None",
-    "show the run as it goes; by default on a terminal and in a notebook",
-    group=OUTPUT,
-    more="see [while it runs](tuning.md#while-it-runs)",
-)
-_CALLBACKS = Option(
-    "callbacks",
-    "GivenCallbacks",
-    "code of yours to call after each candidate",
-    (),
-    OUTPUT,
-    more="see [callbacks](tuning.md#callbacks)",
-)
-_STOP_WHEN = Option(
-    "stop_when",
-    "GivenRules",
-    "rule that ends the search early",
-    group=STOP,
-    more="or a list of rules, of which one is enough; see [stop rules](tuning.md#stop-rules)",
-)
-_NOTES = Option("notes", "str | None", "text of yours, kept with the run", group=KEPT)
-_TAGS = Option("tags", "Iterable[str] | None", "words of yours, to find the run by", group=KEPT)
 
 TUNE = (
     Option(
@@ -244,13 +95,157 @@ TUNE = (
         more="a `Workload`, or what makes one: a PrimFunc, an IRModule, TE tensors",
         identity="key",
     ),
-    _TARGET,
-    *(_SPACE, _TRIALS, _SECONDS, _SEED, _SEARCH, _BATCH),
-    *(_DATABASE, _REMEASURE, _TRANSFER),
-    *(_VERIFY, _INPUTS, _TOLERANCE, _REFERENCE, _FINALS, _MEASURER),
-    *(_PROGRESS, _CALLBACKS, _STOP_WHEN, _NOTES, _TAGS),
+    Option("target", "Target | str", "the machine to tune for", "cpu", identity="key"),
+    Option(
+        "space",
+        "Space | Module | None",
+        "what to search, instead of the target's own space",
+        group=SEARCH,
+        more="a `Space` or a module; by default that of a strategy given as `search`, else "
+        "`sl.default_space(target)`",
+        identity=0,
+    ),
+    Option(
+        "trials",
+        "int | None",
+        f"maximum number of candidates to measure; {TRIALS} where `seconds` is not given either, "
+        f"{TRIALS_WITH_RULES} with `stop_when`",
+        group=BUDGET,
+        more="a rejected candidate does not count",
+        wrong=whole(1),
+    ),
+    Option(
+        "seconds",
+        "float | None",
+        "wall time of the whole call, finals included",
+        group=BUDGET,
+        more="it returns the best so far; a call that continues a run gets what earlier calls left "
+        "of it ([budgets](searches.md#budgets))",
+        wrong=wrong_seconds,
+    ),
+    Option(
+        "seed",
+        "int",
+        "seed of the search and of the random inputs",
+        0,
+        SEARCH,
+        wrong=whole(0),
+        identity=1,
+    ),
+    Option(
+        "search",
+        "str | MakeStrategy | Strategy",
+        "how to search: the name of a search, or `auto` for what measured best",
+        "auto",
+        SEARCH,
+        more="or a class, or a strategy made for this space and workload that no run has used: see "
+        "[searches.md](searches.md)",
+        identity=4,
+    ),
+    Option(
+        "batch",
+        "int",
+        "maximum number of candidates to ask the search for at a time",
+        BATCH,
+        SEARCH,
+        wrong=whole(1),
+    ),
+    Option(
+        "database",
+        "Database | str | os.PathLike[str] | None",
+        "where records go; the same call with it continues an interrupted run",
+        group=KEPT,
+        more="a path, or a `Database`; by default they are kept in memory only",
+    ),
+    Option("remeasure", "bool", "start again, and ignore what the database holds", False, KEPT),
+    Option(
+        "transfer",
+        "bool",
+        "start from the fastest programs that the database has for this workload and similar ones",
+        True,
+        KEPT,
+        identity=3,
+    ),
+    Option(
+        "verify",
+        "Verify",
+        "compare results with the unscheduled program's: `True` for candidates that could win, "
+        "`all`, or `False`",
+        True,
+        MEASURING,
+        more="see [verification](tuning.md#verification)",
+        wrong=wrong_verify,
+        identity=2,
+    ),
+    Option(
+        "inputs",
+        "Inputs | None",
+        "arrays that programs run on, instead of random ones",
+        group=MEASURING,
+        more=f"or a function that draws them; {_OWN}",
+        identity="given",
+    ),
+    Option(
+        "tolerance",
+        "GivenTolerance | None",
+        "largest relative error of a right result; with a second number, the absolute one",
+        group=MEASURING,
+        more=_OWN,
+        identity="given",
+    ),
+    Option(
+        "reference",
+        "ComputeReference | None",
+        "function that computes the right results, instead of the unscheduled program",
+        group=MEASURING,
+        more=_OWN,
+        identity="given",
+    ),
+    Option(
+        "finals",
+        "int",
+        "maximum number of candidates to time again at the end; 0 disables the finals",
+        5,
+        MEASURING,
+        wrong=whole(0),
+    ),
+    Option(
+        "measurer",
+        "SupportsMeasure | None",
+        "what measures the candidates, instead of the target's own",
+        group=MEASURING,
+        more="one of `sl.measurer` keeps its workers for the next call; any other keeps its own "
+        "settings, `verify` included",
+        identity=6,
+    ),
+    Option(
+        "progress",
+        "bool | None",
+        "show the run as it goes; by default on a terminal and in a notebook",
+        group=OUTPUT,
+        more="see [while it runs](tuning.md#while-it-runs)",
+    ),
+    Option(
+        "callbacks",
+        "GivenCallbacks",
+        "code of yours to call after each candidate",
+        (),
+        OUTPUT,
+        more="see [callbacks](tuning.md#callbacks)",
+    ),
+    Option(
+        "stop_when",
+        "GivenRules",
+        "rule that ends the search early",
+        group=STOP,
+        more="or a list of rules, of which one is enough; see [stop rules](tuning.md#stop-rules)",
+    ),
+    Option("notes", "str | None", "text of yours, kept with the run", group=KEPT),
+    Option("tags", "Iterable[str] | None", "words of yours, to find the run by", group=KEPT),
 )
 """The parameters of ``tune``, in the order of its signature."""
+
+_OF_TUNE = {option.name: option for option in TUNE}
 
 TUNE_NETWORK = (
     Option(
@@ -262,13 +257,14 @@ TUNE_NETWORK = (
         # Of a network, that there is one: its tasks are runs of their own.
         identity=5,
     ),
-    _TARGET,
+    _OF_TUNE["target"],
     replace(
-        _TRIALS,
+        _OF_TUNE["trials"],
         help="maximum number of candidates to measure, of all tasks together; "
         f"{NETWORK_TRIALS} where `seconds` is not given either",
     ),
-    *(_SECONDS, _SEED),
+    _OF_TUNE["seconds"],
+    _OF_TUNE["seed"],
     Option(
         "scheduler",
         "str | TaskScheduler",
@@ -300,20 +296,31 @@ TUNE_NETWORK = (
         group=BUDGET,
     ),
     replace(
-        _SPACE,
+        _OF_TUNE["space"],
         help="what to search for tasks that compute, instead of the target's own space",
         more="a `Space` or a module",
     ),
-    replace(_SEARCH, type="str | MakeStrategy", more="or a class; see [searches.md](searches.md)"),
-    *(_BATCH, _DATABASE, _REMEASURE, _TRANSFER, _VERIFY),
     replace(
-        _FINALS,
+        _OF_TUNE["search"],
+        type="str | MakeStrategy",
+        more="or a class; see [searches.md](searches.md)",
+    ),
+    _OF_TUNE["batch"],
+    _OF_TUNE["database"],
+    _OF_TUNE["remeasure"],
+    _OF_TUNE["transfer"],
+    _OF_TUNE["verify"],
+    replace(
+        _OF_TUNE["finals"],
         default=3,
         help="maximum number of programs of a task to time again at the end; 0 disables the finals",
     ),
-    *(_MEASURER, _PROGRESS, _CALLBACKS),
-    replace(_STOP_WHEN, help="rule that ends the search of a task early"),
-    *(_NOTES, _TAGS),
+    _OF_TUNE["measurer"],
+    _OF_TUNE["progress"],
+    _OF_TUNE["callbacks"],
+    replace(_OF_TUNE["stop_when"], help="rule that ends the search of a task early"),
+    _OF_TUNE["notes"],
+    _OF_TUNE["tags"],
 )
 """The parameters of ``tune_network``, in the order of its signature."""
 

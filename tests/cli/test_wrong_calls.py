@@ -178,7 +178,7 @@ def test_programs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "mine.txt").touch()
     (tmp_path / "models").mkdir()
     assert list(words_of.complete_program("m")) == ["matmul", "mine.py", "models/"]
-    assert list(words_of.complete_search("ran")) == ["random"]
+    assert list(words_of.completing(words_of.SEARCHES)("ran")) == ["random"]
 
 
 def test_a_file_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

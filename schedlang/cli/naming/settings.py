@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,16 +15,7 @@ from schedlang.cli.naming.inputs import arrays_of, tolerance_of
 from schedlang.cli.naming.machines import check_target, target_of
 from schedlang.cli.naming.stored import database_to_write
 from schedlang.cli.verb import UsageError
-from schedlang.cli.words import (
-    OBJECTIVES,
-    SCHEDULERS,
-    SEARCHES,
-    complete_objective,
-    complete_scheduler,
-    complete_search,
-    complete_target,
-    nearest,
-)
+from schedlang.cli.words import OBJECTIVES, SCHEDULERS, SEARCHES, TARGETS, nearest
 
 
 def _same(value: Any) -> Any:
@@ -47,7 +38,7 @@ class Word:
     check: raises UsageError for a word that is wrong, without TVM.
     default: of the option, where that of the argument is no word.
     flag: name of the option, where it is not that of the argument.
-    complete: gives words that begin as the shell says.
+    known: words that the shell completes.
     after: names of arguments that ``read`` needs.
     also: further options that say the same argument, with their annotations.
     check_also: is ``check`` for each word of those that may be repeated.
@@ -59,7 +50,7 @@ class Word:
     check: Callable[[Any], object] | None = None
     default: str | None = None
     flag: str = ""
-    complete: Callable[[str], Iterator[str]] | None = None
+    known: Collection[str] = ()
     after: tuple[str, ...] = ()
     also: Mapping[str, Any] = field(default_factory=dict)
     check_also: Callable[[str], object] = _nothing
@@ -130,9 +121,9 @@ def _rules(
 
 
 WORDS: Mapping[str, Word] = {
-    "target": Word(str, f": {options.TARGETS}", target_of, check_target, complete=complete_target),
+    "target": Word(str, f": {options.MACHINES}", target_of, check_target, known=TARGETS),
     "database": Word(Path | None, check=database_to_write),
-    "search": Word(str, ", or file.py:name", _search, _check_search, complete=complete_search),
+    "search": Word(str, ", or file.py:name", _search, _check_search, known=SEARCHES),
     "space": Word(
         str | None,
         ": file.py:space",
@@ -174,11 +165,9 @@ WORDS: Mapping[str, Word] = {
         str,
         f": {', '.join(SCHEDULERS)}",
         check=partial(check_word, "scheduler", SCHEDULERS),
-        complete=complete_scheduler,
+        known=SCHEDULERS,
     ),
-    "objective": Word(
-        str, check=partial(check_word, "objective", OBJECTIVES), complete=complete_objective
-    ),
+    "objective": Word(str, check=partial(check_word, "objective", OBJECTIVES), known=OBJECTIVES),
     "limits": Word(float | None, flag="limit"),
 }
 """The arguments that are no plain number, truth value or text."""

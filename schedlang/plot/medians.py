@@ -1,0 +1,52 @@
+"""Samples of several programs or runs, each a row: small marks, the median, and its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import altair as alt
+
+from schedlang.plot.style import BLUE, GREY, WIDTH, Data, in_order
+
+
+def names_up(field: str, names: Iterable[str], longest: int, *, grid: bool = True) -> alt.Y:
+    """Return an axis with a row for each name, in this order; ``longest`` label in pixels."""
+    return alt.Y(
+        f"{field}:N",
+        title=None,
+        scale=in_order(names),
+        axis=alt.Axis(labelLimit=longest, ticks=False, domain=False, labelPadding=8, grid=grid),
+    )
+
+
+def medians_chart(
+    across: alt.X,
+    up: alt.Y,
+    samples: Data,
+    medians: Data,
+    *,
+    tips: Sequence[alt.Tooltip],
+    sample_tips: Sequence[alt.Tooltip] = (),
+    behind: Sequence[alt.Chart] = (),
+) -> alt.LayerChart:
+    """Return a chart of samples, and of medians with their intervals, from ``low`` to ``high``.
+
+    Parameters
+    ----------
+    across, up: the axes of both.
+    tips: of medians. sample_tips: of samples, which have none without.
+    behind: layers behind them.
+    """
+    ticks = alt.Chart(samples).mark_tick(
+        thickness=1.5, opacity=0.4, color=GREY, height=16, clip=True
+    )
+    shown = {"tooltip": list(sample_tips)} if sample_tips else {}
+    base = alt.Chart(medians)
+    ranges = base.mark_rule(color=BLUE, strokeWidth=3).encode(
+        alt.X("low:Q"), alt.X2("high:Q"), up, tooltip=list(tips)
+    )
+    points = base.mark_point(filled=True, size=90, color=BLUE, opacity=1).encode(
+        across, up, tooltip=list(tips)
+    )
+    layers = [*behind, ticks.encode(across, up, **shown), ranges, points]
+    return alt.LayerChart(layer=layers).properties(width=WIDTH, height=alt.Step(38))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from schedlang.database import Run, Timing
+    from schedlang.measurement.finals import Interval
     from schedlang.networks import NetworkResult
     from schedlang.tuning import FailureExplanation, TuneResult
 
@@ -15,12 +16,11 @@ def of_result(result: TuneResult) -> dict[str, Any]:
     best: dict[str, Any] | None = None
     if result.has_best:
         found = result.best
-        interval = found.confidence_interval
         best = {
             "record": found.record.id,
             "latency": found.latency,
             "search_latency": found.record.latency,
-            "interval": None if interval is None else [interval.low, interval.high],
+            "interval": of_interval(found.confidence_interval),
             "verified": found.record.verified,
             "unscheduled": found.unscheduled,
             "p_value": found.p_value,
@@ -45,6 +45,11 @@ def of_result(result: TuneResult) -> dict[str, Any]:
         "finished": result.finished,
         "interrupted": result.interrupted,
     }
+
+
+def of_interval(interval: Interval | None) -> list[float] | None:
+    """Return the ends of an interval."""
+    return None if interval is None else [interval.low, interval.high]
 
 
 def of_record(timing: Timing) -> dict[str, Any]:

@@ -162,10 +162,13 @@ def completing(words: Iterable[str]) -> Callable[[str], Iterator[str]]:
     return complete
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
-    """Return ``"; did you mean 'matmul'?"`` for the nearest of ``words``; nothing without one."""
+def nearest(word: str, words: Iterable[str], show: Callable[[str], object] = repr) -> str:
+    """Return ``"; did you mean 'matmul'?"`` for the nearest of ``words``; nothing without one.
+
+    ``show`` makes what is shown of it.
+    """
     close = difflib.get_close_matches(word, words, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {show(close[0])}?" if close else ""
 
 
 def operator_called(name: str) -> Operator | None:

@@ -19,7 +19,7 @@ from schedlang.measurement.finals import (
 )
 from schedlang.measurement.rank_test import mann_whitney
 from schedlang.plot.sources import Runs, histories_of
-from schedlang.plot.tables.decisions import label, read_decisions
+from schedlang.plot.tables.decisions import read_decisions
 from schedlang.plot.tables.programs import workload_of
 from schedlang.printed import show_text
 from schedlang.report.numbers import (
@@ -86,7 +86,12 @@ class Comparison:
     @property
     def differences(self) -> dict[str, Sequence[str]]:
         """The settings that are not equal in all runs."""
-        return {name: texts for name, texts in self.settings.items() if len(set(texts)) > 1}
+        return _differing(self.settings)
+
+    @property
+    def differing_decisions(self) -> dict[str, Sequence[str]]:
+        """The decisions that are not equal in all winners."""
+        return _differing(self.decisions)
 
     @property
     def summary(self) -> str:
@@ -132,6 +137,10 @@ def compare(runs: Runs) -> Comparison:
         _judged(bests, histories) if same else bests,
         _decisions(outcomes) if same else {},
     )
+
+
+def _differing(rows: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    return {name: texts for name, texts in rows.items() if len(set(texts)) > 1}
 
 
 def _workloads(histories: Mapping[str, RunHistory]) -> tuple[bool, str]:
@@ -237,7 +246,4 @@ def _decisions(outcomes: Mapping[str, Outcome]) -> dict[str, Sequence[str]]:
     known = [winner for winner in winners if winner is not None]
     if len(known) < len(winners):
         return {}
-    return {
-        column.name: ["not taken" if value is None else label(value) for value in column.values]
-        for column in read_decisions(known).sites
-    }
+    return {column.name: column.labels for column in read_decisions(known).sites}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from markupsafe import Markup
 from schedlang.report.datasets import script_json
 from schedlang.report.scripts import content_policy, page_script, static_text
 from schedlang.report.vega import VegaScript
+from schedlang.report.views.view import View
 
 _LONGEST_TITLE = 300
 
@@ -23,10 +25,12 @@ def render(
     vega: VegaScript,
     data: dict[str, Any],
     title: str,
+    views: Sequence[View],
     **values: Any,
 ) -> Path:
-    """Write a page: a template, the values in it, and the data of its scripts."""
-    text = script_json(data)
+    """Write a page: a template, the views and values in it, and the data of its scripts."""
+    charts = {chart.name: chart.spec for view in views for chart in view.charts}
+    text = script_json({**data, "charts": charts})
     scripts = (vega.text(), page_script())
     page = _environment().get_template(template)
     html = page.render(
@@ -36,6 +40,7 @@ def render(
         vega=Markup(scripts[0]),
         script=Markup(scripts[1]),
         data=Markup(text),
+        views=views,
         **values,
     )
     # A name may hold what is no text in UTF-8.

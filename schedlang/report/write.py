@@ -56,17 +56,16 @@ def write(history: RunHistory, path: str | os.PathLike[str], *, title: str | Non
             "datasets": context.data.packed(),
             "decisions": packed_decisions(context),
             "unit": context.unit.name,
-            "charts": {chart.name: chart.spec for view in views for chart in view.charts},
         }
         return render(
             "report.html.j2",
             place,
             vega,
             data,
-            title=title or context.history.name,
+            title or context.history.name,
+            views,
             tiles=tiles(context),
             facts=facts(context),
             environment=environment(context),
             tags=context.history.run.tags,
-            views=views,
         )

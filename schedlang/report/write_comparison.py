@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.plot.bests import bests_chart
-from schedlang.plot.convergence import Over, convergence_chart
 from schedlang.plot.sources import Runs
 from schedlang.plot.style import latency_unit
 from schedlang.plot.tables.trials import TrialRow, gains, trial_rows
@@ -21,6 +20,7 @@ from schedlang.report.numbers import (
 )
 from schedlang.report.page import checked_path, render
 from schedlang.report.vega import VegaScript
+from schedlang.report.views.convergence import convergence_charts
 from schedlang.report.views.view import Chart, Table, View, spec_of
 
 
@@ -49,13 +49,9 @@ def write_comparison(runs: Runs, path: str | os.PathLike[str], *, title: str | N
             _differences(comparison),
             _decisions(comparison),
         ]
-        page: dict[str, Any] = {
-            "datasets": data.packed(),
-            "unit": "",
-            "charts": {chart.name: chart.spec for view in views for chart in view.charts},
-        }
+        page: dict[str, Any] = {"datasets": data.packed(), "unit": ""}
         heading = title or f"{', '.join(names)}: {len(comparison.runs)} runs"
-        return render("comparison.html.j2", place, vega, page, title=heading, views=views)
+        return render("comparison.html.j2", place, vega, page, heading, views)
 
 
 def _bests(comparison: Comparison, data: Datasets) -> View:
@@ -104,12 +100,8 @@ def _convergence(comparison: Comparison, data: Datasets) -> View:
         return View("convergence", title, empty="no run has a candidate with a latency")
     if not comparison.same_workload:
         return View("convergence", title, empty=comparison.workloads)
-    both: tuple[Over, Over] = ("trials", "seconds")
-    charts = []
-    for over in both:
-        chart = convergence_chart(comparison.runs, over, data, rows)
-        label = f"Lines of the best latency of each run over {over}."
-        charts.append(Chart(f"convergence-{over}", spec_of(chart), label, f"over {over}"))
+    label = "Lines of the best latency of each run over {over}."
+    charts = convergence_charts(comparison.runs, rows, data, label)
     found = [f"{name} {_when(of_one)}" for name, of_one in rows.items()]
     finding = f"When each run had its fastest trial: {', '.join(found)}."
     knew = [name for name, history in comparison.runs.items() if history.run.known]
@@ -151,9 +143,7 @@ def _decisions(comparison: Comparison) -> View:
         why = "a run has no winner" if comparison.same_workload else comparison.workloads
         return View("decisions", title, empty=why)
     names = list(comparison.runs)
-    differing = [
-        [site, *texts] for site, texts in comparison.decisions.items() if len(set(texts)) > 1
-    ]
+    differing = [[site, *texts] for site, texts in comparison.differing_decisions.items()]
     count = len(comparison.decisions)
     finding = f"The winners differ in {len(differing)} of {count} decisions."
     tables = (

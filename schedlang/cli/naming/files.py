@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
 import os
@@ -13,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from schedlang.cli.verb import UsageError
+from schedlang.cli.words import nearest
 
 
 def split_name(what: str) -> tuple[str, str]:
@@ -50,10 +50,8 @@ def existing_file(path: Path) -> Path:
     """Return the path of a file; UsageError where there is none."""
     if not path.is_file():
         kind = "it is a folder" if path.is_dir() else "there is no such file"
-        names = [] if path.is_dir() else _names_in(path.parent)
-        near = difflib.get_close_matches(path.name, names, n=1)
-        hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
-        raise UsageError(f"{path}: {kind}{hint}")
+        names = [] if path.is_dir() else names_in(path.parent)
+        raise UsageError(f"{path}: {kind}{nearest(path.name, names, path.with_name)}")
     return path
 
 
@@ -89,9 +87,7 @@ def member_of(module: ModuleType, name: str) -> Any:
     for part in name.split("."):
         if not hasattr(found, part):
             names = {key for key in vars(module) if not key.startswith("_")}
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UsageError(f"{_place_of(module)} has no {name!r}{hint}")
+            raise UsageError(f"{_place_of(module)} has no {name!r}{nearest(name, names)}")
         found = getattr(found, part)
     return found
 
@@ -111,7 +107,8 @@ def own_objects(module: ModuleType) -> Mapping[str, Any]:
     }
 
 
-def _names_in(folder: Path) -> list[str]:
+def names_in(folder: Path) -> list[str]:
+    """Return the names of what is in a folder; none where it cannot be read."""
     try:
         return os.listdir(folder)
     except OSError:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from schedlang.cli.naming.files import names_in
 from schedlang.cli.naming.programs import UnknownOperator, check_program, workload_of
 from schedlang.cli.verb import NothingFound, UsageError
 from schedlang.cli.words import OPERATORS, nearest, operator_called
@@ -65,9 +65,9 @@ def existing(path: Path) -> Path:
         raise UsageError(f"{path} is a folder; give the file of a database")
     if not path.exists():
         _refuse_part(path)
-        near = difflib.get_close_matches(path.name, _databases(path.parent), n=1)
-        hint = f"did you mean {path.with_name(near[0])}?" if near else "tune --database makes one"
-        raise UsageError(f"{path}: there is no such database; {hint}")
+        names = [name for name in names_in(path.parent) if name.endswith((".db", ".sqlite"))]
+        hint = nearest(path.name, names, path.with_name) or "; tune --database makes one"
+        raise UsageError(f"{path}: there is no such database{hint}")
     return path
 
 
@@ -190,10 +190,3 @@ def schedule_of(record: Record, database: Database) -> Schedule:
         why = str(unreadable) or "the database does not hold its program"
         raise NothingFound(f"record {record.id} cannot be applied: {why}")
     return made
-
-
-def _databases(folder: Path) -> list[str]:
-    try:
-        return [name for name in os.listdir(folder) if name.endswith((".db", ".sqlite"))]
-    except OSError:
-        return []

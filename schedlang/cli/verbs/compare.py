@@ -110,7 +110,7 @@ def _records(one: Named, other: Named) -> Answer:
 def _with_decisions(found: Comparison) -> str:
     """Return the comparison as text, with the decisions of the winners that differ."""
     lines = [str(found)]
-    differing = {site: texts for site, texts in found.decisions.items() if len(set(texts)) > 1}
+    differing = found.differing_decisions
     if differing:
         lines.append(
             f"  the winners differ in {len(differing)} of {len(found.decisions)} decisions:"
@@ -135,9 +135,7 @@ def _document(found: Comparison) -> dict[str, Any]:
             {
                 "run": best.run,
                 "latency": best.latency,
-                "interval": None
-                if best.interval is None
-                else [best.interval.low, best.interval.high],
+                "interval": documents.of_interval(best.interval),
                 "ratio": best.ratio,
                 "p_value": best.p_value,
                 "verdict": best.verdict,

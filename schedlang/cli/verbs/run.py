@@ -18,6 +18,7 @@ from schedlang.cli.verb import FAILED, Answer, option_names, verb
 if TYPE_CHECKING:
     from schedlang.database import Timing
     from schedlang.measurement.contest import Standing
+    from schedlang.measurement.finals import Interval
 
 
 @verb
@@ -103,8 +104,13 @@ def _line(side: Standing, flops: float) -> str:
     text = f"  now         {describe_latency(side.latency, flops)}"
     if side.interval is None:
         return text
-    low, high = describe_latency(side.interval.low), describe_latency(side.interval.high)
-    return f"{text}, {low} to {high} ({side.interval.confidence:.0%} confidence)"
+    return f"{text}, {_between(side.interval)} ({side.interval.confidence:.0%} confidence)"
+
+
+def _between(interval: Interval) -> str:
+    from schedlang.measurement import describe_latency
+
+    return f"{describe_latency(interval.low)} to {describe_latency(interval.high)}"
 
 
 def _table(sides: list[Standing], flops: float) -> str:
@@ -112,10 +118,7 @@ def _table(sides: list[Standing], flops: float) -> str:
 
     rows = []
     for side in sides:
-        interval = side.interval
-        between = ""
-        if interval is not None:
-            between = f"{describe_latency(interval.low)} to {describe_latency(interval.high)}"
+        between = "" if side.interval is None else _between(side.interval)
         bound = "" if side.complete else ">= "
         p_value = "" if side.p_value is None else f"{side.p_value:.2g}"
         rows.append(
@@ -132,11 +135,10 @@ def _table(sides: list[Standing], flops: float) -> str:
 
 
 def _side(side: Standing, ours: Standing) -> dict[str, Any]:
-    interval = side.interval
     return {
         "name": side.name,
         "latency": side.latency,
-        "interval": None if interval is None else [interval.low, interval.high],
+        "interval": documents.of_interval(side.interval),
         "ratio": side.latency / ours.latency,
         "p_value": side.p_value,
         "complete": side.complete,

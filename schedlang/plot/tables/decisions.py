@@ -40,6 +40,11 @@ class Column:
         """Number of different values."""
         return len({value for value in self.values if value is not NOT_TAKEN})
 
+    @property
+    def labels(self) -> list[str]:
+        """The values as text, for a table."""
+        return ["not taken" if value is NOT_TAKEN else label(value) for value in self.values]
+
 
 @dataclass(frozen=True)
 class Decisions:

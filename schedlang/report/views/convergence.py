@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from schedlang.plot.convergence import Over, convergence_chart
+from collections.abc import Mapping
+
+from schedlang.database.history import RunHistory
+from schedlang.plot.convergence import Over, Rows, convergence_chart
+from schedlang.report.datasets import Datasets
 from schedlang.report.numbers import count_text, duration_text, latency_text, percent_text
 from schedlang.report.views.context import Context
 from schedlang.report.views.view import Chart, Table, View, spec_of
@@ -22,15 +26,12 @@ def convergence_view(context: Context) -> View:
     if not context.gains:
         empty = "no trial has a latency" if history.records else "the run has no trials"
         return View(view.key, view.title, empty=empty)
-    both: tuple[Over, Over] = ("trials", "seconds")
-    charts = []
-    for over in both:
-        chart = convergence_chart(
-            {history.name: history}, over, context.data, {history.name: context.rows}
-        )
-        label = f"Line chart of the best latency so far over {over}. {_finding(context)}"
-        name = f"convergence-{over}"
-        charts.append(Chart(name, spec_of(chart), label, f"over {over}"))
+    charts = convergence_charts(
+        {history.name: history},
+        {history.name: context.rows},
+        context.data,
+        f"Line chart of the best latency so far over {{over}}. {_finding(context)}",
+    )
     rows = [
         [
             f"{gain.row.number:,}" if gain.row.number is not None else "",
@@ -43,6 +44,22 @@ def convergence_view(context: Context) -> View:
     columns = ("Trial", "Wall time", "Latency in the search", "Confidence interval")
     table = Table("Each new best", columns, rows, (0, 1, 2, 3))
     return View(view.key, view.title, _finding(context), _READING, charts=charts, tables=[table])
+
+
+def convergence_charts(
+    histories: Mapping[str, RunHistory], rows: Rows, data: Datasets, label: str
+) -> list[Chart]:
+    """Return the charts of one or several runs, of which a reader chooses one.
+
+    ``label`` says what they show; ``{over}`` in it stands for trials or seconds.
+    """
+    both: tuple[Over, Over] = ("trials", "seconds")
+    charts = []
+    for over in both:
+        chart = convergence_chart(histories, over, data, rows)
+        said = label.replace("{over}", over)
+        charts.append(Chart(f"convergence-{over}", spec_of(chart), said, f"over {over}"))
+    return charts
 
 
 def _finding(context: Context) -> str:

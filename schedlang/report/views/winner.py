@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from schedlang.database.record import Record
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Trace
-from schedlang.plot.tables.decisions import label, read_decisions
+from schedlang.plot.tables.decisions import read_decisions
 from schedlang.plot.tables.programs import workload_of
 from schedlang.printed import first_line
 from schedlang.report.numbers import count_text, latency_text
@@ -83,7 +83,7 @@ def _finding(
 def _decisions(winner: Record, runner_up: Record, names: tuple[str, str]) -> Table:
     found = read_decisions([winner, runner_up])
     rows = [
-        [column.name, *("not taken" if one is None else label(one) for one in column.values)]
+        [column.name, *column.labels]
         for column in found.sites
         if column.values[0] != column.values[1]
     ]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schedlang.tuning.live.screen import Screen
-from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
+from schedlang.tuning.live.snapshot import time_text
 
 _BAR_COLUMNS = 30
 
@@ -52,11 +52,10 @@ class Display(Screen):
     def _time(self) -> str:
         """Say how long it took, and about how long this phase still takes."""
         now = time.monotonic()
-        text = duration(now - self._began)
-        if not 0 < self._done < self._count:
-            return text
-        left = (now - self._entered) / self._done * (self._count - self._done)
-        return f"{text}, about {duration(left)} left" if left >= NO_TIME_LEFT else text
+        left = None
+        if 0 < self._done < self._count:
+            left = (now - self._entered) / self._done * (self._count - self._done)
+        return time_text(now - self._began, left)
 
     def _picture(self) -> RenderableType:
         text = Text(self._line())

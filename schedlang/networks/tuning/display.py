@@ -17,7 +17,7 @@ from schedlang.networks.tuning.shares import Shares, shares_of
 from schedlang.networks.tuning.task_run import TaskRun
 from schedlang.search import Strategy
 from schedlang.tuning.live.screen import Screen
-from schedlang.tuning.live.snapshot import NO_TIME_LEFT, duration
+from schedlang.tuning.live.snapshot import time_text
 
 # Tasks that the table shows, those with the largest share first.
 _ROWS = 12
@@ -139,7 +139,7 @@ class Display(Screen):
         """Say how long it took, and about how long the trials will take that are left."""
         spent = time.monotonic() - self._began
         measured = self._counts.total() - self._counts[Status.REJECTED]
-        if self._trials is None or measured == 0 or self._current is None:
-            return duration(spent)
-        left = spent / measured * max(self._trials - done, 0)
-        return duration(spent) + (f", about {duration(left)} left" if left >= NO_TIME_LEFT else "")
+        left = None
+        if self._trials is not None and measured > 0 and self._current is not None:
+            left = spent / measured * max(self._trials - done, 0)
+        return time_text(spent, left)

@@ -113,10 +113,14 @@ class Snapshot:
     @property
     def time_text(self) -> str:
         """How long it took and will take: ``12 s, about 40 s left``."""
-        text = duration(self.seconds)
-        if self.left is None or self.left < NO_TIME_LEFT:
-            return text
-        return f"{text}, about {duration(self.left)} left"
+        return time_text(self.seconds, self.left)
+
+
+def time_text(spent: float, left: float | None) -> str:
+    """Return how long something took and will take; a time left that is too short is not told."""
+    if left is None or left < NO_TIME_LEFT:
+        return duration(spent)
+    return f"{duration(spent)}, about {duration(left)} left"
 
 
 def duration(seconds: float) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
 
 from schedlang.measurement.tolerance import GivenTolerance, check_tolerance
+from schedlang.measurement.verify import wrong_verify
 
 DrawInputs = Callable[[np.random.Generator], Any]
 Inputs = Sequence[Any] | Mapping[str, Any] | DrawInputs
@@ -96,16 +96,6 @@ class Problem:
     def key(self) -> str:
         """The same text as a part of a measurer's key; empty for the defaults."""
         return "".join(f" {name}={text}" for name, text in self.describe().items())
-
-
-def wrong_verify(verify: Any) -> str:
-    """Return what to give instead of an invalid value of ``verify``; empty for a valid one."""
-    if isinstance(verify, bool) or (isinstance(verify, str) and verify == "all"):
-        return ""
-    known = {"all": "'all'", "true": "True", "false": "False"}
-    close = get_close_matches(verify.lower(), known, 1) if isinstance(verify, str) else []
-    hint = f"; did you mean {known[close[0]]}?" if close else ""
-    return f"choose True, False or 'all'{hint}"
 
 
 def _name(function: Any) -> str:

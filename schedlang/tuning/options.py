@@ -2,8 +2,8 @@
 
 From this table follow the checks of plain values, the options of the command line, the tables in
 ``docs/`` and what identifies a run. The functions write their signatures out, for editors and type
-checkers; a test holds signature and table together. Nothing here imports TVM: the command line
-answers ``--help`` with it.
+checkers; a test holds signature and table together. Nothing here imports TVM or NumPy: the command
+line answers ``--help`` with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from schedlang.measurement.problem import wrong_verify
+from schedlang.measurement.verify import wrong_verify
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""

@@ -130,8 +130,14 @@ def tuning_record(
     trace: Trace, mod: IRModule, seconds: Sequence[float], target: TVMTarget
 ) -> TuningRecord:
     """Create a MetaSchedule record; ``seconds`` are measured latencies."""
-    arguments = ArgInfo.from_prim_func(only_function(mod))
-    return TuningRecord(trace, TVMWorkload(mod), list(seconds), target, arguments)
+    return _record(trace, TVMWorkload(mod), seconds, target)
+
+
+def _record(
+    trace: Trace, workload: TVMWorkload, seconds: Sequence[float], target: TVMTarget
+) -> TuningRecord:
+    arguments = ArgInfo.from_prim_func(only_function(workload.mod))
+    return TuningRecord(trace, workload, list(seconds), target, arguments)
 
 
 class Writer:
@@ -147,9 +153,7 @@ class Writer:
     ) -> list[Any]:
         """Append a record; return its trace as stored in the file."""
         workload = self._database.commit_workload(mod)
-        arguments = ArgInfo.from_prim_func(only_function(mod))
-        record = TuningRecord(trace, workload, list(seconds), target, arguments)
-        self._database.commit_tuning_record(record)
+        self._database.commit_tuning_record(_record(trace, workload, seconds, target))
         with self.records.open(encoding="utf-8") as file:
             self._last = file.seek(self._written)
             stored = json.loads(file.readline())

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tvm import tirx
+from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map
@@ -73,6 +74,10 @@ class Regions:
         while buffer in self._sources:
             buffer = self._sources[buffer]
         return buffer
+
+    def is_element(self, value: Any, tensor: Any) -> bool:
+        """Return whether an expression is an element of a tensor."""
+        return isinstance(value, TensorLoad) and bool(self.tensor(value.source).same_as(tensor))
 
 
 class Definitions(Regions):

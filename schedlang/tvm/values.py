@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import WalkResult, structural_map, structural_walk
 
 IF_THEN_ELSE = "prim.if_then_else"
 COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
@@ -36,6 +36,14 @@ def found_in(node: Any, kinds: Any) -> list[Any]:
     """
     found: list[Any] = []
     structural_walk(node, (kinds, found.append))
+    return found
+
+
+def found_outside_loads(expression: Any, kinds: Any) -> list[Any]:
+    """Return the parts of an expression that are of a kind, but not those of its loads."""
+    found: list[Any] = []
+    skip = (TensorLoad, lambda _: WalkResult.SKIP)
+    structural_walk(expression, [skip, (kinds, found.append)], order="pre")
     return found
 
 

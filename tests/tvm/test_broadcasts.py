@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 from schedlang.targets import Target, build_callable
 from schedlang.tvm.codegen.broadcasts import LEGALIZE
 from schedlang.tvm.program import as_main
+from tests.targets.programs import from_body
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -68,3 +69,18 @@ def test_rows_in_bfloat16(along: bool) -> None:
 )
 def test_other_loops_stay_as_they_are(mod: IRModule, vectors: int) -> None:
     assert LEGALIZE(mod).script().count("T.vectorized") == vectors
+
+
+NESTED = """
+for j in T.vectorized(8):
+    with T.sblock("outer"):
+        v = T.axis.spatial(8, j)
+        with T.sblock("inner"):
+            w = T.axis.spatial(8, v)
+            B[w] = A[w]
+"""
+
+
+def test_a_block_inside_another_keeps_its_vectors() -> None:
+    signature = 'A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")'
+    assert "T.vectorized" in LEGALIZE(from_body(NESTED, signature)).script()

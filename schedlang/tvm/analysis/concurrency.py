@@ -27,6 +27,7 @@ from schedlang.tvm.schedule import (
     get_sref,
     get_state,
     get_statement,
+    scope_of,
 )
 from schedlang.tvm.values import constant, found_in, holds, mentions
 
@@ -99,7 +100,7 @@ def is_only_writer(sch: TVMSchedule, block: Any) -> bool:
     sref = get_sref(sch, block)
     own = sref.stmt
     written = [region.source for region in own.writes]
-    others = [block for block in _blocks_in(_scope_of(sref).stmt.body) if not block.same_as(own)]
+    others = [block for block in _blocks_in(scope_of(sref).stmt.body) if not block.same_as(own)]
     return not any(holds(written, region.source) for other in others for region in other.writes)
 
 
@@ -109,12 +110,12 @@ def is_in_pipeline(sch: TVMSchedule, block: Any) -> bool:
     There, each block reads only what earlier blocks wrote, and no block overwrites what an earlier
     one read.
     """
-    return _flag(sch, _scope_of(get_sref(sch, block)), _PIPELINE)
+    return _flag(sch, scope_of(get_sref(sch, block)), _PIPELINE)
 
 
 def is_inside_loops(sch: TVMSchedule, block: Any) -> bool:
     """Return whether a block is part of another block that has loops around it."""
-    sref = _scope_of(get_sref(sch, block))
+    sref = scope_of(get_sref(sch, block))
     while sref.parent is not None:
         if not isinstance(sref.stmt, SBlock):
             return True
@@ -158,14 +159,6 @@ def _collect(stmt: Any, realizes: list[Any]) -> bool:
     if not serial and not isinstance(stmt, tirx.SeqStmt):
         return False
     return all(_collect(part, realizes) for part in parts_of(stmt))
-
-
-def _scope_of(sref: Any) -> Any:
-    """Return the closest block around a loop or block."""
-    sref = sref.parent
-    while not isinstance(sref.stmt, SBlock):
-        sref = sref.parent
-    return sref
 
 
 def _flag(sch: TVMSchedule, sref: Any, which: int) -> bool:
@@ -243,7 +236,7 @@ def _separates(dom: Any, variable: Any) -> bool:
 def _is_local(sch: TVMSchedule, loop: Any, buffer: Any) -> bool:
     """Return whether a buffer is used in one loop only: then every iteration gets its own."""
     sref = get_sref(sch, loop)
-    scope = _scope_of(sref).stmt
+    scope = scope_of(sref).stmt
     if not holds(scope.alloc_buffers, buffer):
         return False
     return _count_uses(scope.body, buffer) == _count_uses(sref.stmt, buffer)

@@ -12,12 +12,12 @@ from tvm.ir import IRModule
 from tvm.ir.expr import TensorLoad
 from tvm.sym import pattern
 from tvm.tirx.buffer import BufferType
-from tvm_ffi import WalkResult, structural_map, structural_walk
+from tvm_ffi import structural_map
 
 from schedlang.tvm.analysis.index_needs import Need, Needs
 from schedlang.tvm.analysis.inverse_bounds import Bounds, InverseBounds, Unreadable
 from schedlang.tvm.program import MAIN
-from schedlang.tvm.values import extent_of, is_integer, loads_of, substituted
+from schedlang.tvm.values import extent_of, found_outside_loads, is_integer, loads_of, substituted
 
 # An index that is computed from a tensor that is computed from a tensor, and so on.
 _DEEPEST = 8
@@ -128,7 +128,7 @@ class _Reader:
         self, expression: Any, low: int | None, high: int | None
     ) -> list[tuple[Any, int | None, int | None]]:
         """Put the first and the last value in the place of loops whose range depends on data."""
-        variables = _variables(expression)
+        variables = found_outside_loads(expression, tirx.Var)
         loop = next((var for var in variables if var in self._collector.open), None)
         if loop is None:
             return [(expression, low, high)]
@@ -189,11 +189,3 @@ class _Reader:
                     used.add(self._positions[buffer])
                 pending += map(self._collector.resolved, self._collector.stores.get(buffer, ()))
         return frozenset(used)
-
-
-def _variables(expression: Any) -> list[Any]:
-    """Return the variables of an expression, but not those in the indices of its loads."""
-    found: list[Any] = []
-    skip = (TensorLoad, lambda _: WalkResult.SKIP)
-    structural_walk(expression, [skip, (tirx.Var, found.append)], order="pre")
-    return found

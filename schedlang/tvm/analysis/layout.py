@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 from tvm.tirx import BufferStore
@@ -120,19 +120,5 @@ def _keeps_order(layout: IndexMap, shape: list[int], new_shape: list[int]) -> bo
     size = math.prod(shape)
     below = [d for d in range(1, math.isqrt(size) + 1) if size % d == 0]
     places = {*below, *(size // d for d in below)} - {size}
-    return all(_flat(layout(*_unflat(p, shape)), new_shape) == p for p in places)
-
-
-def _flat(indices: Sequence[int], shape: Sequence[int]) -> int:
-    flat = 0
-    for index, extent in zip(indices, shape, strict=True):
-        flat = flat * extent + index
-    return flat
-
-
-def _unflat(flat: int, shape: Sequence[int]) -> list[int]:
-    indices = []
-    for extent in reversed(shape):
-        flat, index = divmod(flat, extent)
-        indices.append(index)
-    return indices[::-1]
+    moved = (layout(*map(int, np.unravel_index(place, shape))) for place in places)
+    return [int(np.ravel_multi_index(one, new_shape)) for one in moved] == list(places)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Call, IRModule
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir import SBlockRealize
 from tvm.s_tir.schedule import _ffi_api
 from tvm_ffi import structural_equal
 
@@ -20,6 +20,7 @@ from schedlang.tvm.schedule import (
     get_realize,
     get_sref,
     get_statement,
+    scope_of,
 )
 from schedlang.tvm.values import BINARY, found_in, holds, operands_of, position_of
 
@@ -112,10 +113,8 @@ def is_in_software_pipeline(sch: TVMSchedule, block: Any) -> bool:
 
 def is_below_root(sch: TVMSchedule, block: Any) -> bool:
     """Return whether a block is directly in the root block, not inside another block."""
-    parent = get_sref(sch, block).parent
-    while parent is not None and not isinstance(parent.stmt, SBlock):
-        parent = parent.parent
-    return parent is not None and parent.parent is None
+    sref = get_sref(sch, block)
+    return sref.parent is not None and scope_of(sref).parent is None
 
 
 def common_depth(sch: TVMSchedule, blocks: list[Any]) -> int:

@@ -56,12 +56,13 @@ def _cost(expr: Any, *, index: bool = False) -> int:
     """Count in an expression; arithmetic in an index is free, but not what it loads."""
     if isinstance(expr, tirx.Let):
         return _cost(expr.value, index=index) + _cost(expr.body, index=index)
-    loads = isinstance(expr, TensorLoad)
     parts = operands_of(expr)
+    if isinstance(expr, TensorLoad):
+        return 1 + sum(_cost(part, index=True) for part in parts)
     if isinstance(expr, Call):
         own = 1 if called(expr) == IF_THEN_ELSE else _FUNCTION_CALL
-    elif index and not loads or not parts:
-        own = int(loads)
+    elif index or not parts:
+        own = 0
     else:
         own = _INTEGER_DIVISION if isinstance(expr, _DIVISIONS) else 1
-    return own + sum(_cost(part, index=index or loads) for part in parts)
+    return own + sum(_cost(part, index=index) for part in parts)

@@ -54,7 +54,7 @@ def _stores_broadcast(loop: For) -> bool:
     if not narrow:
         return False
     varying = {loop.loop_var}
-    for realize in found_in(loop.body, SBlockRealize):
+    for realize in reversed(found_in(loop.body, SBlockRealize)):  # outer ones first
         varying |= {axis.var for axis, value in bindings_of(realize) if _uses(value, varying)}
     return any(not _uses(store.value, varying) for store in narrow)
 

@@ -12,12 +12,11 @@ from tvm.ir import IRModule
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.tirx.function import PrimFunc
-from tvm_ffi import WalkResult, structural_walk
 
 from schedlang.tvm.data_flow.sides import SideFinder, Sides
 from schedlang.tvm.parts import bindings_of, changed_loop, parts_of, sequence
 from schedlang.tvm.program import MAIN, as_main, changed_block, with_root
-from schedlang.tvm.values import found_in, holds
+from schedlang.tvm.values import found_in, found_outside_loads, holds
 
 _CONSTANT = re.compile(r"\b\w+\((-?[\d.]+(?:e[+-]?\d+)?)\)")
 
@@ -201,8 +200,6 @@ def _text(expression: Any) -> str:
 
 def _constants(operands: Sequence[Any]) -> tuple[float, ...]:
     """Return the numbers in expressions, but not those in the indices of their loads."""
-    found: list[Any] = []
-    skip = (TensorLoad, lambda _: WalkResult.SKIP)
-    for operand in operands:
-        structural_walk(operand, [skip, ((tirx.IntImm, tirx.FloatImm), found.append)], order="pre")
+    kinds = (tirx.IntImm, tirx.FloatImm)
+    found = [number for operand in operands for number in found_outside_loads(operand, kinds)]
     return tuple(sorted({float(number.value) for number in found}))

@@ -82,12 +82,7 @@ class RoundingErrors:
         if dtype_of(value) == "bool":
             return True
         parts = (value.a, value.b) if isinstance(value, tirx.Add | tirx.Sub) else ()
-        kept = [
-            part
-            for part in parts
-            if isinstance(part, TensorLoad)
-            and self._stores.tensor(part.source).same_as(store.buffer)
-        ]
+        kept = [part for part in parts if self._stores.is_element(part, store.buffer)]
         ones = [part for part in parts if isinstance(part, tirx.IntImm) and abs(part.value) == 1]
         return len(kept) == len(ones) == 1
 

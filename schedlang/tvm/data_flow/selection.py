@@ -131,10 +131,8 @@ def _choice(flows: Flows, store: Store) -> tuple[Any, Any] | None:
 
 def _is_element(flows: Flows, value: Any, store: Store) -> bool:
     """Whether a value is what the element that is stored held before."""
-    return (
-        isinstance(value, TensorLoad)
-        and flows.stores.tensor(value.source).same_as(store.buffer)
-        and bool(structural_equal(list(value.indices), list(store.indices)))
+    return flows.stores.is_element(value, store.buffer) and bool(
+        structural_equal(list(value.indices), list(store.indices))
     )
 
 

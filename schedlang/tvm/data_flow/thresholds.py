@@ -102,20 +102,15 @@ class _Solver:
         if not isinstance(value, tirx.Add):
             return None
         for one, other in ((value.a, value.b), (value.b, value.a)):
-            if self._is_of(one, tensor):
+            if self.stores.is_element(one, tensor):
                 return other
         return None
 
     def _selected(self, value: Any, tensor: Any) -> Sequence[Any]:
         """Return what a store may put in the place of an element."""
         if isinstance(value, tirx.Max | tirx.Min):
-            return [part for part in (value.a, value.b) if not self._is_of(part, tensor)]
+            return [part for part in (value.a, value.b) if not self.stores.is_element(part, tensor)]
         return [value]
-
-    def _is_of(self, value: Any, tensor: Any) -> bool:
-        return isinstance(value, TensorLoad) and bool(
-            self.stores.tensor(value.source).same_as(tensor)
-        )
 
     def _each(self, values: Sequence[Any], number: float, depth: int) -> None:
         for value in values:

@@ -13,7 +13,7 @@ from tvm.sym import Analyzer
 
 from schedlang.tvm.errors import comes_back
 from schedlang.tvm.graph.canonical import Graph
-from schedlang.tvm.values import COMPARISONS, constant
+from schedlang.tvm.values import COMPARISONS, constant, operands_of
 
 COMMUTATIVE: dict[type, str] = {
     tirx.Add: "add", tirx.Mul: "mul", tirx.Min: "min", tirx.Max: "max",
@@ -213,15 +213,12 @@ def is_index_arithmetic(expression: Any, levels: int = DEEPEST) -> bool:
     if kind in (tirx.Var, tirx.IntImm):
         dtype = str(expression.ty)
         return dtype in INDEX_DTYPES or (kind is tirx.IntImm and dtype == "bool")
-    if kind in (tirx.And, tirx.Or):
-        parts = (expression.a, expression.b)
+    if kind in (tirx.And, tirx.Or, tirx.Not):
+        parts = operands_of(expression)
         return all(is_index_arithmetic(part, levels - 1) for part in parts)
-    if kind is tirx.Not:
-        return is_index_arithmetic(expression.a, levels - 1)
-    if kind is tirx.Cast:
-        return str(expression.ty) in INDEX_DTYPES and _is_index(expression.value, levels - 1)
-    if kind in COMPARISONS or (kind in BINARY and str(expression.ty) in INDEX_DTYPES):
-        return all(_is_index(part, levels - 1) for part in (expression.a, expression.b))
+    typed = kind is tirx.Cast or kind in BINARY
+    if kind in COMPARISONS or (typed and str(expression.ty) in INDEX_DTYPES):
+        return all(_is_index(part, levels - 1) for part in operands_of(expression))
     return False
 
 

@@ -19,6 +19,7 @@ from schedlang.tvm.schedule.ffi import (
     new_schedule,
     new_traced_schedule,
     primitive,
+    scope_of,
 )
 from schedlang.tvm.schedule.held import HeldProgram
 
@@ -42,4 +43,5 @@ __all__ = [
     "new_schedule",
     "new_traced_schedule",
     "primitive",
+    "scope_of",
 ]

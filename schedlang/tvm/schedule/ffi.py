@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm.ir import IRModule
+from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 from tvm.s_tir.schedule import schedule as _wrapper
 
@@ -48,6 +49,14 @@ get_sref: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetSRef
 get_state: Callable[[TVMSchedule], Any] = _ffi_api.ScheduleGetState
 get_realize: Callable[[TVMSchedule, Any], Any] = _ffi_api.GetSBlockRealize
 get_consumers: Callable[[TVMSchedule, Any], Any] = _ffi_api.ScheduleGetConsumers
+
+
+def scope_of(sref: Any) -> Any:
+    """Return the closest block around a loop or block, as TVM's reference to it."""
+    sref = sref.parent
+    while not isinstance(sref.stmt, SBlock):
+        sref = sref.parent
+    return sref
 
 
 def replace(sch: TVMSchedule, sref: Any, new: Any, reused: dict[Any, Any]) -> None:

@@ -179,28 +179,29 @@ def _read(inside: str) -> Assembly:
 
 def _split(text: str, separator: str) -> Iterator[str]:
     """Split at separators outside strings and parentheses."""
-    depth, start, place = 0, 0, 0
-    while place < len(text):
-        if (string := _STRING.match(text, place)) is not None:
-            place = string.end()
-            continue
-        depth += (text[place] in "([{") - (text[place] in ")]}")
+    start = 0
+    for place, depth in _outside_strings(text, 0):
         if text[place] == separator and depth == 0:
             yield text[start:place].strip()
             start = place + 1
-        place += 1
     yield text[start:].strip()
 
 
 def _closing(text: str, opening: int) -> int:
     """Return the place of the parenthesis that closes the one at ``opening``."""
-    depth, place = 0, opening
+    for place, depth in _outside_strings(text, opening):
+        if depth == 0:
+            return place
+    raise UnknownCodeError("an assembly statement of the generated code has no end", text[opening:])
+
+
+def _outside_strings(text: str, place: int) -> Iterator[tuple[int, int]]:
+    """Yield the places from one on that are in no string, and how many brackets are open there."""
+    depth = 0
     while place < len(text):
         if (string := _STRING.match(text, place)) is not None:
             place = string.end()
             continue
-        depth += (text[place] == "(") - (text[place] == ")")
-        if depth == 0:
-            return place
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        yield place, depth
         place += 1
-    raise UnknownCodeError("an assembly statement of the generated code has no end", text[opening:])

@@ -11,7 +11,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
 from tvm_ffi import WalkResult, structural_equal, structural_walk
 
-from schedlang.tvm.values import holds
+from schedlang.tvm.values import found_outside_loads, holds
 
 
 class InputData:
@@ -100,14 +100,9 @@ class InputData:
         """
         loads = _loads(condition, self._bound)
         known = bool(loads) and all(load.source in self._buffers for load in loads)
-        return known and not self._mentions(condition, varying)
-
-    def _mentions(self, expr: Any, varying: list[Any]) -> bool:
-        """Whether one of the variables occurs in an expression other than in what it reads."""
-        found: list[Any] = []
-        skip = (TensorLoad, lambda _: WalkResult.SKIP)
-        structural_walk(expr, (skip, (tirx.Var, found.append)), order="pre")
-        return any(holds(found, variable) for variable in varying)
+        # Variables in what it reads are no comparison.
+        used = found_outside_loads(condition, tirx.Var)
+        return known and not any(holds(used, variable) for variable in varying)
 
     def _determines(self, expr: Any, buffers: set[Any]) -> bool:
         """Whether an expression reads some of the buffers, and depends on nothing else."""

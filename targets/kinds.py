@@ -104,7 +104,15 @@ def class_of_key(key: str) -> Any:
 
 def is_among(name: str, names: Iterable[str]) -> bool:
     """Tell whether one of ``names`` is called ``name``: in full, or by what follows its slash."""
-    return any(name in (full, full.partition("/")[2]) for full in names)
+    return any(name in (full, full.partition("/")[2] or full) for full in names)
+
+
+def full_name(name: str, names: Iterable[str]) -> str:
+    """Complete a name: ``"avx2" -> "x86/avx2"``; TargetError lists all names and the nearest."""
+    for full in names:
+        if is_among(name, (full,)):
+            return full
+    raise unknown_target(name)
 
 
 def unknown_target(name: str, names: Iterable[str] = ()) -> TargetError:

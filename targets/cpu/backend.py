@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
-from schedlang.targets.measure.backend import Program
+from schedlang.targets.measure.backend import Calls, Program
 from schedlang.targets.measure.packed import PackedProgram, split_program
 from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
@@ -21,7 +21,6 @@ from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompiledCode
-    from schedlang.tvm.codegen.runtime import DeviceArray
     from schedlang.tvm.program import TensorProgram
 
 _CLOCK_TRIES = 3
@@ -124,37 +123,25 @@ class CPUProgram:
         """What the program's parallel loops and calls say; read when it is asked for."""
         return determinism(self._mod)
 
-    def seconds_per_call(
-        self,
-        tensors: Sequence[DeviceArray],
-        calls: int,
-        *,
-        restore: Callable[[], None],
-        flush_cache: bool,
-    ) -> float:
-        """Time ``calls`` calls in a row: one by the monotonic clock, more in a compiled loop."""
-        restore()
-        if flush_cache:
+    def seconds_per_call(self, calls: Calls) -> float:
+        """Time calls in a row: one by the monotonic clock, more in a compiled loop."""
+        calls.restore()
+        if calls.flush_cache:
             self._backend.flush_cache()
-        if calls == 1:
-            return self._time_calls(tensors, 1)
-        if calls not in self._loops:
-            self._loops[calls] = runtime.batch_timer(
-                self._module, MAIN, calls, self._backend.device
+        count = calls.count
+        if count == 1:
+            return calls.seconds(self.entry)
+        if count not in self._loops:
+            self._loops[count] = runtime.batch_timer(
+                self._module, MAIN, count, self._backend.device
             )
-        loop = self._loops[calls]
+        loop = self._loops[count]
         for _ in range(_CLOCK_TRIES):
             start = time.perf_counter()
-            seconds = loop(*tensors)
+            seconds = loop(*calls.tensors)
             wall = time.perf_counter() - start
             # The loop's clock may be stepped while it runs; a result that the monotonic clock
             # contradicts is taken again.
-            if 0.25 * wall / (calls + 1) <= seconds <= wall / calls:
+            if 0.25 * wall / (count + 1) <= seconds <= wall / count:
                 return seconds
-        return self._time_calls(tensors, calls)
-
-    def _time_calls(self, tensors: Sequence[DeviceArray], calls: int) -> float:
-        start = time.perf_counter()
-        for _ in range(calls):
-            self.entry(*tensors)
-        return (time.perf_counter() - start) / calls
+        return calls.seconds(self.entry)

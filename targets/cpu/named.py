@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedlang.targets.kinds import unknown_target
-
 HOST = "cpu"
 # LLVM's name of a CPU that has only the instructions common to its architecture.
 GENERIC = "generic"
@@ -95,16 +93,6 @@ _TABLE = (
 )
 NAMED = {entry.name: entry for entry in _TABLE}
 NAMES = (HOST, *NAMED)
-_SHORT = {name.partition("/")[2]: name for name in NAMED}
-
-
-def full_name(name: str) -> str:
-    """Complete a name: ``"avx2" -> "x86/avx2"``. TargetError lists all names and the nearest."""
-    if name in NAMES:
-        return name
-    if name in _SHORT:
-        return _SHORT[name]
-    raise unknown_target(name)
 
 
 def find_named(

@@ -11,7 +11,9 @@ from schedlang.errors import TargetError
 from schedlang.targets import host
 from schedlang.targets.cpu import features, limits
 from schedlang.targets.cpu.limits import Fact, Facts
-from schedlang.targets.cpu.named import GENERIC, NAMED, NamedTarget, full_name
+from schedlang.targets.cpu.named import GENERIC, NAMED, NAMES, NamedTarget
+from schedlang.targets.kinds import full_name
+from schedlang.targets.numbers import check_count, check_rate
 from schedlang.tvm import codegen
 
 # For peak_flops. No CPU runs faster than this many cycles a second, or has more units for fused
@@ -54,7 +56,7 @@ class Code:
 
 def resolve(given: Given) -> dict[str, Any]:
     """Return the attributes of the target that ``given`` means; TargetError if there is none."""
-    name = full_name(given.name)
+    name = full_name(given.name, NAMES)
     for key, number in given.numbers.items():
         _check_number(name, key, number)
     code = _named_code(NAMED[name], given) if name in NAMED else _plain_code(name, given)
@@ -174,12 +176,10 @@ def _check_attributes(name: str, mcpu: str, triple: str, attributes: tuple[str, 
 
 def _check_number(name: str, key: str, number: float) -> None:
     if key == "peak_flops":
-        if not number > 0:
-            raise TargetError(f"target {name!r}: peak_flops={number}; give more than 0")
+        check_rate(name, key, number)
         return
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise TargetError(f"target {name!r}: {key}={number!r}; give a whole number, 1 or more")
-    if key == "vector_bits" and (number < 8 or number & (number - 1)):
+    check_count(name, key, number)
+    if key == "vector_bits" and (number < 8 or int(number).bit_count() > 1):
         raise TargetError(f"target {name!r}: vector_bits={number}; give a power of two from 8 on")
 
 

@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from schedlang.targets.cuda.running.memory import DeviceMemory
 from schedlang.targets.cuda.running.runtime import CUDARuntime, device_fault
+from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races.determinism import Determinism, determinism
@@ -165,34 +166,27 @@ class CUDAProgram:
         self._launch(*tensors)
         self._backend.gpu.synchronize()
 
-    def seconds_per_call(
-        self,
-        tensors: Sequence[DeviceArray],
-        calls: int,
-        *,
-        restore: Callable[[], None],
-        flush_cache: bool,
-    ) -> float:
-        """Time ``calls`` calls in a row by the GPU's clock.
+    def seconds_per_call(self, calls: Calls) -> float:
+        """Time calls in a row by the GPU's clock.
 
         With ``flush_cache`` each call is timed on its own, after the write that empties the L2
         cache; without, that write and one more call come first. Either way the GPU is busy while
         the timed launches are sent, so that their cost is no part of the time.
         """
-        restore()
-        backend = self._backend
+        calls.restore()
+        backend, count = self._backend, calls.count
 
         def call() -> None:
-            self._launch(*tensors)
+            self._launch(*calls.tensors)
 
-        if flush_cache:
-            return sum(self._after(call, backend.flush_cache, 1) for _ in range(calls)) / calls
+        if calls.flush_cache:
+            return sum(self._after(call, backend.flush_cache, 1) for _ in range(count)) / count
 
         def lead() -> None:
             backend.flush_cache()
             call()
 
-        return self._after(call, lead, calls) / calls
+        return self._after(call, lead, count) / count
 
     def _after(self, call: Callable[[], None], lead: Callable[[], None], calls: int) -> float:
         """Return the seconds of some calls that the GPU makes right after ``lead``."""
@@ -216,17 +210,7 @@ class HostProgram:
             if array.tobytes() != old.tobytes():
                 tensor.copyfrom(array)
 
-    def seconds_per_call(
-        self,
-        tensors: Sequence[DeviceArray],
-        calls: int,
-        *,
-        restore: Callable[[], None],
-        flush_cache: bool,
-    ) -> float:
+    def seconds_per_call(self, calls: Calls) -> float:
         """Time the CPU, copies included."""
-        restore()
-        start = time.perf_counter()
-        for _ in range(calls):
-            self.entry(*tensors)
-        return (time.perf_counter() - start) / calls
+        calls.restore()
+        return calls.seconds(self.entry)

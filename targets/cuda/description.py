@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedlang.targets.cuda.machine import CUDAMachine
+from schedlang.targets.description import table
 
 _NUMBERS = (
     "sms",
@@ -31,9 +32,4 @@ def describe(target: CUDAMachine) -> str:
     values |= {key: str(getattr(target, key)) for key in _NUMBERS}
     values |= {key: f"{getattr(target, key) // _KIB} KiB" for key in _SIZES}
     values |= {key: f"{getattr(target, key):.3g}" for key in _RATES}
-    widths = max(map(len, values)), max(map(len, values.values()))
-    lines = [
-        f"  {key:<{widths[0]}}  {value:>{widths[1]}}  {target.sources[key]}"
-        for key, value in values.items()
-    ]
-    return "\n".join([target.key, *lines])
+    return table(target.key, values, target.sources)

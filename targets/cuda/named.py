@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 
 from schedlang.targets.cuda.architectures import ARCHES, architecture_of
-from schedlang.targets.kinds import unknown_target
 
 DEVICE = "cuda"
 """The name that means the device of this machine."""
@@ -79,16 +78,6 @@ NAMES = (
     *(f"nvidia/{name}" for name in MODELS),
 )
 """The names of targets besides ``"cuda"``: architectures and models."""
-_SHORT = {name.partition("/")[2]: name for name in NAMES}
-
-
-def full_name(name: str) -> str:
-    """Complete a name: ``"h100" -> "nvidia/h100"``. TargetError lists all names and the nearest."""
-    if name == DEVICE or name in NAMES:
-        return name
-    if name in _SHORT:
-        return _SHORT[name]
-    raise unknown_target(name)
 
 
 def arch_hint(arch: object) -> str:

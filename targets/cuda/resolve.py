@@ -13,12 +13,14 @@ from schedlang.targets.cuda.device import Device, read_device
 from schedlang.targets.cuda.named import (
     DEVICE,
     MODELS,
+    NAMES,
     Model,
     arch_hint,
-    full_name,
     model_name,
     usual_model,
 )
+from schedlang.targets.kinds import full_name
+from schedlang.targets.numbers import check_count, check_rate
 
 _GUIDE = "CUDA programming guide"
 _DRIVER = "the CUDA driver"
@@ -42,9 +44,9 @@ Values = dict[str, tuple[Any, str]]
 
 def resolve(given: Given) -> dict[str, Any]:
     """Return the attributes of the target that ``given`` means; TargetError if there is none."""
-    name = full_name(given.name)
+    name = full_name(given.name, (DEVICE, *NAMES))
     for key, number in given.numbers.items():
-        _check_number(key, number)
+        (check_rate if key in RATES else check_count)(name, key, number)
     model = MODELS.get(name.partition("/")[2])
     arch, origin = _named_arch(name, model, given.arch)
     device = None
@@ -165,14 +167,6 @@ def unfit(arch: str, device: Device) -> str:
         f"of compute capability {found[0]}.{found[1]}, which does not run code for {arch}: give "
         f"arch={arch_of(found)!r}"
     )
-
-
-def _check_number(key: str, number: float) -> None:
-    if key in RATES:
-        if not isinstance(number, (int, float)) or not number > 0:
-            raise TargetError(f"target 'cuda': {key}={number!r}; give more than 0")
-    elif isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise TargetError(f"target 'cuda': {key}={number!r}; give a whole number, 1 or more")
 
 
 def _as_type(key: str, number: float) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schedlang.targets.measure.verify import Array
@@ -49,6 +51,31 @@ class Memory(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls in a row that are timed together.
+
+    Attributes
+    ----------
+    tensors: the arguments.
+    count: number of calls.
+    restore: puts back what calls overwrite; it is called before them, outside the measured time.
+    flush_cache: the machine's caches hold nothing of the tensors at the start.
+    """
+
+    tensors: Sequence[DeviceArray]
+    count: int
+    restore: Callable[[], None]
+    flush_cache: bool
+
+    def seconds(self, entry: Callable[..., Any]) -> float:
+        """Call ``entry`` in a loop; return the seconds of a call by the monotonic clock."""
+        start = time.perf_counter()
+        for _ in range(self.count):
+            entry(*self.tensors)
+        return (time.perf_counter() - start) / self.count
+
+
 class Program(Protocol):
     """Code that is ready to run."""
 
@@ -62,18 +89,9 @@ class Program(Protocol):
         """The function to call with the tensors."""
         ...
 
-    def seconds_per_call(
-        self,
-        tensors: Sequence[DeviceArray],
-        calls: int,
-        *,
-        restore: Callable[[], None],
-        flush_cache: bool,
-    ) -> float:
-        """Time ``calls`` calls in a row, in seconds per call.
+    def seconds_per_call(self, calls: Calls) -> float:
+        """Time calls in a row, in seconds per call.
 
-        ``restore`` puts back what calls overwrite; it is called before them, outside the measured
-        time. With ``flush_cache``, the machine's caches hold nothing of the tensors at the start.
         Raises ``Fault`` when the clock contradicts itself.
         """
         ...

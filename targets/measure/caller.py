@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 from schedlang.measurement import Status
 from schedlang.measurement.stopwatch import Stopwatch
-from schedlang.targets.measure.backend import Backend, Program
+from schedlang.targets.measure.backend import Backend, Calls, Program
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.fault import Fault, faults
@@ -92,9 +92,7 @@ class Caller:
         self._pack(program)
         self._note_call()
         self.repeated = True
-        seconds = program.seconds_per_call(
-            self.data.tensors, calls, restore=restore, flush_cache=flush_cache
-        )
+        seconds = program.seconds_per_call(Calls(self.data.tensors, calls, restore, flush_cache))
         floating_point.check()
         return seconds
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.measure import inputs
-from schedlang.targets.measure.backend import Backend, Memory, Program
+from schedlang.targets.measure.backend import Backend, Calls, Memory, Program
 from schedlang.tvm.analysis.races.determinism import Determinism
 from schedlang.tvm.packing import packing_name, split_packing
 from schedlang.tvm.program import MAIN
@@ -153,18 +153,9 @@ class PackedProgram:
         """The function to call with the workload's tensors."""
         return self._call
 
-    def seconds_per_call(
-        self,
-        tensors: Sequence[DeviceArray],
-        calls: int,
-        *,
-        restore: Callable[[], None],
-        flush_cache: bool,
-    ) -> float:
-        """Time ``calls`` calls in a row, without packing, as ``Program`` says."""
-        return self._main.seconds_per_call(
-            self._arguments(tensors), calls, restore=restore, flush_cache=flush_cache
-        )
+    def seconds_per_call(self, calls: Calls) -> float:
+        """Time calls in a row, without packing, as ``Program`` says."""
+        return self._main.seconds_per_call(replace(calls, tensors=self._arguments(calls.tensors)))
 
     def _call(self, *tensors: DeviceArray) -> None:
         self._main.entry(*self._arguments(tensors))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlang.measurement import Status
+from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.packed import PackedProgram, PackingPlan
 from schedlang.targets.measure.verify import Array
@@ -101,40 +102,33 @@ class RPCProgram:
         self._loops: dict[int, Callable[..., float]] = {}
         self._called = False
 
-    def seconds_per_call(
-        self,
-        tensors: Sequence[DeviceArray],
-        calls: int,
-        *,
-        restore: Callable[[], None],
-        flush_cache: bool,
-    ) -> float:
-        """Time ``calls`` consecutive calls by the server's clock, after one warm-up call.
+    def seconds_per_call(self, calls: Calls) -> float:
+        """Time consecutive calls by the server's clock, after one warm-up call.
 
         Raises ``Fault`` when our clock contradicts it.
         """
-        restore()
+        calls.restore()
         if not self._called:
             self._called = True
             start = time.perf_counter()
-            self.entry(*tensors)
+            self.entry(*calls.tensors)
             wall = time.perf_counter() - start
             if wall >= _LONG_SECONDS:
                 return wall
-            restore()
-        flush_bytes = _FLUSH_BYTES if flush_cache else 0
-        if calls not in self._loops:
-            self._loops[calls] = self._library.timer(calls, flush_bytes)
-        loop = self._loops[calls]
+            calls.restore()
+        count, flush_cache = calls.count, calls.flush_cache
+        if count not in self._loops:
+            self._loops[count] = self._library.timer(count, _FLUSH_BYTES if flush_cache else 0)
+        loop = self._loops[count]
         for _ in range(_TRIES):
             start = time.perf_counter()
-            seconds = loop(*tensors)
+            seconds = loop(*calls.tensors)
             wall = time.perf_counter() - start
-            if self._plausible(seconds, wall, calls, flush_cache=flush_cache):
+            if self._plausible(seconds, wall, count, flush_cache=flush_cache):
                 return seconds
         raise Fault(
             Status.SUSPICIOUS_TIME,
-            f"{calls} calls took {seconds * calls:.3g} s by the server's clock, but "
+            f"{count} calls took {seconds * count:.3g} s by the server's clock, but "
             f"{wall:.3g} s by ours, communication included",
             samples=(seconds,),
         )

@@ -10,6 +10,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import WorkloadError
+from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.verification.repeats import Repeats
 from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import QUICK, Bench, bench_of, reason
@@ -48,8 +49,8 @@ def calls_of(bench: Bench, text: str) -> int:
         done.append(None)
         entry(*tensors)
 
-    def timed(tensors: Any, _calls: int, **_options: Any) -> float:
-        entry(*tensors)
+    def timed(calls: Calls) -> float:
+        entry(*calls.tensors)
         return 1e-6
 
     program.entry = counted  # type: ignore[method-assign]

@@ -18,6 +18,7 @@ from schedlang.targets.cpu import guarded_memory
 from schedlang.targets.cpu.backend import CPUBackend, CPUProgram
 from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
+from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.timing import Timing, TimingPolicy
@@ -357,10 +358,8 @@ def test_an_impossible_time_is_no_result(
     bench = bench_of(workload)
     for seconds in (0.0, -1e-6, math.nan, math.inf):
 
-        def timed(
-            program: CPUProgram, tensors: Any, *_: Any, s: float = seconds, **__: Any
-        ) -> float:
-            program.entry(*tensors)
+        def timed(program: CPUProgram, calls: Calls, s: float = seconds) -> float:
+            program.entry(*calls.tensors)
             return s
 
         monkeypatch.setattr(CPUProgram, "seconds_per_call", timed)

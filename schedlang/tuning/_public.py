@@ -11,9 +11,9 @@ from schedlang.tuning.lookup import Match, PackingWarning, UntunedWarning, apply
 from schedlang.tuning.options import BATCH
 from schedlang.tuning.reading import read_result
 from schedlang.tuning.result import TuneResult
+from schedlang.tuning.session import InterruptedWarning
 from schedlang.tuning.trial import Trial
 from schedlang.tuning.tune_workload import default_space, tune
-from schedlang.tuning.unfinished import InterruptedWarning
 
 __all__ = [
     "BATCH",

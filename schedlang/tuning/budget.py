@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.options import wrong_seconds
 
 # The finals get this fraction of a wall-clock budget, up to this number of seconds.
@@ -23,19 +23,27 @@ class Budget:
     ----------
     seconds: wall-clock budget of the call; None for no limit. ValueError unless positive.
     finals: most seconds that are kept free for the finals.
+    clock: tells the time to all that the call does.
 
     Attributes
     ----------
+    clock: as given.
     seconds: the budget, infinite without a limit.
     earlier: seconds of the budget that earlier calls of the same run have used.
     measured: number of candidates measured in this call.
     finals_left: number of finals that the time left is for.
     """
 
-    def __init__(self, seconds: float | None = None, finals: float = _FINALS_SECONDS) -> None:
+    def __init__(
+        self,
+        seconds: float | None = None,
+        finals: float = _FINALS_SECONDS,
+        clock: Clock = SYSTEM,
+    ) -> None:
         if seconds is not None and (wrong := wrong_seconds(seconds)):
             raise ValueError(f"seconds={seconds!r}; {wrong}")
-        self._started = time.monotonic()
+        self.clock = clock
+        self._started = self.clock.now()
         self.seconds = math.inf if seconds is None else float(seconds)
         self.earlier = 0.0
         self.measured = 0
@@ -46,7 +54,7 @@ class Budget:
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self._started
+        return self.clock.now() - self._started
 
     @property
     def used(self) -> float:
@@ -59,7 +67,7 @@ class Budget:
         return self.seconds < math.inf
 
     def search_deadline(self, finals: bool) -> float:
-        """Return when to stop measuring, in ``time.monotonic``: time for the finals is left."""
+        """Return when to stop measuring, by the clock: time for the finals is left."""
         kept = min(_FINALS_PART * self.seconds, self._finals) if finals and self.limited else 0
         return self._started + self.seconds - self.earlier - kept
 
@@ -72,11 +80,11 @@ class Budget:
     @contextmanager
     def timing(self, part: str) -> Iterator[None]:
         """Add the time inside to ``search``, ``measure`` or ``finals``."""
-        started = time.monotonic()
+        started = self.clock.now()
         try:
             yield
         finally:
-            self._spent[part] += time.monotonic() - started
+            self._spent[part] += self.clock.now() - started
 
     def split(self, measured: Mapping[str, float], model: float) -> dict[str, float]:
         """Return the seconds of each part; they add up to ``elapsed``.

@@ -12,6 +12,7 @@ from schedlang.database import Database, Record, Rejections, RunDetails, TrialDe
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Measurement
 from schedlang.measurement.phase import PhaseLog
+from schedlang.tuning.clock import Clock
 from schedlang.tuning.resume import RunState
 
 # Fraction of a run's time that counting the search's rejections may take, approximately.
@@ -27,15 +28,17 @@ class Recorder:
     ----------
     state: of the run. One that is not stored keeps its details in memory only.
     database: where they go.
+    clock: of the session.
 
     Attributes
     ----------
     log: of the run's own phases in this call.
     """
 
-    def __init__(self, state: RunState, database: Database) -> None:
+    def __init__(self, state: RunState, database: Database, clock: Clock) -> None:
         earlier = RunDetails() if state.run_id is None else database.details(state.run_id)
         self.log = PhaseLog()
+        self._clock = clock
         self._state = state
         self._database = database
         self._new: list[TrialDetails] = []
@@ -68,7 +71,7 @@ class Recorder:
 
     def store(self) -> None:
         """Store what is new; the rejections only where counting them takes little time."""
-        now = time.monotonic()
+        now = self._clock.now()
         count = (now - self._counted_at) * _COUNTING_PART >= self._counting_took
         self._store(self._counted() if count else ())
 
@@ -108,7 +111,7 @@ class Recorder:
 
     def _counted(self) -> list[Rejections]:
         """Count what the search refused, by place and reason."""
-        started = time.monotonic()
+        started = self._clock.now()
         counts: Counter[tuple[str, str, str, str]] = Counter()
         messages: dict[tuple[str, str, str, str], str] = {}
         for one in self._state.strategy.rejections:
@@ -116,6 +119,6 @@ class Recorder:
             counts[place] += 1
             messages.setdefault(place, one.message)
         found = [Rejections(*place, n, messages[place]) for place, n in counts.items()]
-        self._counted_at = time.monotonic()
+        self._counted_at = self._clock.now()
         self._counting_took = self._counted_at - started
         return found

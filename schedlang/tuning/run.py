@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -88,7 +87,7 @@ class TuningRun:
         self._deadline = budget.search_deadline(finals)
         self._with_finals = finals
         self.unscheduled = Unscheduled(state, self._blank, database, measurer)
-        self.recorder = Recorder(state, database)
+        self.recorder = Recorder(state, database, budget.clock)
         self._run = run or new_run(blank, "", 0)
         # What resuming took is not part of this call.
         self._model_seconds = self._model_seconds_so_far()
@@ -122,7 +121,7 @@ class TuningRun:
         while trials is None or state.trials < trials:
             if self.watch.reason:
                 return self.watch.reason
-            left = self._deadline - time.monotonic()
+            left = self._deadline - self.budget.clock.now()
             if left <= 0:
                 self.out_of_time = True
                 early = math.isnan(self.unscheduled.latency)
@@ -200,7 +199,7 @@ class TuningRun:
         """Measure what is not known and write it down, until the deadline."""
         strategy = self.state.strategy
         by_id = {proposal.id: proposal for proposal in proposals}
-        for part in share(self.state, proposals, self._deadline):
+        for part in share(self.state, proposals, self._deadline, self.budget.clock):
             for proposal, record in part.known:
                 outcome = self.state.reuse(record, proposal)
                 self.recorder.log.enter("search")
@@ -214,15 +213,15 @@ class TuningRun:
                 continue
             with self._stopping_in_time():
                 candidates = [Candidate(one.id, one.schedule.mod) for one in part.own]
-                began = time.monotonic()
+                began = self.budget.clock.now()
                 for measurement in self._measurer.measure(candidates):
-                    self.recorder.end_start(measurement, time.monotonic() - began)
+                    self.recorder.end_start(measurement, self.budget.clock.now() - began)
                     record = self._keep(by_id[measurement.id], measurement)
                     bar.enter(strategy.phase)
                     bar.update(measurement, strategy)
                     self.watch.see(record)
                     yield Outcome(measurement.id, measurement)
-                    if self.watch.reason or time.monotonic() >= self._deadline:
+                    if self.watch.reason or self.budget.clock.now() >= self._deadline:
                         return
 
     def _keep(self, proposal: Proposal, measurement: Measurement) -> Record:

@@ -7,12 +7,12 @@ before it waits, so two runs never wait for each other.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from schedlang.database import Record
 from schedlang.search import Proposal
+from schedlang.tuning.clock import Clock
 from schedlang.tuning.resume import RunState
 
 # How long to wait for other processes, in seconds, while they store no record of what is waited
@@ -35,15 +35,17 @@ class Part:
     own: Sequence[Proposal] = ()
 
 
-def share(state: RunState, proposals: Sequence[Proposal], deadline: float) -> Iterator[Part]:
+def share(
+    state: RunState, proposals: Sequence[Proposal], deadline: float, clock: Clock
+) -> Iterator[Part]:
     """Yield parts of a batch until each proposal was in one, or until ``deadline``.
 
-    ``deadline`` is of ``time.monotonic``. Where no other process works on the workload, the first
+    ``deadline`` is of the ``clock``. Where no other process works on the workload, the first
     parts hold all: what is known, then the rest.
     """
     left = list(proposals)
     claimed: set[int] = set()
-    waiting_since = time.monotonic()
+    waiting_since = clock.now()
     while left:
         found = state.find_measured(left)
         part = Part(
@@ -53,14 +55,14 @@ def share(state: RunState, proposals: Sequence[Proposal], deadline: float) -> It
         left = [one for one in left if one.id not in found and one.id not in claimed]
         if part.known or part.own:
             yield part
-            waiting_since = time.monotonic()
+            waiting_since = clock.now()
         # Another process may have stored a record just before: it is looked for once more.
         claimed = state.claim(left)
         if left and not claimed:
-            now = time.monotonic()
+            now = clock.now()
             if now >= deadline:
                 return
             if now - waiting_since >= PATIENCE:
                 claimed = {one.id for one in left}
             else:
-                time.sleep(_POLL_SECONDS)
+                clock.sleep(_POLL_SECONDS)

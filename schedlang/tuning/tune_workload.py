@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from schedlang.database import Database, open_database
+from schedlang.database import Database, opened_database
 from schedlang.database.details import check_notes, check_tags
-from schedlang.measurement import Measurer, SupportsMeasure
-from schedlang.measurement.measurer import bind_to_call
+from schedlang.measurement import SupportsMeasure
 from schedlang.measurement.problem import ComputeReference, Inputs, Problem, Verify
 from schedlang.measurement.tolerance import GivenTolerance
 from schedlang.printed import listed
@@ -23,32 +21,23 @@ from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.targets.measure.expected.problem import check_problem
 from schedlang.targets.roofline import roofline_of
-from schedlang.tuning.arguments import (
-    as_space,
-    as_strategy,
-    check_strategy,
-    describe_problem,
-    measurer_identity,
-    problem_of,
-    reserve_measurer,
-    search_identity,
-    space_of,
-)
+from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
 from schedlang.tuning.budget import Budget
-from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps, Watch
-from schedlang.tuning.conclusion import ending_of, result_of, stored_result
-from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps
+from schedlang.tuning.clock import clock_of
 from schedlang.tuning.live import LiveView
 from schedlang.tuning.options import BATCH, TRIALS, TRIALS_WITH_RULES, TUNE, check_values
-from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.resume import RunState, new_run, resume
-from schedlang.tuning.resume.opening import journal_of, run_identity
-from schedlang.tuning.run import TuningRun
-from schedlang.tuning.unfinished import Unfinished
-from schedlang.tuning.warm_start import WarmStart
+from schedlang.tuning.session import Measuring, Settings, Task, TaskRun, Unfinished
+from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
+
+_NOT_STORED = (
+    'nothing is stored: result.save("tune.db") keeps the records, and the same call with '
+    'database="tune.db" then measures the rest'
+)
+_KEPT = 'result.save("other.db") keeps its records'
 
 
 def default_space(target: Target | str = "cpu") -> Space:
@@ -151,7 +140,7 @@ def tune(
     raised as it is, and its attribute ``result`` is the result so far.
     """
     check_values(TUNE, locals())
-    budget = Budget(seconds)
+    budget = Budget(seconds, clock=clock_of(measurer))
     workload, target = as_workload(workload), as_target(target)
     steps = Steps(callbacks, stop_when)
     steps.check(workload, target)
@@ -169,43 +158,38 @@ def tune(
     # Before the database is opened: a call that cannot measure leaves no file behind.
     problem = Problem(inputs, tolerance, reference, verify, seed)
     with ExitStack() as stack:
-        given = _bound(measurer, workload, target, problem, stack)
-        # Another measurer that is given verifies by its own settings.
-        as_said = given is None or given.kept
-        verified: Verify = verify if as_said else False
-        problem = problem if given is None or given.kept else problem_of(given)
-        blank = blank_record(workload, target, strategy.name, seed, describe_problem(problem))
-        opened = open_database(database)
-        if opened is not database:
-            stack.callback(opened.close)
-        leaderboard = Leaderboard(max(finals, 1), verified=verified is not False)
-        state = RunState(workload, strategy, leaderboard)
-        if database is not None:
-            call = run_identity(
-                *(workload, target, TUNE),
-                space=space,
-                seed=seed,
-                verify=str(verify),
-                transfer=transfer,
-                search=search_identity(search, strategy),
-                measurer=measurer_identity(measurer),
-                **problem.given(),
-            )
-            past = WarmStart(
-                opened, workload, blank, verified, transfer=transfer, reuse=not remeasure
-            )
-            journal = stack.enter_context(
-                journal_of(opened, workload, blank, call, past, anew=remeasure)
-            )
-            journal.describe(notes, tags)
-            ending = journal.ending
-            if ending is not None and (
-                ending.covers(trials, seconds, finals=finals > 0) or steps.ended(ending)
-            ):
-                return stored_result(workload, target, journal, ending, budget)
-            state = resume(RunState(workload, strategy, leaderboard, journal, past), make_strategy)
-            budget.earlier = journal.seconds
-        strategy.used_by_tune = True
+        measuring = Measuring(measurer, target, problem, stack)
+        if measurer is None:
+            check_problem(problem, workload.args)
+        else:
+            measuring.on(workload)
+        opened = stack.enter_context(opened_database(database))
+        settings = Settings(
+            options=TUNE,
+            target=target,
+            seed=seed,
+            batch=batch,
+            verify=verify,
+            transfer=transfer,
+            remeasure=remeasure,
+            finals=finals,
+            database=opened,
+            journaled=database is not None,
+            budget=budget,
+            measuring=measuring,
+            steps=steps,
+            notes=notes,
+            tags=tags,
+        )
+        run = TaskRun(Task(workload, space, search, make_strategy), settings, stack, strategy)
+        run.open()
+        ending = run.ending
+        if ending is not None and (
+            ending.covers(trials, seconds, finals=finals > 0) or steps.ended(ending)
+        ):
+            return run.result(ending.finished)
+        state = run.state
+        budget.earlier = run.seconds
         view = LiveView(
             f"tuning {workload.name}",
             trials,
@@ -214,60 +198,22 @@ def tune(
             roofline=roofline_of(workload, target).seconds,
             show=progress,
             earlier=state.records,
+            clock=budget.clock,
         )
         view.enter("starting workers")
-        used = stack.enter_context(_measuring(given, workload, target, problem))
-        watch = Watch(steps, state, target, budget)
-        described = replace(new_run(blank, "", 0), notes=notes or "", tags=tags or ())
-        run = TuningRun(state, blank, opened, used, budget, watch, finals=finals > 0, run=described)
-        unfinished = Unfinished(run, target, trials, stored=state.journal is not None)
-        stack.enter_context(unfinished)
-        with view:
-            finished = run.search(trials, batch, view)
-            view.enter("finals" if finals else "")
-            run.conclude()
-            if as_said:
-                run.blame(problem)
-        if state.strategy.finished is not None and len(state.records) == 1:
-            finished += _why_nothing(space, workload)
-        result = result_of(run, target, finished)
-        if state.journal is not None:
-            state.journal.finish(ending_of(run, result))
-        return result
-    # After Ctrl-C, which `unfinished` ended; mypy does not know that a stack may.
-    return unfinished.result  # type: ignore[unreachable]
-
-
-def _bound(
-    measurer: SupportsMeasure | None,
-    workload: Workload,
-    target: Target,
-    problem: Problem,
-    stack: ExitStack,
-) -> Measurer | None:
-    """Return a measurer that was given, bound to the workload; check that the default can work."""
-    if measurer is None:
-        target.check_present()
-        check_problem(problem, workload.args)
-        return None
-    if problem.given() and not getattr(measurer, "kept", False):
-        names = " and ".join(problem.given())
-        raise ValueError(
-            f"{names}: the measurer that is given keeps its own settings; give them to "
-            f"{type(measurer).__name__}(...) where it takes them, or leave out measurer="
-        )
-    given = reserve_measurer(measurer, target.key, stack)
-    bind_to_call(given, workload, problem)
-    return given
-
-
-def _measuring(
-    given: Measurer | None, workload: Workload, target: Target, problem: Problem
-) -> AbstractContextManager[Measurer]:
-    """Return the measurer that was given, which stays open, or the target's, to be closed."""
-    if given is not None:
-        return nullcontext(given)
-    return target.measurer(workload, **problem.settings())
+        measuring.started(workload)
+        how = _NOT_STORED if database is None else STORED
+        with Unfinished(run, workload.name, trials, how=how, kept=_KEPT) as unfinished:
+            with view:
+                finished = run.advance(trials, view).finished
+                view.enter("finals" if finals else "")
+                run.conclude()
+            if run.state.strategy.finished is not None and run.measured == 1:
+                finished += _why_nothing(space, workload)
+            result = run.result(finished)
+            run.store(result)
+            return result
+        return unfinished.result
 
 
 def _why_nothing(space: Space, workload: Workload) -> str:

@@ -17,7 +17,7 @@ from schedlang.database import history, open_database
 from schedlang.errors import MissingExtraError, SchedlangError
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.phase import Phase
-from schedlang.tuning.unfinished import InterruptedWarning
+from schedlang.tuning.session import InterruptedWarning
 from tests.tuning.scripted import Scripted, measured
 
 LATENCIES = [3e-3, None, 1e-3, 2e-3]

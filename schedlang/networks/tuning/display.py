@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -14,8 +13,9 @@ from rich.text import Text
 from schedlang.measurement import Measurement, Status
 from schedlang.networks.totals import latency_text
 from schedlang.networks.tuning.shares import Shares, shares_of
-from schedlang.networks.tuning.task_run import TaskRun
+from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search import Strategy
+from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.live.screen import Screen
 from schedlang.tuning.live.snapshot import time_text
 
@@ -35,14 +35,20 @@ class Display(Screen):
     runs: of the tasks.
     trials: limit on all trials; None for no limit.
     show: None shows it on a terminal and in a notebook only, False nowhere.
+    clock: of the session.
     """
 
     def __init__(
-        self, title: str, runs: Sequence[TaskRun], trials: int | None, show: bool | None
+        self,
+        title: str,
+        runs: Sequence[SlicedTask],
+        trials: int | None,
+        show: bool | None,
+        clock: Clock = SYSTEM,
     ) -> None:
-        super().__init__(show)
+        super().__init__(show, clock)
         self._title, self._runs, self._trials = title, runs, trials
-        self._began = time.monotonic()
+        self._began = self._clock.now()
         self._counts: Counter[Status] = Counter()
         self._gains: dict[int, float] = {}
         self._current: int | None = None
@@ -137,7 +143,7 @@ class Display(Screen):
 
     def _time(self, done: int) -> str:
         """Say how long it took, and about how long the trials will take that are left."""
-        spent = time.monotonic() - self._began
+        spent = self._clock.now() - self._began
         measured = self._counts.total() - self._counts[Status.REJECTED]
         left = None
         if self._trials is not None and measured > 0 and self._current is not None:

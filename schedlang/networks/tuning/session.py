@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import time
+import os
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 
+from schedlang.database import Database
 from schedlang.networks.network import Network
 from schedlang.networks.totals import Total
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.result import NetworkResult, TaskResult
-from schedlang.networks.tuning.settings import Settings
-from schedlang.networks.tuning.shared_tasks import SharedTask
 from schedlang.networks.tuning.shares import shares_of
-from schedlang.networks.tuning.task_run import TaskRun
+from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search.tasks import TaskScheduler
+from schedlang.tuning.session import Settings
 
 # Trials of a slice: as few as let every task have one with half of all trials, within limits.
 _FEWEST, _MOST = 4, 16
@@ -31,31 +30,32 @@ class Session:
     Parameters
     ----------
     networks: what is tuned.
-    tasks: their tasks, those with most arithmetic first.
+    runs: of their tasks, those with most arithmetic first.
     settings: of all tasks.
+    stored_in: where the records are, to be opened again.
     scheduler: says which task is next.
     trials: limit on the trials of all tasks together, those of earlier calls included.
-    stack: closes what is opened.
 
     Attributes
     ----------
-    runs: of the tasks.
+    runs: as given.
     """
 
     def __init__(
         self,
         networks: Sequence[Network],
-        tasks: Sequence[SharedTask],
+        runs: Sequence[SlicedTask],
         settings: Settings,
+        stored_in: Database | str | os.PathLike[str],
         scheduler: TaskScheduler,
         trials: int | None,
-        stack: ExitStack,
     ) -> None:
         self._networks = tuple(networks)
         self._settings = settings
+        self._stored_in = stored_in
         self._scheduler = scheduler
         self._trials = math.inf if trials is None else trials
-        self.runs = [TaskRun(shared, settings, stack) for shared in tasks]
+        self.runs = runs
 
     def restore_clock(self) -> None:
         """Count the seconds that earlier calls used."""
@@ -67,13 +67,18 @@ class Session:
         """Number of trials so far, those of earlier calls included."""
         return sum(run.trials for run in self.runs)
 
+    @property
+    def measured(self) -> int:
+        """The same: a task's slices count only what ran."""
+        return self.trials
+
     def search(self, display: Display) -> str:
         """Give slices to tasks until trials or time are used up; return why it ended."""
         size = self._slice
         budget = self._settings.budget
         deadline = budget.search_deadline(self._settings.finals > 0)
         while self.trials < self._trials:
-            if time.monotonic() >= deadline:
+            if budget.clock.now() >= deadline:
                 return f"{budget.seconds:g} s are over"
             place = self._scheduler.next([run.progress for run in self.runs])
             if place is None:
@@ -91,7 +96,7 @@ class Session:
             return _MOST // 2
         return max(_FEWEST, min(_MOST, int(self._trials) // (2 * max(len(self.runs), 1))))
 
-    def _slice_of(self, run: TaskRun, size: int) -> int:
+    def _slice_of(self, run: SlicedTask, size: int) -> int:
         most = run.progress.most
         room = math.inf if most is None else most - run.trials
         return int(min(size, room, self._trials - self.trials))
@@ -106,11 +111,8 @@ class Session:
         budget.finals_left = len(changed)
         for run in sorted(changed, key=lambda one: -parts[one]):
             seconds = min(max(_ALL_FINALS * parts[run], _LEAST_FINALS), _MOST_FINALS)
-            run.conclude(seconds)
+            run.conclude(seconds, finished)
             budget.finals_left -= 1
-            result = run.result(finished)
-            if result is not None:
-                run.store(result)
 
     def result(self, finished: str, *, interrupted: bool = False) -> NetworkResult:
         """Return the result so far."""
@@ -134,11 +136,11 @@ class Session:
             settings.budget.elapsed,
             finished,
             interrupted,
-            settings.stored_in,
-            settings.budget.split(settings.measurer.seconds, 0.0),
+            self._stored_in,
+            settings.budget.split(settings.measuring.seconds, 0.0),
         )
 
-    def _task_result(self, run: TaskRun, finished: str) -> TaskResult:
+    def _task_result(self, run: SlicedTask, finished: str) -> TaskResult:
         result = run.result(finished)
         latency, reference = math.nan, math.nan
         if result is not None:

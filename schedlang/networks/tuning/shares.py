@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlang.networks.totals import Total
-from schedlang.networks.tuning.task_run import TaskRun
+from schedlang.networks.tuning.sliced_task import SlicedTask
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Shares:
     parts: tuple[float, ...]
 
 
-def shares_of(runs: Sequence[TaskRun]) -> Shares:
+def shares_of(runs: Sequence[SlicedTask]) -> Shares:
     """Return the share of each task."""
     seconds = [sum(run.shared.weights) * run.latency for run in runs]
     total = Total.of(seconds)

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from functools import cache, partial
 from typing import Any
 
 from schedlang.database import Database, open_database
 from schedlang.database.details import check_notes, check_tags
 from schedlang.errors import NetworkError
-from schedlang.measurement import Measurer, SupportsMeasure, as_measurer
+from schedlang.language.schedule import Trace
+from schedlang.measurement import Measurer, SupportsMeasure
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.result import NetworkResult
 from schedlang.networks.tuning.session import Session
-from schedlang.networks.tuning.settings import Settings
-from schedlang.networks.tuning.shared_tasks import shared_tasks
-from schedlang.search import MakeStrategy
+from schedlang.networks.tuning.shared_tasks import SharedTask, shared_tasks
+from schedlang.networks.tuning.sliced_task import SlicedTask
+from schedlang.search import MakeStrategy, Strategy
 from schedlang.search.tasks import Objective, TaskScheduler, make_scheduler
 from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.tuning.arguments import as_space, measurer_identity, reserve_measurer
+from schedlang.tuning.arguments import as_space, as_strategy
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps
+from schedlang.tuning.clock import clock_of
+from schedlang.tuning.defaults import default_schedule
 from schedlang.tuning.options import BATCH, NETWORK_TRIALS, TUNE_NETWORK, check_values
-from schedlang.tuning.unfinished import InterruptedWarning
+from schedlang.tuning.session import Measuring, Settings, Task, TaskRun, Unfinished
+from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.wrong_kind import not_a_network
 
 # Seconds of the finals of all tasks together that a wall-clock budget keeps free.
 _FINALS_SECONDS = 60.0
+# Tasks of a network get some tens of trials each, for which descending at once measured best.
+_AUTO = "coordinate_descent"
 
 
 def tune_network(
@@ -114,13 +120,12 @@ def tune_network(
     that ends the call has the result so far as its attribute ``result``.
     """
     check_values(TUNE_NETWORK, locals())
-    budget = Budget(seconds, finals=_FINALS_SECONDS)
+    budget = Budget(seconds, finals=_FINALS_SECONDS, clock=clock_of(measurer))
     networks = _networks(network)
     steps = Steps(callbacks, stop_when)
     target = as_target(target)
     if trials is None and seconds is None:
         trials = NETWORK_TRIALS
-    problem = Problem(verify=verify, seed=seed)
     notes = None if notes is None else check_notes(notes)
     tags = None if tags is None else check_tags(tags)
     used_space = target.default_space() if space is None else as_space(space)
@@ -132,9 +137,11 @@ def tune_network(
         networks=len(networks),
         seed=seed,
     )
-    given = None if measurer is None else as_measurer(measurer)
-    if given is None:
-        target.check_present()
+    if isinstance(search, Strategy):
+        raise ValueError(
+            f"search: this {search.name!r} was made for one workload, and a network has tasks; "
+            "give its class, or a function that makes it"
+        )
     tasks = shared_tasks(networks)
     if not tasks:
         raise NetworkError(f"{networks[0].name} calls no function that could be tuned")
@@ -144,54 +151,75 @@ def tune_network(
             "needs a method bind(workload)"
         )
     warn_of_idle(used_space, [shared.task.workload for shared in tasks])
+    title = ", ".join(one.name for one in networks)
     with ExitStack() as stack:
+        measuring = Measuring(measurer, target, Problem(verify=verify, seed=seed), stack)
         opened = open_database(database)
         if opened is not database and database is not None:
             stack.callback(opened.close)
-        if given is None:
-            used = target.measurer(tasks[0].task.workload, **problem.settings())
-            stack.enter_context(used)
-        else:
-            used = reserve_measurer(given, target.key, stack)
         settings = Settings(
-            target,
-            used_space,
-            search,
-            seed,
-            batch,
-            verify,
-            verify if given is None or given.kept else False,
-            transfer,
-            remeasure,
-            finals,
-            opened,
-            opened if database is None else database,
-            budget,
-            measurer_identity(measurer),
-            used,
-            problem,
-            steps,
-            notes,
-            tags,
+            options=TUNE_NETWORK,
+            target=target,
+            seed=seed,
+            batch=batch,
+            verify=verify,
+            transfer=transfer,
+            remeasure=remeasure,
+            finals=finals,
+            database=opened,
+            journaled=True,  # in memory too: tasks start from what was fast for others
+            budget=budget,
+            measuring=measuring,
+            steps=steps,
+            notes=notes,
+            tags=tags,
         )
-        session = Session(networks, tasks, settings, schedules, trials, stack)
+        runs = [
+            SlicedTask(
+                shared,
+                TaskRun(_task(shared, target, used_space, search, seed), settings, stack),
+                lambda ending: ending.exhausted or steps.ended(ending),
+            )
+            for shared in tasks
+        ]
+        stored_in = opened if database is None else database
+        session = Session(networks, runs, settings, stored_in, schedules, trials)
         session.restore_clock()
-        title = ", ".join(one.name for one in networks)
-        with Display(f"tuning {title}", session.runs, trials, progress) as display:
-            try:
+        in_memory = "its records are in result.database"
+        how = in_memory if database is None else STORED
+        with Unfinished(session, title, trials, how=how, kept=in_memory) as unfinished:
+            with Display(
+                f"tuning {title}", session.runs, trials, progress, budget.clock
+            ) as display:
                 finished = session.search(display)
                 session.conclude(display, finished)
-            except KeyboardInterrupt:
-                if not session.trials:
-                    raise
-                return _interrupted(session, title, stored=database is not None)
-            except Exception as error:
-                with suppress(Exception):
-                    error.result = session.result(  # type: ignore[attr-defined]
-                        f"ended by {type(error).__name__}"
-                    )
-                raise
-        return session.result(finished)
+            return session.result(finished)
+        return unfinished.result
+
+
+def _task(
+    shared: SharedTask, target: Target, space: Space, search: str | MakeStrategy, seed: int
+) -> Task:
+    """Return what a session tunes for a task: its search starts from the default schedule.
+
+    The search does not depend on the number of trials.
+    """
+    workload = shared.task.workload
+    space = target.movement_space() if shared.task.moves_data else space
+    made_by = _AUTO if search == "auto" else search
+
+    def first() -> list[Trace]:
+        trace = default_schedule(workload, target, space=space).trace
+        return [trace] if len(trace) else []
+
+    return Task(
+        workload,
+        space,
+        search,
+        partial(as_strategy, made_by, space, workload, seed, None),
+        cache(first),
+        {"network": "network"},
+    )
 
 
 def _networks(network: Any) -> tuple[Network, ...]:
@@ -202,15 +230,3 @@ def _networks(network: Any) -> tuple[Network, ...]:
         place, wrong = next((k, one) for k, one in enumerate(given) if not isinstance(one, Network))
         raise not_a_network(f"item {place} of the networks must be a network", wrong)
     raise not_a_network("tune_network takes a network or a sequence of networks", network)
-
-
-def _interrupted(session: Session, title: str, *, stored: bool) -> NetworkResult:
-    how = "the same call continues" if stored else "its records are in result.database"
-    finished = f"interrupted (Ctrl-C) after {session.trials} trials; {how}"
-    result = session.result(finished, interrupted=True)
-    try:
-        warnings.warn(f"tuning {title} was {finished}", InterruptedWarning, stacklevel=3)
-    except InterruptedWarning as error:
-        error.result = result
-        raise
-    return result

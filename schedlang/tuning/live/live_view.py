@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -16,6 +15,7 @@ from schedlang.announcing import LOGGER
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
 from schedlang.search import Strategy
+from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.live.line import line_of
 from schedlang.tuning.live.notebook import NotebookView, html_of, in_notebook
 from schedlang.tuning.live.output import Output
@@ -41,6 +41,7 @@ class LiveView:
     roofline: seconds that a call takes at least; 0 where nobody knows.
     show: None shows it on a terminal and in a notebook only, False nowhere.
     earlier: what a run that goes on has measured before.
+    clock: of the session.
     """
 
     def __init__(
@@ -53,10 +54,12 @@ class LiveView:
         roofline: float = 0.0,
         show: bool | None = None,
         earlier: Iterable[Record] = (),
+        clock: Clock = SYSTEM,
     ) -> None:
+        self._clock = clock
         self._title, self._limit, self._budget = title, trials, seconds
         self._flops, self._roofline = flops, roofline
-        self._began = self._line_shown = self._picture_shown = time.monotonic()
+        self._began = self._line_shown = self._picture_shown = self._clock.now()
         self._first: float | None = None
         self._best: float | None = None
         self._counts: Counter[Status] = Counter()
@@ -84,7 +87,7 @@ class LiveView:
     def update(self, measurement: Measurement, search: Strategy) -> None:
         """Count one measurement, and show where the search is."""
         if self._first is None:
-            self._first = time.monotonic()
+            self._first = self._clock.now()
         best = self._best
         self._count(measurement)
         self._rejected, self._screened = len(search.rejections), search.screened
@@ -112,7 +115,7 @@ class LiveView:
         return Snapshot(
             self._title,
             self._phase,
-            time.monotonic() - self._began,
+            self._clock.now() - self._began,
             self._left(),
             self._trials,
             self._limit,
@@ -148,7 +151,7 @@ class LiveView:
 
     def _refresh(self, *, now: bool = False) -> None:
         """Show it again, if the last time is long ago or it has to be ``now``."""
-        moment = time.monotonic()
+        moment = self._clock.now()
         if self._notebook is not None:
             if now or moment - self._picture_shown >= NOTEBOOK_SECONDS:
                 self._picture_shown = moment
@@ -181,7 +184,7 @@ class LiveView:
 
     def _left(self) -> float | None:
         """Return about how many seconds the run still takes; None where nobody knows."""
-        now = time.monotonic()
+        now = self._clock.now()
         left = self._began + self._budget - now
         done = self._trials - self._before
         if self._limit is not None and done > 1 and self._first is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import time
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
@@ -13,6 +12,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from schedlang.announcing import LOGGER
+from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.live.live_view import LINE_SECONDS, NOTEBOOK_SECONDS
 from schedlang.tuning.live.notebook import NotebookView, in_notebook
 from schedlang.tuning.live.output import Output
@@ -29,11 +29,13 @@ class Screen(ABC):
     ----------
     show: None shows it on a terminal and in a notebook only, False nowhere; True writes the lines
         to standard error where the output is neither.
+    clock: of the session.
     """
 
-    def __init__(self, show: bool | None) -> None:
+    def __init__(self, show: bool | None, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         output = Output(show)
-        self._picture_shown = time.monotonic()
+        self._picture_shown = self._clock.now()
         self._line_shown = -math.inf
         self._notebook = NotebookView() if show is not False and in_notebook() else None
         self._live: Live | None = None
@@ -64,7 +66,7 @@ class Screen(ABC):
         """Show a new picture; in a notebook if the last one is long ago, or ``now``."""
         if self._live is not None:
             self._live.update(self._picture())
-        moment = time.monotonic()
+        moment = self._clock.now()
         if self._notebook is not None and (now or moment - self._picture_shown >= NOTEBOOK_SECONDS):
             self._picture_shown = moment
             self._notebook.show(self.html())
@@ -78,11 +80,11 @@ class Screen(ABC):
     @property
     def line_is_due(self) -> bool:
         """Whether the last line is long ago."""
-        return time.monotonic() - self._line_shown >= LINE_SECONDS
+        return self._clock.now() - self._line_shown >= LINE_SECONDS
 
     def write(self, line: str) -> None:
         """Write a line."""
-        self._line_shown = time.monotonic()
+        self._line_shown = self._clock.now()
         LOGGER.info("%s", line)
         if self._lines is not None:
             self._lines.write(line)

@@ -20,6 +20,7 @@ from schedlang.database.owner import is_alive, this_process
 from schedlang.database.run import LONGEST_STATE
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.search import Proposal, Strategy
+from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.resume.ending import Ending
 
@@ -58,8 +59,9 @@ class Journal:
     run: as the database keeps it.
     """
 
-    def __init__(self, database: Database, run: Run) -> None:
+    def __init__(self, database: Database, run: Run, clock: Clock = SYSTEM) -> None:
         self.database = database
+        self._clock = clock
         self._read(run)
 
     def _read(self, run: Run) -> None:
@@ -70,7 +72,7 @@ class Journal:
         self._measured = {r.proposal: r for r in own if r.proposal is not None}
         self._unscheduled = next((r for r in own if r.unscheduled), None)
         self._asks = self.database.asks(run.id)
-        self._saved_at = time.monotonic()
+        self._saved_at = self._clock.now()
         self._saving_takes = 0.0
 
     def begin_again(self, known: int) -> None:
@@ -205,7 +207,7 @@ class Journal:
 
     def save(self, strategy: Strategy, records: Sequence[Record], leaderboard: Leaderboard) -> None:
         """Keep the state of a search that was told all it asked for, if that takes little time."""
-        started = time.monotonic()
+        started = self._clock.now()
         if (started - self._saved_at) * _SAVING_PART < self._saving_takes:
             return
         try:
@@ -221,7 +223,7 @@ class Journal:
             return  # it could not be read back
         self.run = replace(self.run, state=state, state_asks=len(self._asks))
         self.database.update_run(self.run)
-        self._saved_at = time.monotonic()
+        self._saved_at = self._clock.now()
         self._saving_takes = self._saved_at - started
 
     def finish(self, ending: Ending) -> None:
@@ -230,12 +232,14 @@ class Journal:
         self.database.update_run(self.run)
 
 
-def open_journal(database: Database, fresh: Run, *, anew: bool = False) -> Journal:
+def open_journal(
+    database: Database, fresh: Run, *, anew: bool = False, clock: Clock = SYSTEM
+) -> Journal:
     """Continue the newest run of the same identity, or start ``fresh``.
 
     ``anew`` begins it in any case. DatabaseError when another process works on it.
     """
-    return Journal(database, _claimed(database, fresh, anew=anew))
+    return Journal(database, _claimed(database, fresh, anew=anew), clock)
 
 
 def _claimed(database: Database, fresh: Run, *, anew: bool) -> Run:

@@ -7,6 +7,7 @@ from typing import Any
 from schedlang.database import Database, Record
 from schedlang.database.programs import put_program
 from schedlang.targets import Target
+from schedlang.tuning.clock import Clock
 from schedlang.tuning.options import Option, identifying
 from schedlang.tuning.resume.identity import identity
 from schedlang.tuning.resume.journal import Journal, new_run, open_journal
@@ -34,10 +35,11 @@ def journal_of(
     past: WarmStart,
     *,
     anew: bool,
+    clock: Clock,
 ) -> Journal:
     """Open the journal of the run with the identity ``call``, or begin it.
 
     ``anew`` begins it in any case. DatabaseError when another process works on it.
     """
     put_program(database, workload)
-    return open_journal(database, new_run(blank, call, past.newest), anew=anew)
+    return open_journal(database, new_run(blank, call, past.newest), anew=anew, clock=clock)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from schedlang.measurement import adapter
-from schedlang.networks.tuning import session
-from schedlang.tuning import budget, run, sharing
+from schedlang.tuning import clock as clocks
 from tests.tuning.fake_time import FakeTime
 
 
@@ -14,6 +13,6 @@ from tests.tuning.fake_time import FakeTime
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """A function that moves the only clock that tuning looks at."""
     time = FakeTime()
-    for file in (session, adapter, budget, run, sharing):
+    for file in (adapter, clocks):
         monkeypatch.setattr(file, "time", time)
     return time.sleep

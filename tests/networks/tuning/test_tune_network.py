@@ -214,6 +214,46 @@ def test_with_a_file_the_result_says_where(tmp_path: Path) -> None:
     assert tune(mlp((32, 16)), database=tmp_path / "net.db").database == tmp_path / "net.db"
 
 
+def test_the_winner_of_a_tasks_finals_is_its_best_program() -> None:
+    class Turned(Table):
+        """The fastest of the search is the slowest of the finals, but for the unscheduled one."""
+
+        def remeasure(self, candidates: Sequence[Candidate], *_: Any, **__: Any) -> Any:
+            order = sorted(one.id for one in candidates if one.id >= 0)
+            return [
+                Measurement(
+                    one.id,
+                    sl.Status.OK,
+                    tuple(1e-6 * (1 - 0.1 * order.index(one.id) + 1e-4 * k) for k in range(8))
+                    if one.id >= 0
+                    else (1e-3,) * 8,
+                    verified=True,
+                )
+                for one in candidates
+            ]
+
+    measurer = Turned()
+    result = tune(mlp((32, 16)), measurer, finals=3)
+    turned = 0
+    for task in result.tasks:
+        assert task.result is not None
+        best = task.result.best
+        if best.finals is None or best.finals.winner.id < 1:
+            continue
+        ranked = sorted({one.latency for one in task.result.records if one.ok})
+        assert best.record.latency == ranked[best.finals.winner.id]
+        turned += 1
+    assert turned
+
+
+def test_a_search_that_was_made_for_one_workload() -> None:
+    network = mlp((32, 16))
+    workload = network.tasks[0].workload
+    made = sl.search.Random(sl.default_space(), workload)
+    with pytest.raises(ValueError, match="this 'random' was made for one workload"):
+        tune(network, search=made)
+
+
 class Last:
     """A user's scheduler: always the last task that can take more."""
 

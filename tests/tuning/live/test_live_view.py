@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from schedlang.measurement import Measurement, Status
-from schedlang.tuning.live import LiveView, live_view
+from schedlang.tuning.live import LiveView
 from schedlang.tuning.live.line import line_of
 from schedlang.tuning.live.notebook import html_of
 from schedlang.tuning.live.snapshot import Snapshot, duration
@@ -54,7 +54,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(live_view, "time", clock)
+    monkeypatch.setattr("schedlang.tuning.clock.time", clock)
     return clock
 
 

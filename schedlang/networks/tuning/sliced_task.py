@@ -1,0 +1,166 @@
+"""A task of a network, which is tuned in slices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from schedlang.database import Record
+from schedlang.errors import SpaceError, WorkloadError
+from schedlang.measurement import Status
+from schedlang.networks.tuning.shared_tasks import SharedTask
+from schedlang.printed import first_line
+from schedlang.search.tasks import TaskProgress
+from schedlang.tuning.live import Progress
+from schedlang.tuning.result import TuneResult
+from schedlang.tuning.resume.ending import Ending
+from schedlang.tuning.session import TaskRun
+
+MOVING_TRIALS = 2
+"""Most trials of a task that computes nothing: its space holds hardly more."""
+
+
+class SlicedTask:
+    """A task and its slices: opened at the first, continued at each, concluded once.
+
+    What earlier calls of the run measured comes first: slices of it measure nothing, and the
+    history after each is what it was then.
+
+    Parameters
+    ----------
+    shared: the task, and how often networks call it.
+    run: of the task.
+    is_final: says of an ending whether more trials would change nothing.
+
+    Attributes
+    ----------
+    shared: as given.
+    trials: number of candidates in the slices so far, those of earlier calls included.
+    history: trials so far and best latency in seconds, after each slice.
+    finished: why the search has ended; empty while it has not.
+    failed: why the task cannot be tuned; empty if it can.
+    """
+
+    def __init__(
+        self, shared: SharedTask, run: TaskRun, is_final: Callable[[Ending], bool]
+    ) -> None:
+        self.shared = shared
+        self.trials = 0
+        self.history: list[tuple[int, float]] = []
+        self.finished = ""
+        self.failed = ""
+        self._run = run
+        self._is_final = is_final
+        self._opened = False
+        self._earlier: Sequence[Record] = ()
+        self._unscheduled = math.nan
+
+    @property
+    def progress(self) -> TaskProgress:
+        """What a scheduler knows of it."""
+        task = self.shared.task
+        return TaskProgress(
+            weights=self.shared.weights,
+            flops=task.flops,
+            kin=task.workload.kin_key,
+            trials=self.trials,
+            latencies=tuple(self.history),
+            default=self._unscheduled,
+            most=MOVING_TRIALS if task.moves_data else None,
+            finished=bool(self.finished or self.failed),
+        )
+
+    @property
+    def latency(self) -> float:
+        """The lowest latency known, in seconds; NaN if none is."""
+        return self.progress.latency
+
+    @property
+    def seconds(self) -> float:
+        """Wall time that earlier calls had used when they last asked its search."""
+        return self._run.seconds
+
+    def advance(self, trials: int, progress: Progress) -> bool:
+        """Take a slice of this many trials; return whether anything was measured.
+
+        A program that cannot be tuned sets ``failed``; other errors are raised.
+        """
+        wanted = self.trials + trials
+        measured = False
+        try:
+            self._open()
+            if self._stored_trials < wanted and not self._exhausted:
+                measured = self._search(wanted, progress)
+        except (WorkloadError, SpaceError) as error:
+            # Nobody wrote the program by hand, so what its writer could do is left out.
+            said = error.reason if isinstance(error, WorkloadError) else str(error)
+            self.failed = first_line(said) or type(error).__name__
+        finally:
+            self.trials = min(wanted, self._stored_trials)
+            self.history.append((self.trials, self._best_of(self.trials)))
+        short = self._stored_trials < wanted and not self._run.out_of_time
+        if short and not self.failed:
+            self.finished = self.finished or "the search has nothing left"
+        return measured
+
+    def _open(self) -> None:
+        """Open the run; where it had ended, its records are all that is read."""
+        if self._opened:
+            return
+        self._run.open()
+        self._opened = True
+        unscheduled = None
+        if self._run.ending is not None:
+            self._earlier, unscheduled = self._run.stored_records()
+        elif not self._run.is_new:
+            unscheduled = self._run.state.find_unscheduled()
+        self._unscheduled = math.nan if unscheduled is None else unscheduled.latency
+
+    def _search(self, wanted: int, progress: Progress) -> bool:
+        found = self._run.advance(wanted, progress)
+        self._unscheduled = self._run.run.unscheduled.latency
+        if self._run.trials < wanted and not self._run.out_of_time:
+            self.finished = found.finished
+        return len(found.records) > 0
+
+    @property
+    def _records(self) -> Sequence[Record]:
+        return self._run.records if self._run.is_open else self._earlier
+
+    @property
+    def _stored_trials(self) -> int:
+        return sum(record.status is not Status.REJECTED for record in self._records)
+
+    @property
+    def _exhausted(self) -> bool:
+        ending = self._run.ending
+        return not self._run.is_open and ending is not None and self._is_final(ending)
+
+    def _best_of(self, trials: int) -> float:
+        """Return the best latency of the first ``trials`` candidates; NaN without any."""
+        first, count = list[Record](), 0
+        for record in self._records:
+            count += record.status is not Status.REJECTED
+            if count > trials:
+                break
+            first.append(record)
+        return self._run.best_of(first)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this call continued it, so that it needs an ending."""
+        return self._run.is_open and not self.failed
+
+    def conclude(self, finals_seconds: float, finished: str) -> None:
+        """Hold the finals, whose samples take this many seconds at most; store how it ended."""
+        self._run.conclude(finals_seconds)
+        self._run.store(self._run.result(self.finished or finished))
+
+    def result(self, finished: str) -> TuneResult | None:
+        """Return the result so far; None where nothing was opened or the task failed."""
+        if self.is_open:
+            return self._run.result(self.finished or finished)
+        ended = not self._run.is_open and self._run.ending is not None
+        return self._run.result(finished) if ended else None

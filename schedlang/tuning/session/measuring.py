@@ -1,0 +1,80 @@
+"""The measurer of a session: one that was given, or the target's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from schedlang.measurement import SupportsMeasure
+from schedlang.measurement.measurer import Measurer, bind_to_call
+from schedlang.measurement.problem import Problem, Verify
+from schedlang.targets import Target
+from schedlang.tuning.arguments import measurer_identity, problem_of, reserve_measurer
+from schedlang.workloads.workload import Workload
+
+
+class Measuring:
+    """Measures one task after the other; the target's own measurer starts when it is first used.
+
+    Parameters
+    ----------
+    measurer: the one that was given, which stays open; None for the target's own.
+    target: of the session. TargetError where it cannot measure here.
+    problem: how results are verified. ValueError where a measurer is given that keeps its own.
+    stack: closes the target's own measurer, and ends the reservation of one that is kept.
+
+    Attributes
+    ----------
+    as_said: whether results are verified as the call says: by the target's own measurer, or by one
+        that is kept between calls. Any other verifies by its own settings.
+    problem: how results are verified.
+    verified: which records may win: those with compared results, unless False.
+    identity: of the measurer, for that of a run; None for the target's own.
+    """
+
+    def __init__(
+        self,
+        measurer: SupportsMeasure | None,
+        target: Target,
+        problem: Problem,
+        stack: ExitStack,
+    ) -> None:
+        self._measurer: Measurer | None = None
+        self._target, self._stack = target, stack
+        self._bound: Workload | None = None
+        self.as_said = measurer is None or bool(getattr(measurer, "kept", False))
+        if measurer is None:
+            target.check_present()
+        else:
+            if problem.given() and not self.as_said:
+                names = " and ".join(problem.given())
+                raise ValueError(
+                    f"{names}: the measurer that is given keeps its own settings; give them to "
+                    f"{type(measurer).__name__}(...) where it takes them, or leave out measurer="
+                )
+            self._measurer = reserve_measurer(measurer, target.key, stack)
+            problem = problem if self.as_said else problem_of(measurer)
+        self.problem = problem
+        self.verified: Verify = problem.verify if self.as_said else False
+        self.identity = measurer_identity(measurer)
+
+    def started(self, workload: Workload) -> Measurer:
+        """Return the measurer; the target's own starts with ``workload`` where it has not yet."""
+        if self._measurer is None:
+            made = self._target.measurer(workload, **self.problem.settings())
+            self._measurer = self._stack.enter_context(made)
+            self._bound = workload
+        return self._measurer
+
+    def on(self, workload: Workload) -> Measurer:
+        """Return the measurer, which measures candidates of ``workload`` from now on."""
+        measurer = self.started(workload)
+        if workload is not self._bound:
+            bind_to_call(measurer, workload, self.problem)
+            self._bound = workload
+        return measurer
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time of the measurer's activities so far, by name."""
+        return {} if self._measurer is None else self._measurer.seconds

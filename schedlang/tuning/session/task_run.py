@@ -1,0 +1,301 @@
+"""The run of one task: opened, resumed, searched in slices, concluded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from schedlang.database import Record
+from schedlang.language.schedule import Trace
+from schedlang.search import MakeStrategy, Strategy
+from schedlang.spaces.space import Space
+from schedlang.tuning.arguments import describe_problem, search_identity
+from schedlang.tuning.callbacks import Watch
+from schedlang.tuning.conclusion import ending_of, result_of, stored_result
+from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.live import Progress
+from schedlang.tuning.records import blank_record
+from schedlang.tuning.result import TuneResult
+from schedlang.tuning.resume import Journal, RunState, new_run, resume
+from schedlang.tuning.resume.ending import Ending
+from schedlang.tuning.resume.opening import journal_of, run_identity
+from schedlang.tuning.run import FINALS_SECONDS, TuningRun
+from schedlang.tuning.session.settings import Settings
+from schedlang.tuning.warm_start import WarmStart
+from schedlang.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a session tunes.
+
+    Attributes
+    ----------
+    workload, space: what to search.
+    search: as it was given, for the identity of the run.
+    make_strategy: makes the search.
+    first: returns traces that the search starts from.
+    identifying: values of options that identify the run, besides those of the session.
+    """
+
+    workload: Workload
+    space: Space
+    search: str | MakeStrategy | Strategy
+    make_strategy: Callable[[], Strategy]
+    first: Callable[[], Sequence[Trace]] = tuple
+    identifying: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What a part of a search gave.
+
+    Attributes
+    ----------
+    records: of the candidates of this slice, in order.
+    finished: why it ended.
+    """
+
+    records: Sequence[Record]
+    finished: str
+
+
+class TaskRun:
+    """The run of one task of a session.
+
+    Nothing is read from the database before ``open``, no search is asked before ``state``, and no
+    worker starts before ``run``.
+
+    Parameters
+    ----------
+    task: what is tuned.
+    settings: of the session.
+    stack: closes what the run opens.
+    strategy: the search, where it was made already.
+
+    Attributes
+    ----------
+    task: as given.
+    ending: how an earlier call of it ended; None before ``open``, and where it did not end.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        settings: Settings,
+        stack: ExitStack,
+        strategy: Strategy | None = None,
+    ) -> None:
+        self.task = task
+        self._made = strategy
+        self.ending: Ending | None = None
+        self._settings = settings
+        self._stack = stack
+        self._journal: Journal | None = None
+        self._past: WarmStart | None = None
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """The search as it is made, which was asked nothing and starts from nothing."""
+        return self._made or self.task.make_strategy()
+
+    @cached_property
+    def identity(self) -> str:
+        """What is equal for calls that continue this run."""
+        settings, task = self._settings, self.task
+        return run_identity(
+            task.workload,
+            settings.target,
+            settings.options,
+            space=task.space,
+            seed=settings.seed,
+            verify=str(settings.verify),
+            transfer=settings.transfer,
+            search=search_identity(task.search, self.strategy),
+            measurer=settings.measuring.identity,
+            **settings.measuring.problem.given(),
+            **task.identifying,
+        )
+
+    @cached_property
+    def _blank(self) -> Record:
+        settings = self._settings
+        verification = describe_problem(settings.measuring.problem)
+        workload, name = self.task.workload, self.strategy.name
+        return blank_record(workload, settings.target, name, settings.seed, verification)
+
+    def open(self) -> None:
+        """Open the run's journal, where there is one; what it ended with is then known."""
+        settings, workload = self._settings, self.task.workload
+        if self._journal is not None or not settings.journaled:
+            return
+        self._past = WarmStart(
+            settings.database,
+            workload,
+            self._blank,
+            settings.measuring.verified,
+            transfer=settings.transfer,
+            reuse=not settings.remeasure,
+        )
+        self._journal = self._stack.enter_context(
+            journal_of(
+                settings.database,
+                workload,
+                self._blank,
+                self.identity,
+                self._past,
+                anew=settings.remeasure,
+                clock=settings.budget.clock,
+            )
+        )
+        self._journal.describe(settings.notes, settings.tags)
+        self.ending = self._journal.ending
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no earlier call has measured anything; to be asked after ``open``."""
+        return self._journal is None or self._journal.is_new
+
+    @property
+    def seconds(self) -> float:
+        """Wall time that earlier calls of this run had used, as far as it is known."""
+        if self._journal is not None:
+            return self._journal.seconds
+        database = self._settings.database
+        run = None if self._settings.remeasure else database.find_run(self.identity)
+        if run is None or run.id is None:
+            return 0.0
+        asks = database.asks(run.id)
+        asked = asks[-1].seconds if asks else 0.0
+        return max(asked, Ending.from_json(run.outcome).seconds if run.outcome else 0.0)
+
+    def stored_records(self) -> tuple[Sequence[Record], Record | None]:
+        """Return the records of a run that ended, and that of the unscheduled program.
+
+        DatabaseError where the database lacks one.
+        """
+        assert self._journal is not None and self.ending is not None
+        unscheduled = None
+        if self.ending.unscheduled is not None:
+            [unscheduled] = self._journal.records([self.ending.unscheduled])
+        return self._journal.records(self.ending.records), unscheduled
+
+    # -- searching -------------------------------------------------------------------------------
+
+    @cached_property
+    def state(self) -> RunState:
+        """Where the run stands: new, or as earlier calls left it."""
+        settings, made = self._settings, [self.strategy]
+
+        def make_strategy() -> Strategy:
+            strategy = made.pop() if made else self.task.make_strategy()
+            if first := self.task.first():
+                strategy.suggest(first)
+            return strategy
+
+        verified = settings.measuring.verified is not False
+        leaderboard = Leaderboard(max(settings.finals, 1), verified=verified)
+        fresh = RunState(
+            self.task.workload, make_strategy(), leaderboard, self._journal, self._past
+        )
+        state = fresh if self._journal is None else resume(fresh, make_strategy)
+        self.strategy.used_by_tune = True
+        return state
+
+    @cached_property
+    def run(self) -> TuningRun:
+        """What measures; the session's measurer starts where it has not yet."""
+        settings, state = self._settings, self.state
+        measurer = settings.measuring.started(self.task.workload)
+        described = new_run(self._blank, "", 0)
+        return TuningRun(
+            state,
+            self._blank,
+            settings.database,
+            measurer,
+            settings.budget,
+            Watch(settings.steps, state, settings.target, settings.budget),
+            finals=settings.finals > 0,
+            run=replace(described, notes=settings.notes or "", tags=tuple(settings.tags or ())),
+        )
+
+    @property
+    def trials(self) -> int:
+        """Number of candidates so far that ran, those of earlier calls included."""
+        return self.state.trials
+
+    @property
+    def measured(self) -> int:
+        """The same, with those that were rejected before they ran."""
+        return len(self.state.records)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this call continues it, so that it needs an ending."""
+        return "state" in vars(self)
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the budget ended the search."""
+        return "run" in vars(self) and self.run.out_of_time
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """What the search was told of, in order; empty where this call does not continue it."""
+        return self.state.records if self.is_open else ()
+
+    def advance(self, trials: int | None, progress: Progress) -> Slice:
+        """Search until the run has this many trials, time is over or a rule ends it."""
+        run = self.run
+        measurer = self._settings.measuring.on(self.task.workload)
+        known = self.best_of(run.state.records)
+        measurer.best_so_far = known if math.isfinite(known) else None
+        before = len(run.state.records)
+        finished = run.search(trials, self._settings.batch, progress)
+        return Slice(run.state.records[before:], finished)
+
+    def best_of(self, records: Sequence[Record]) -> float:
+        """Return the lowest latency of records that may win, in seconds; NaN without any."""
+        verified = self._settings.measuring.verified is not False
+        may_win = (one for one in records if one.ok and (one.verified or not verified))
+        return min((one.latency for one in may_win), default=math.nan)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def conclude(self, finals_seconds: float = FINALS_SECONDS) -> None:
+        """Hold the finals; their samples take this many seconds at most.
+
+        Where a result was wrong, find out which instruction is at fault.
+        """
+        measuring = self._settings.measuring
+        measuring.on(self.task.workload)
+        self.run.conclude(finals_seconds)
+        if measuring.as_said:
+            self.run.blame(measuring.problem)
+
+    def result(self, finished: str, *, interrupted: bool = False) -> TuneResult:
+        """Return the result so far; ``finished`` says why it ended.
+
+        Of a run that was not continued, it is that of the call that ended it.
+        """
+        target = self._settings.target
+        if not self.is_open:
+            assert self._journal is not None and self.ending is not None
+            return stored_result(
+                self.task.workload, target, self._journal, self.ending, self._settings.budget
+            )
+        # Finals have ranked the programs, the unscheduled one among them.
+        if self.run.finals is None:
+            self.run.unscheduled.enter()
+        return result_of(self.run, target, finished, interrupted=interrupted)
+
+    def store(self, result: TuneResult) -> None:
+        """Keep how the run ended in the database, where it is written there."""
+        if self._journal is not None:
+            self._journal.finish(ending_of(self.run, result))

@@ -1,0 +1,94 @@
+"""The clock belongs to the session: a run ends by the time that it is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import schedlang as sl
+from schedlang.tuning.clock import Clock
+from tests.tuning.scripted import measured
+
+ROOT = Path(__file__).resolve().parents[2]
+READS = re.compile(r"\btime\.(monotonic|perf_counter|process_time|sleep)\b")
+# What compiles a whole network, and what explains a failure, is no part of a run yet.
+APART = ("schedlang/tuning/defaults/", "schedlang/tuning/failures/")
+
+
+class Played(Clock):
+    """It moves when a measurer says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 5000.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class Simulated(sl.Measurer):
+    """Each candidate takes 100 s of the played time, and of the real time next to nothing."""
+
+    reference_latency = 1e-3
+
+    def __init__(self) -> None:
+        self.clock = Played()
+
+    def measure(self, candidates: Sequence[sl.Candidate]) -> Iterator[sl.Measurement]:
+        for candidate in candidates:
+            if self.clock.now() >= self.deadline:
+                return
+            self.clock.sleep(100.0)
+            yield measured(candidate.id, 1e-4)
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+@pytest.mark.parametrize("seconds", [1000.0, 2000.0])
+def test_seconds_are_those_of_the_clock(seconds: float) -> None:
+    result = sl.tune(
+        sl.workloads.matmul(32, 32, 32),
+        seconds=seconds,
+        batch=4,
+        search="random",
+        finals=0,
+        measurer=Simulated(),
+        progress=False,
+    )
+    assert result.finished == f"{seconds:g} s are over"
+    assert len(result.records) == seconds / 100
+    assert result.seconds == seconds
+    assert sum(result.time_split.values()) == pytest.approx(seconds)
+
+
+def test_a_rule_counts_the_seconds_of_the_clock() -> None:
+    result = sl.tune(
+        sl.workloads.matmul(32, 32, 32),
+        trials=64,
+        batch=4,
+        search="random",
+        finals=0,
+        measurer=Simulated(),
+        stop_when=sl.stop.no_gain(seconds=700.0),
+        progress=False,
+    )
+    assert len(result.records) == 8
+    assert "no gain in the last 700 s" in result.finished
+
+
+def test_nothing_in_a_run_reads_the_time_by_itself() -> None:
+    files = [
+        path
+        for folder in ("schedlang/tuning", "schedlang/networks/tuning")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    assert len(files) > 40
+    readers = {str(path.relative_to(ROOT)) for path in files if READS.search(path.read_text())}
+    ours = {file for file in readers if not file.startswith(APART)}
+    assert ours == {"schedlang/tuning/clock.py"}

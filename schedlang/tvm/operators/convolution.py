@@ -13,6 +13,7 @@ from typing import Any
 from tvm import te
 
 from schedlang.errors import WorkloadError
+from schedlang.tvm.operators.parts import operands, sum_axes
 
 
 def C1D(
@@ -88,15 +89,17 @@ def DEP(
     out_dtype: str | None = None,
 ) -> list[te.Tensor]:
     """Depthwise 2-D convolution: in (n, h, w, c), weight (1, kh, kw, c), out (n, oh, ow, c)."""
-    out_dtype = accumulator(dtype, out_dtype)
-    inputs = te.placeholder((batch, height, width, channels), dtype, "inputs")
-    weight = te.placeholder((1, kernel_size, kernel_size, channels), dtype, "weight")
+    out_dtype, (inputs, weight) = operands(
+        dtype,
+        out_dtype,
+        inputs=(batch, height, width, channels),
+        weight=(1, kernel_size, kernel_size, channels),
+    )
     padded = pad(inputs, (0, padding, padding, 0))
     out_h, out_w = (
         output_extent("DEP", extent, kernel_size, stride, padding) for extent in (height, width)
     )
-    rh = te.reduce_axis((0, kernel_size), "rh")
-    rw = te.reduce_axis((0, kernel_size), "rw")
+    rh, rw = sum_axes(rh=kernel_size, rw=kernel_size)
     output = te.compute(
         (batch, out_h, out_w, channels),
         lambda n, h, w, c: te.sum(
@@ -175,16 +178,18 @@ def convolve(
     for what, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
         if channels % (groups or 1):
             raise WorkloadError(f"{name}: groups={groups} does not divide {what}={channels}")
-    out_dtype = accumulator(dtype, out_dtype)
     rank = len(extents)
     group_in, group_out = in_channels // (groups or 1), out_channels // (groups or 1)
-    inputs = te.placeholder((batch, *extents, in_channels), dtype, "inputs")
-    weight = te.placeholder((*[kernel_size] * rank, group_in, out_channels), dtype, "weight")
+    out_dtype, (inputs, weight) = operands(
+        dtype,
+        out_dtype,
+        inputs=(batch, *extents, in_channels),
+        weight=(*[kernel_size] * rank, group_in, out_channels),
+    )
     padded = pad(inputs, (0, *[padding] * rank, 0))
     outs = [output_extent(name, e, kernel_size, stride, padding, dilation) for e in extents]
     spatial_names = "dhw"[-rank:] if rank > 1 else "l"
-    window = [te.reduce_axis((0, kernel_size), f"r{letter}") for letter in spatial_names]
-    rc = te.reduce_axis((0, group_in), "rc")
+    *window, rc = sum_axes(**{f"r{letter}": kernel_size for letter in spatial_names}, rc=group_in)
 
     def multiply_and_sum(*position: Any) -> Any:
         n, *spatial, co = position
@@ -234,17 +239,3 @@ def output_extent(
             f"an input of {extent} with padding={padding}; the output would be empty"
         )
     return room // stride + 1
-
-
-def accumulator(dtype: str, out_dtype: str | None) -> str:
-    """Return the dtype of sums: ``out_dtype`` if given.
-
-    Otherwise int32 for integers, float32 for bfloat16, and ``dtype`` for other types.
-    """
-    natural = "float32" if dtype == "bfloat16" else dtype
-    chosen = out_dtype or ("int32" if dtype.startswith("int") else natural)
-    if chosen.startswith("int") != dtype.startswith("int"):
-        raise WorkloadError(
-            f"dtype={dtype!r} with out_dtype={chosen!r}: sum integers in integers, floats in floats"
-        )
-    return chosen

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tvm import te
 
-from schedlang.tvm.operators.convolution import accumulator, convolve
+from schedlang.tvm.operators.convolution import convolve
+from schedlang.tvm.operators.parts import operands, sum_axes
 
 
 def CBR(
@@ -28,10 +29,11 @@ def CBR(
         "CBR", (height, width), in_channels, out_channels, kernel_size, stride, padding,
         groups=None, batch=batch, dtype=dtype, out_dtype=None,
     )  # fmt: skip
-    bias = te.placeholder((out_channels,), dtype, "bias")
-    scale = te.placeholder((out_channels,), dtype, "scale")
-    offset = te.placeholder((out_channels,), dtype, "offset")
-    shape, wide = conv.shape, conv.dtype
+    of_channel = (out_channels,)
+    wide, (bias, scale, offset) = operands(
+        dtype, None, bias=of_channel, scale=of_channel, offset=of_channel
+    )
+    shape = conv.shape
     biased = te.compute(
         shape, lambda n, h, w, c: conv[n, h, w, c] + bias[c].astype(wide), name="bias_add"
     )
@@ -60,16 +62,15 @@ def TBG(
 
     Both operands are transposed to heads-first in their own stages, as in the paper.
     """
-    out_dtype = accumulator(dtype, out_dtype)
-    query = te.placeholder((batch, sequence, heads, dim), dtype, "query")
-    value = te.placeholder((batch, sequence, heads, dim), dtype, "value")
+    shape = (batch, sequence, heads, dim)
+    out_dtype, (query, value) = operands(dtype, out_dtype, query=shape, value=shape)
     query_t = te.compute(
         (batch, heads, sequence, dim), lambda b, h, s, d: query[b, s, h, d], name="query_transpose"
     )
     value_t = te.compute(
         (batch, heads, dim, sequence), lambda b, h, d, s: value[b, s, h, d], name="value_transpose"
     )
-    k = te.reduce_axis((0, dim), "k")
+    (k,) = sum_axes(k=dim)
     output = te.compute(
         (batch, heads, sequence, sequence),
         lambda b, h, i, j: te.sum(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvm import te
 
-from schedlang.tvm.operators.convolution import accumulator
+from schedlang.tvm.operators.parts import operands, sum_axes
 
 
 def GMM(
@@ -17,18 +19,7 @@ def GMM(
     out_dtype: str | None = None,
 ) -> list[te.Tensor]:
     """Batched product C (batch, n, m) = A (batch, n, k) @ B (batch, k, m): the paper's GMM."""
-    out_dtype = accumulator(dtype, out_dtype)
-    left = te.placeholder((batch, n, k), dtype, "A")
-    right = te.placeholder((batch, k, m), dtype, "B")
-    r = te.reduce_axis((0, k), "k")
-    product = te.compute(
-        (batch, n, m),
-        lambda b, i, j: te.sum(
-            left[b, i, r].astype(out_dtype) * right[b, r, j].astype(out_dtype), axis=[r]
-        ),
-        name="C",
-    )
-    return [left, right, product]
+    return _product((batch,), n, m, k, dtype, out_dtype)
 
 
 def matmul(
@@ -40,13 +31,20 @@ def matmul(
     out_dtype: str | None = None,
 ) -> list[te.Tensor]:
     """Plain product C (n, m) = A (n, k) @ B (k, m)."""
-    out_dtype = accumulator(dtype, out_dtype)
-    left = te.placeholder((n, k), dtype, "A")
-    right = te.placeholder((k, m), dtype, "B")
-    r = te.reduce_axis((0, k), "k")
-    product = te.compute(
-        (n, m),
-        lambda i, j: te.sum(left[i, r].astype(out_dtype) * right[r, j].astype(out_dtype), axis=[r]),
-        name="C",
-    )
+    return _product((), n, m, k, dtype, out_dtype)
+
+
+def _product(
+    batch: tuple[int, ...], n: int, m: int, k: int, dtype: str, out_dtype: str | None
+) -> list[te.Tensor]:
+    out_dtype, (left, right) = operands(dtype, out_dtype, A=(*batch, n, k), B=(*batch, k, m))
+    (r,) = sum_axes(k=k)
+
+    def multiply_and_sum(*position: Any) -> Any:
+        *b, i, j = position
+        x, y = left[(*b, i, r)], right[(*b, r, j)]
+        return te.sum(x.astype(out_dtype) * y.astype(out_dtype), axis=[r])
+
+    names = ["b", "i", "j"][-len(left.shape) :]
+    product = te.compute((*batch, n, m), multiply_and_sum, name="C", varargs_names=names)
     return [left, right, product]

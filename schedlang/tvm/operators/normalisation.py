@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from tvm import te
 
-from schedlang.tvm.operators.convolution import accumulator
+from schedlang.tvm.operators.parts import operands, sum_axes
 
 
 def NRM(m: int = 256, n: int = 256, *, batch: int = 1, dtype: str = "float32") -> list[te.Tensor]:
     """Frobenius norm of each matrix of A (batch, m, n): out (batch,)."""
-    wide = accumulator(dtype, None)
-    a = te.placeholder((batch, m, n), dtype, "A")
-    i = te.reduce_axis((0, m), "i")
-    j = te.reduce_axis((0, n), "j")
+    wide, (a,) = operands(dtype, None, A=(batch, m, n))
+    i, j = sum_axes(i=m, j=n)
     squares = te.compute(
         (batch,),
         lambda b: te.sum(a[b, i, j].astype(wide) * a[b, i, j].astype(wide), axis=[i, j]),
@@ -24,14 +22,13 @@ def NRM(m: int = 256, n: int = 256, *, batch: int = 1, dtype: str = "float32") -
 
 def SFM(m: int = 256, n: int = 256, *, dtype: str = "float32") -> list[te.Tensor]:
     """Softmax over each row of A (m, n), in four stages: maximum, exponent, sum, quotient."""
-    wide = accumulator(dtype, None)
-    a = te.placeholder((m, n), dtype, "A")
-    k = te.reduce_axis((0, n), "k")
+    wide, (a,) = operands(dtype, None, A=(m, n))
+    (k,) = sum_axes(k=n)
     top = te.compute((m,), lambda i: te.max(a[i, k].astype(wide), axis=k), name="row_max")
     exponent = te.compute(
         (m, n), lambda i, j: te.exp(a[i, j].astype(wide) - top[i]), name="exponent"
     )
-    r = te.reduce_axis((0, n), "k")
+    (r,) = sum_axes(k=n)
     total = te.compute((m,), lambda i: te.sum(exponent[i, r], axis=r), name="row_sum")
     # The attribute names the reduced axis, as in TVM's own softmax.
     softmax = te.compute(

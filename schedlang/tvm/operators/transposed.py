@@ -7,7 +7,8 @@ from typing import Any
 from tvm import te
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm.operators.convolution import accumulator, output_extent, pad
+from schedlang.tvm.operators.convolution import output_extent, pad
+from schedlang.tvm.operators.parts import operands, sum_axes
 
 
 def T2D(
@@ -39,15 +40,16 @@ def T2D(
             f"T2D: padding={padding} leaves an empty output for an input of {height} x {width} "
             f"with kernel_size={kernel_size} and stride={stride}"
         )
-    out_dtype = accumulator(dtype, out_dtype)
-    inputs = te.placeholder((batch, height, width, in_channels), dtype, "inputs")
-    weight = te.placeholder((kernel_size, kernel_size, in_channels, out_channels), dtype, "weight")
+    out_dtype, (inputs, weight) = operands(
+        dtype,
+        out_dtype,
+        inputs=(batch, height, width, in_channels),
+        weight=(kernel_size, kernel_size, in_channels, out_channels),
+    )
     around = (border + stride - 1) // stride
     skipped = (stride - border % stride) % stride  # zeros added by rounding `around` up
     padded = pad(inputs, (0, around, around, 0))
-    rh = te.reduce_axis((0, kernel_size), "rh")
-    rw = te.reduce_axis((0, kernel_size), "rw")
-    rc = te.reduce_axis((0, in_channels), "rc")
+    rh, rw, rc = sum_axes(rh=kernel_size, rw=kernel_size, rc=in_channels)
 
     def spread(n: Any, h: Any, w: Any, c: Any) -> Any:
         if stride == 1:
@@ -87,20 +89,18 @@ def CAP(
     in (n, h, w, i, k, ci), weight (kh, kw, k, j, ci, co), out (n, oh, ow, i, j, co). A.2 does not
     list this operator; the default shape is the first of TVM's test-suite.
     """
-    out_dtype = accumulator(dtype, out_dtype)
     size = capsule_size
-    inputs = te.placeholder((batch, height, width, size, size, in_channels), dtype, "inputs")
-    weight = te.placeholder(
-        (kernel_size, kernel_size, size, size, in_channels, out_channels), dtype, "weight"
+    out_dtype, (inputs, weight) = operands(
+        dtype,
+        out_dtype,
+        inputs=(batch, height, width, size, size, in_channels),
+        weight=(kernel_size, kernel_size, size, size, in_channels, out_channels),
     )
     padded = pad(inputs, (0, padding, padding, 0, 0, 0))
     out_h, out_w = (
         output_extent("CAP", extent, kernel_size, stride, padding) for extent in (height, width)
     )
-    rh = te.reduce_axis((0, kernel_size), "rh")
-    rw = te.reduce_axis((0, kernel_size), "rw")
-    rk = te.reduce_axis((0, size), "rk")
-    rc = te.reduce_axis((0, in_channels), "rc")
+    rh, rw, rk, rc = sum_axes(rh=kernel_size, rw=kernel_size, rk=size, rc=in_channels)
     output = te.compute(
         (batch, out_h, out_w, size, size, out_channels),
         lambda n, h, w, i, j, co: te.sum(

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from schedlang.instructions.arguments.base import Argument, Earlier, TVMReading, described, is_of
+from schedlang.instructions.arguments.base import Argument, Earlier, described, is_of
+from schedlang.instructions.arguments.plain import PlainArgument
 from schedlang.instructions.arguments.sequences import SequenceArgument
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.state import BadArgument, ProgramState
 
 
-class HandleArgument(Argument):
-    """A handle of one of the types ``stored``; where a block fits, a user may give its name.
-
-    ``wanted`` says in messages what it takes; the other parameters are the class's attributes.
-    """
-
-    tvm_part = "inputs"
-
-    def __init__(
-        self, name: str, takes: str, wanted: str, stored: tuple[type, ...], reading: TVMReading
-    ) -> None:
-        self.name = name
-        self.takes = takes
-        self.wanted = wanted
-        self.stored = stored
-        self.tvm_reading = reading
+class HandleArgument(PlainArgument):
+    """A handle of one of the types ``stored``; where a block fits, a user may give its name."""
 
     def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
         if is_of(value, self.stored):
@@ -40,15 +27,21 @@ class HandleArgument(Argument):
 
 
 BLOCK = HandleArgument(
-    "block", "a `BlockRV`, or a block's name", "a block (BlockRV, or its name)", (BlockRV,), "block"
+    "block",
+    "a `BlockRV`, or a block's name",
+    "a block (BlockRV, or its name)",
+    (BlockRV,),
+    "block",
+    "inputs",
 )
-LOOP = HandleArgument("loop", "a `LoopRV`", "a loop (LoopRV)", (LoopRV,), "loop")
+LOOP = HandleArgument("loop", "a `LoopRV`", "a loop (LoopRV)", (LoopRV,), "loop", "inputs")
 _BLOCK_OR_LOOP = HandleArgument(
     "block or loop",
     "a `BlockRV`, a `LoopRV`, or a block's name",
     "a block or a loop",
     (BlockRV, LoopRV),
     "block_or_loop",
+    "inputs",
 )
 _BLOCKS = SequenceArgument(BLOCK, takes="a list of blocks")
 

@@ -1,7 +1,7 @@
-"""Measure the code base: lines, files per folder, import cycles, and files run by one ``tune``.
+"""Measure the code base: statements, lines, arrows between packages, TVM's imports, one ``tune``.
 
 ``--root`` names other checkouts to compare. Imports inside functions and under ``TYPE_CHECKING``
-count as imports.
+count as imports. The order of the packages is the one that ``tests/test_imports.py`` holds.
 """
 
 from __future__ import annotations
@@ -70,6 +70,58 @@ def imports_of(text: str, known: set[str]) -> Iterator[str]:
                     yield node.module
 
 
+def tvm_imports(tree: ast.AST) -> int:
+    """How many import statements name TVM or its FFI."""
+    count = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        count += any(name.split(".")[0] in ("tvm", "tvm_ffi") for name in names)
+    return count
+
+
+def statements_and_docstrings(tree: ast.AST) -> tuple[int, int]:
+    """(statements that are no docstrings, lines of docstrings) of a file."""
+    count = lines = 0
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.stmt):
+            continue
+        value = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            lines += (node.end_lineno or node.lineno) - node.lineno + 1
+        else:
+            count += 1
+    return count, lines
+
+
+def package_arrows(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
+    """Pairs of packages of the library, the first of which imports from the second."""
+
+    def package(name: str) -> str:
+        return name.split(".")[1] if "." in name else name
+
+    return {
+        (package(own), package(other))
+        for own, others in graph.items()
+        for other in others
+        if own.startswith("schedlang.")
+        and not package(own).startswith("_")
+        and package(own) != package(other)
+    }
+
+
+def against_the_order(texts: dict[Path, str], known: set[str]) -> int:
+    """How many imports break the table of ``tests/test_imports.py``."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from test_imports import violations
+
+    return sum(len(violations(path, text, known)) for path, text in texts.items())
+
+
 def components(graph: dict[str, set[str]]) -> list[set[str]]:
     """Strongly connected components (Tarjan): files that import each other, directly or not."""
     index: dict[str, int] = {}
@@ -133,17 +185,31 @@ def figures(root: Path) -> dict[str, object]:
             own = module_name(path)
             graph[own] = set(imports_of(text, known)) - {own}
     cycles = components(graph)
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    counts = [statements_and_docstrings(tree) for tree in trees.values()]
+    lines = sum(lengths.values())
+    outside = {
+        path: count
+        for path, tree in trees.items()
+        if path.parts[:2] != ("schedlang", "tvm") and (count := tvm_imports(tree))
+    }
     folders = Counter(str(path.parent) for path in files)
     largest = max(lengths, key=lambda path: lengths[path])
     return {
         "library files": len(files),
-        "library lines": sum(lengths.values()),
+        "library lines": lines,
+        "statements without docstrings": sum(count for count, _ in counts),
+        "docstrings, % of lines": round(100 * sum(own for _, own in counts) / lines, 1),
         "test lines": count_lines(root, "tests/*.py"),
         "median lines of a file": statistics.median(lengths.values()),
         "largest file": f"{largest} ({lengths[largest]})",
         "files over 250 lines": sum(count > 250 for count in lengths.values()),
         "most files in a folder": f"{folders.most_common(1)[0][0]} ({max(folders.values())})",
         "folders with more than 20 files": sum(count > 20 for count in folders.values()),
+        "arrows between packages": len(package_arrows(graph)),
+        "imports against the order": against_the_order(texts, known),
+        "files outside schedlang/tvm that import TVM": len(outside),
+        "folders outside schedlang/tvm that import TVM": len({path.parent for path in outside}),
         "files in import cycles": sum(map(len, cycles)),
         "imports inside cycles": sum(
             len(graph[name] & cycle) for cycle in cycles for name in cycle
@@ -160,7 +226,7 @@ def main() -> None:
     options = parser.parse_args()
     found = [figures(root.resolve()) for root in options.root]
     for name in found[0]:
-        print(f"{name:<38}" + "".join(f"{one[name]!s:>40}" for one in found))
+        print(f"{name:<46}" + "".join(f"{one[name]!s:>40}" for one in found))
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -1,13 +1,15 @@
-"""A database that was written before the files of the library moved.
+"""Databases that earlier versions of the library wrote, on a target that is the same everywhere.
 
-``assets/schema_2.db`` was made by version 0.1.0 in its flat layout: ``tune`` of two workloads on a
-target that is the same on every machine, with the measurer below.
+``assets/schema_2.db`` was made by version 0.1.0 in its flat layout: ``tune`` of two workloads with
+the measurer below. ``schema_3.db`` to ``schema_5.db`` were made by the last version that wrote each
+schema: ``tune`` of a matmul, interrupted after 20 of 48 trials.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
+import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import schedlang as sl
 from schedlang.modules import parallel_vectorize_unroll
 from schedlang.tvm.program import structural_key
 
-STORED = Path(__file__).parent / "assets" / "schema_2.db"
+ASSETS = Path(__file__).parent / "assets"
 RUNS = [
     (sl.workloads.matmul(64, 64, 64), "auto", "e2e3595f8af42c6a"),
     (sl.workloads.softmax(32, 48), "evolutionary", "64b2d1c806c839a6"),
@@ -68,7 +70,7 @@ def target() -> sl.Target:
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     # Latencies compare between equal versions only, and the file is of this one.
     monkeypatch.setattr("schedlang.targets.toolchain.schedlang_version", lambda: "0.1.0")
-    return str(shutil.copy(STORED, tmp_path))
+    return str(shutil.copy(ASSETS / "schema_2.db", tmp_path))
 
 
 @pytest.mark.parametrize(("workload", "search", "program_key"), RUNS, ids=["matmul", "softmax"])
@@ -114,3 +116,28 @@ def test_the_same_call_measures_no_program_again(
     assert len(measurer.measured) == 12 - result.earlier
     if not transfer:
         assert {record.program_key for record in result.records} == before
+
+
+@pytest.mark.parametrize("schema", [3, 4, 5])
+def test_an_interrupted_run_of_an_older_schema_measures_the_rest(
+    schema: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: sl.Target
+) -> None:
+    monkeypatch.setattr("schedlang.targets.toolchain.schedlang_version", lambda: "0.1.0")
+    path = shutil.copy(ASSETS / f"schema_{schema}.db", tmp_path)
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("PRAGMA user_version").fetchone() == (schema,)
+    raw.close()
+    workload = sl.workloads.matmul(64, 64, 64)
+    with sl.open_database(path, read_only=True) as reader:
+        records = reader.query()
+        (run,) = reader.runs()
+        assert (len(records), run.search, run.outcome) == (21, "random", "")
+        assert reader.best(workload.key, target.key, n=1)[0].latency < 2e-5
+    measurer = Hashed()
+    call = {"trials": 48, "batch": 8, "seed": 3, "search": "random", "progress": False}
+    result = sl.tune(workload, target, database=path, measurer=measurer, **call)
+    assert not measurer.measured & {record.program_key for record in records}
+    assert len(measurer.measured) == 28 and len(result.records) == 48
+    with sl.open_database(path) as database:
+        assert database.query()[:21] == records
+        assert database.count() == 21 + 28

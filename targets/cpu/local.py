@@ -2,33 +2,76 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.targets import host
 from schedlang.targets.cpu.machine import CPUMachine, as_cpu
-from schedlang.targets.measure.expected.large import learn_in_worker
-from schedlang.targets.measure.interleaved import InterleavedTiming
-from schedlang.targets.measure.memory import MEMORY_PART, fitting_workers
-from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
+from schedlang.targets.measure.memory import fitting_workers, share_of_memory
 from schedlang.targets.measure.work import Work
+from schedlang.targets.pooled.executor import Executor
 from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.target import Target
-from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
-from schedlang.targets.worker.request import Reply, Request
+from schedlang.targets.worker.pool import Slot, WorkerPool
+from schedlang.targets.worker.request import Request
 from schedlang.workloads.workload import Workload
 
 _PROGRAM = "schedlang.targets.cpu.worker"
 _CANDIDATES_A_WORKER = 8
-_LEAST_MEMORY = 2 << 30
-# Workloads whose right results are kept for when it is bound to them again.
-_PREPARATIONS = 64
+
+
+class CPUExecutor(Executor):
+    """Workers that build at once, and then run one after another what they have built.
+
+    Parameters
+    ----------
+    machine: the CPU.
+    workers: number of workers where memory has room for them.
+    memory_bytes: limit on the data of one worker, see ``LocalCPU``.
+    """
+
+    overlap = False
+    in_lane = True
+
+    def __init__(
+        self, machine: CPUMachine, workers: int, memory_bytes: int | Literal["share"] | None
+    ) -> None:
+        self._machine, self._workers, self._memory_bytes = machine, workers, memory_bytes
+        self.runners = WorkerPool(workers, machine.cores, _PROGRAM, self._check_start)
+        self.builders = self.runners
+        self.build_lanes = workers
+        self._previous: Slot | None = None
+
+    @property
+    def most_waiting(self) -> int:  # type: ignore[override]
+        """Number of programs of a turn."""
+        return _CANDIDATES_A_WORKER * self.runners.size
+
+    def size_for(self, workload: Workload) -> int:
+        return fitting_workers(workload, self._workers, host.available_memory())
+
+    def set_up(self) -> dict[str, Any]:
+        memory = self._memory_bytes
+        if memory == "share":
+            memory = share_of_memory(self.runners.size)
+        cpus = list(self._machine.cpus)
+        return {"code": self._machine.spec(), "memory_bytes": memory, "cpus": cpus}
+
+    def start(self, slot: Slot, work: Work) -> Request:
+        """Run it when the threads of the worker that ran before sleep."""
+        previous, self._previous = self._previous, slot
+        if previous is not None and previous is not slot and previous.idle:
+            self.runners.settle(previous)
+        return self.run(work)
+
+    def _check_start(self, reply: dict[str, Any]) -> None:
+        if reply["threads"] != self._machine.cores:
+            self.close()
+            raise TargetError(
+                f"a worker's parallel loops use {reply['threads']} threads, and the target has "
+                f"{self._machine.cores} cores"
+            )
 
 
 class LocalCPU(PooledMeasurer):
@@ -84,15 +127,16 @@ class LocalCPU(PooledMeasurer):
     ) -> None:
         if workers is not None and workers < 1:
             raise TargetError(f"workers={workers}; give 1 or more")
-        super().__init__(as_cpu(target), slow_build, **options)
-        self.target.check_present()
-        self._memory_bytes = memory_bytes
-        self._workers = workers or self.target.cores
-        self._pool = WorkerPool(
-            self._workers, self.target.cores, self._check_start, _PROGRAM, self._explain_crash
+        machine = as_cpu(target)
+        machine.check_present()
+        size = workers or machine.cores
+        super().__init__(
+            workload,
+            machine,
+            lambda: CPUExecutor(machine, size, memory_bytes),
+            slow_build,
+            **options,
         )
-        if workload is not None:
-            self.bind(workload)
 
     @property
     def verification(self) -> Mapping[str, float]:
@@ -104,206 +148,3 @@ class LocalCPU(PooledMeasurer):
         candidate is no part of it: timing needs one too.
         """
         return self._pool.spent
-
-    @property
-    def _main_pool(self) -> WorkerPool:
-        return self._pool
-
-    def _size_for(self, workload: Workload) -> int:
-        return fitting_workers(workload, self._workers, host.available_memory())
-
-    def _set_up(self) -> dict[str, Any]:
-        memory = self._memory_bytes
-        if memory == "share":
-            memory = _share_of_memory(self._pool.size)
-        return {
-            "code": self.target.spec(),
-            "memory_bytes": memory,
-            "cpus": list(self.target.cpus),
-        }
-
-    def _learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
-        return learn_in_worker(self._pool, until, programs, seconds)
-
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
-        """Yield one measurement for each candidate, in the order in which they finish.
-
-        Nothing runs while the consumer has control, and an abandoned iteration leaves none behind.
-        """
-        pending = deque(Work(candidate, next(self._serials)) for candidate in candidates)
-        try:
-            while pending and not self._late() and self._prepare(self.deadline):
-                failed, built = self._build_some(pending)
-                yield from failed
-                yield from self._run_built(built, pending)
-        finally:
-            self._abandon()
-
-    def remeasure(
-        self,
-        candidates: Sequence[Candidate],
-        rounds: int = ROUNDS,
-        budget_seconds: float = BUDGET_SECONDS,
-    ) -> list[Measurement]:
-        """Time a few candidates against each other, with one sample of each per round.
-
-        Returns one measurement per candidate, in the same order. Successful ones all have the same
-        number of samples: ``rounds``, up to four times that while the medians of the two fastest
-        are too uncertain, or the rounds done in ``budget_seconds``. Their results are verified
-        again unless ``verify`` is False. Raises ValueError when ``rounds`` is below 1.
-        """
-        self._prepare(self.deadline)
-        timing = InterleavedTiming(self._pool, self._requests, verify=self._verify.enabled)
-        works = [Work(candidate, next(self._serials)) for candidate in candidates]
-        try:
-            return timing.measure(works, rounds, budget_seconds)
-        finally:
-            self._abandon()
-
-    def close(self) -> None:
-        """Kill all workers; safe to call twice."""
-        self._pool.close()
-
-    def _time_reference(self) -> float:
-        """Time the unscheduled program; a single call of it where the deadline is near.
-
-        That of a large workload is cut off after a while.
-        """
-        if not self._prepare(self.deadline):
-            return math.nan
-        first = self._preparation.first
-        if first is not None and first.unscheduled:
-            return first.reference.seconds
-        if not self._preparation.is_large:
-            return time_reference(self._pool, self.deadline)
-        found = time_large_reference(self._pool, self._large, self.deadline)
-        self.reference_complete = found.complete
-        return found.seconds
-
-    def _check_start(self, reply: dict[str, Any]) -> None:
-        if reply["threads"] != self.target.cores:
-            self.close()
-            raise TargetError(
-                f"a worker's parallel loops use {reply['threads']} threads, and the target has "
-                f"{self.target.cores} cores"
-            )
-
-    def _build_some(
-        self, pending: deque[Work]
-    ) -> tuple[list[Measurement], list[tuple[Slot, Work]]]:
-        """Build the candidates of one round; return the failures and the work ready to run."""
-        pool = self._pool
-        for slot in pool.slots:
-            if slot.requests >= self._recycle_after:
-                pool.drop(slot)
-        queue = deque[Work]()
-        while pending and len(queue) < _CANDIDATES_A_WORKER * pool.size:
-            queue.append(pending.popleft())
-        failed: list[Measurement] = []
-        built: list[tuple[Slot, Work]] = []
-        building: dict[int, Work] = {}
-        # A worker's first build discards leftovers of an earlier, abandoned call.
-        emptied: set[int] = set()
-        while (queue or building or pool.starting) and not self._late():
-            suspects = any(work.suspect for work in queue)
-            pool.populate(pool.size if suspects else len(queue) + len(building))
-            for slot in idle_slots(pool.slots):
-                work = _next_for(slot, queue)
-                if work is None:
-                    continue
-                work.most_size = self._build_timeout.most_size(postponed=work.postponed)
-                request = self._requests.build(work, discard=slot.serial not in emptied)
-                if isinstance(request, Reply):
-                    failed.append(work.measurement(request))
-                    continue
-                emptied.add(slot.serial)
-                building[slot.serial] = work
-                pool.submit(slot, request)
-            started = time.perf_counter()
-            part = "build" if building else "start"
-            limit = self._build_timeout.limit
-            for slot in pool.slots:
-                if slot.serial in building:
-                    pool.shorten(slot, limit)
-            ended = pool.wait(self.deadline)
-            self.seconds[part] += time.perf_counter() - started
-            for slot, reply in ended:
-                work = building.pop(slot.serial)
-                if reply.ok:
-                    self._requests.built(work, reply)
-                    self._build_timeout.note(reply.seconds, reply.header["size"])
-                    built.append((slot, work))
-                    continue
-                size = reply.header.get("size")
-                if size is not None and not work.postponed:
-                    # Others are built first: what is large can be told then.
-                    work.note(reply)
-                    work.postponed = True
-                    queue.append(work)
-                    continue
-                if reply.lost:
-                    queue.extendleft(other for holder, other in built if holder is slot)
-                    built = [entry for entry in built if entry[0] is not slot]
-                if reply.retry and not work.suspect:
-                    work.note(reply)
-                    work.suspect = True
-                    queue.appendleft(work)
-                else:
-                    if size is not None:
-                        why = self._build_timeout.describe_size(size)
-                        reply = reply.failed_as(Status.BUILD_TIMEOUT, why)
-                    late = self._build_timeout.describe(reply.seconds)
-                    failed.append(work.measurement(self._requests.built(work, reply, late)))
-        return failed, built
-
-    def _run_built(
-        self, built: list[tuple[Slot, Work]], pending: deque[Work]
-    ) -> Iterator[Measurement]:
-        # Suspects first: nothing else has run in their worker.
-        left = deque(sorted(built, key=lambda entry: (entry[0].serial, not entry[1].suspect)))
-        previous: Slot | None = None
-        while left and not self._late():
-            started = time.perf_counter()
-            slot, work = left.popleft()
-            if not slot.idle:
-                # Its worker was lost with the code: build it again in the next round.
-                pending.appendleft(work)
-                continue
-            if previous is not None and previous is not slot and previous.idle:
-                self._pool.settle(previous)
-            previous = slot
-            reply = self._pool.ask_until(slot, self._run_request(work), self.deadline)
-            self.seconds["run"] += time.perf_counter() - started
-            if reply is None:
-                return
-            if reply.retry and not work.suspect:
-                work.note(reply)
-                work.suspect = True
-                pending.appendleft(work)
-                continue
-            yield self._count(work.measurement(self._requests.ran(work, reply)))
-
-    def _run_request(self, work: Work) -> Request:
-        return self._requests.run(work, self.best_so_far, self._verify.factor)
-
-    def _late(self) -> bool:
-        return time.monotonic() >= self.deadline
-
-    def _abandon(self) -> None:
-        for slot in self._pool.slots:
-            if slot.request is not None and not slot.starting:
-                self._pool.drop(slot)
-
-
-def _share_of_memory(workers: int) -> int | None:
-    free = host.available_memory()
-    return None if free is None else max(int(MEMORY_PART * free / workers), _LEAST_MEMORY)
-
-
-def _next_for(slot: Slot, queue: deque[Work]) -> Work | None:
-    """Take the first of ``queue`` that this worker may build: suspects need a fresh worker."""
-    for work in queue:
-        if not work.suspect or not slot.used:
-            queue.remove(work)
-            return work
-    return None

@@ -8,6 +8,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.errors import WorkloadError
+from schedlang.targets import host
 from schedlang.targets.measure.draws import draw_count, further_draws
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.data_flow.branches import branches_of
@@ -19,6 +20,7 @@ from schedlang.workloads.workload import Workload
 _WORKER_BYTES = 512 << 20
 MEMORY_PART = 0.8
 """Part of the free memory that all workers together may use."""
+_LEAST_BYTES = 2 << 30
 # Random numbers are drawn as float64, one tensor after the other.
 _DRAWN_BYTES = 8
 # While results are compared: two copies, and three arrays of float64.
@@ -63,6 +65,12 @@ def fitting_workers(workload: Workload, wanted: int, free: int | None) -> int:
     if needed - _WORKER_BYTES > MEMORY_PART * free:
         raise WorkloadError(_describe(workload, needed, free))
     return max(min(wanted, int(MEMORY_PART * free / (needed - _WORKER_BYTES))), 1)
+
+
+def share_of_memory(workers: int) -> int | None:
+    """Return the bytes that each of some workers may use; None where the free memory is unknown."""
+    free = host.available_memory()
+    return None if free is None else max(int(MEMORY_PART * free / workers), _LEAST_BYTES)
 
 
 def _describe(workload: Workload, needed: int, free: int) -> str:

@@ -13,6 +13,7 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.fault import describe
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.verification.repeats import REPEATS, Repeats
+from schedlang.targets.worker.pool import Slot
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.tvm.program import to_json
 
@@ -30,6 +31,9 @@ class Work:
     postponed: its code is large; it is built when the size of others is known.
     most_size: code that is larger is not built; None for no limit.
     build_seconds, run_seconds: wall time spent on it so far.
+    slot: the worker that built it.
+    built: what that replied; it says where the program is. Empty before.
+    server, lost_on: where it runs, and the servers that were lost with it.
     phases: what workers did for it so far.
     """
 
@@ -41,6 +45,15 @@ class Work:
     build_seconds: float = 0.0
     run_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
+    slot: Slot | None = None
+    built: dict[str, Any] = field(default_factory=dict)
+    server: str = ""
+    lost_on: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its name in a folder."""
+        return f"candidate{self.serial}"
 
     def note(self, reply: Reply) -> None:
         """Keep what a worker did for it."""

@@ -5,23 +5,27 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from abc import abstractmethod
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypedDict, Unpack
 
 from schedlang.errors import TargetError
-from schedlang.measurement import Measurement, Measurer
+from schedlang.measurement import Candidate, Measurement, Measurer
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.problem import ComputeReference, Inputs, Problem, Verify
 from schedlang.measurement.tolerance import GivenTolerance
 from schedlang.targets.measure.crash import explain_crash
 from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.expected.preparation import RUN_TIMEOUT, Preparation
+from schedlang.targets.measure.interleaved import InterleavedTiming
+from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.verification.policy import VerifyPolicy
-from schedlang.targets.measure.work import Requests, binding_requests
+from schedlang.targets.measure.work import Requests, Work, binding_requests
+from schedlang.targets.pooled.executor import Executor
+from schedlang.targets.pooled.stages import Done, Stages
 from schedlang.targets.target import Target
 from schedlang.targets.worker.build_timeout import BuildTimeout
 from schedlang.targets.worker.pool import CLOSED, WorkerPool
@@ -54,6 +58,7 @@ class PooledMeasurer(Measurer):
     workload: the program before scheduling; candidates must compute what it computes. None where
         ``bind`` gives it.
     target: the machine that programs are built for and run on.
+    make_executor: makes what differs between kinds of machine, when the options were checked.
     slow_build: a build is given up when it takes more than this multiple of the median build, see
         ``BuildTimeout``; infinity disables it.
     build_timeout, run_timeout: seconds; ``run_timeout`` limits all runs of a candidate together. It
@@ -75,7 +80,12 @@ class PooledMeasurer(Measurer):
     _usual_build_timeout: ClassVar[float] = 30.0
 
     def __init__(
-        self, target: Target, slow_build: float = math.inf, **options: Unpack[PoolOptions]
+        self,
+        workload: Workload | None,
+        target: Target,
+        make_executor: Callable[[], Executor],
+        slow_build: float = math.inf,
+        **options: Unpack[PoolOptions],
     ) -> None:
         known = sorted(PoolOptions.__annotations__)
         if unknown := [name for name in options if name not in known]:
@@ -91,22 +101,27 @@ class PooledMeasurer(Measurer):
         most = options.get("build_timeout", self._usual_build_timeout)
         timing = options.get("timing") or self._usual_timing
         self._run_timeout = options.get("run_timeout")
-        self._requests = self._make_requests(timing, most, RUN_TIMEOUT)
         self._build_timeout = BuildTimeout(most, slow_build)
-        self._recycle_after = options.get("recycle_after", 2000)
+        executor = self._executor = make_executor()
+        executor.requests = self._make_requests(timing, most, RUN_TIMEOUT)
+        executor.runners.explain_crash = self._explain_crash
+        recycle_after = options.get("recycle_after", 2000)
+        self._stages = Stages(executor, self._build_timeout, recycle_after, self.seconds)
         self._verify = VerifyPolicy(self.problem.verify)
         self._serials = itertools.count()
         self._preparations: OrderedDict[str, Preparation] = OrderedDict()
+        if workload is not None:
+            self.bind(workload)
 
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
-        return f"verify={self.problem.verify} {self._requests.timing}{self.problem.key}"
+        return f"verify={self.problem.verify} {self._executor.requests.timing}{self.problem.key}"
 
     @property
     def unreached(self) -> Sequence[str]:
         """Sides of the unscheduled program's branches that no inputs take; known after a start."""
-        found: list[str] = self._main_pool.greeting.get("unreached", [])
+        found: list[str] = self._pool.greeting.get("unreached", [])
         return found
 
     def bind(self, workload: Workload, problem: Problem | None = None) -> None:
@@ -119,20 +134,20 @@ class PooledMeasurer(Measurer):
         problem = known if problem is None else problem
         if workload == before and problem is known:
             return
-        if self._main_pool.closed:
+        if self._pool.closed:
             raise TargetError(CLOSED)
-        size = self._size_for(workload)
+        size = self._executor.size_for(workload)
         preparation = self._preparation_of(workload, problem)
         self._forget(workload)
         self.problem, self._verify = problem, VerifyPolicy(problem.verify)
         self._build_timeout.forget()
         if workload == before and problem.is_like(known):
-            self._main_pool.drop_ended()
+            self._pool.drop_ended()
             return
         self._preparation = preparation
-        if size != self._main_pool.size:
-            self._main_pool.resize(size)
-        self._rebind(*self._binding_requests())
+        if size != self._pool.size:
+            self._pool.resize(size)
+        self._executor.rebind(*self._binding_requests())
 
     def _preparation_of(self, workload: Workload, problem: Problem) -> Preparation:
         known = self._preparations.pop(workload.key, None)
@@ -145,51 +160,111 @@ class PooledMeasurer(Measurer):
 
     def _binding_requests(self) -> tuple[Request, Request]:
         """Return the requests that bind a new and a running worker to the workload."""
-        return binding_requests(self._preparation.binding, self._set_up())
+        return binding_requests(self._preparation.binding, self._executor.set_up())
 
     def _prepare(self, until: float) -> bool:
         """Find the right results, unless each worker does; False where ``until`` comes first."""
-        self._main_pool.check_usable()
+        self._pool.check_usable()
         preparation = self._preparation
         if not preparation.done:
             started = time.perf_counter()
-            found = preparation.find(partial(self._learn, until))
+            found = preparation.find(partial(self._executor.learn, until))
             self.seconds["start"] += time.perf_counter() - started
             if not found:
                 return False
-            self._rebind(*self._binding_requests())
-        self._requests = replace(self._requests, run_timeout=preparation.run_timeout)
+            self._executor.rebind(*self._binding_requests())
+        requests = self._executor.requests
+        self._executor.requests = replace(requests, run_timeout=preparation.run_timeout)
         return True
 
     def _explain_crash(self, reply: Reply) -> str:
         return explain_crash(self._preparation.binding, reply)
 
-    def _count(self, measurement: Measurement) -> Measurement:
-        """Take a measurement into account, and return it."""
-        if measurement.ok:
-            self._verify.measured += 1
-            self._note_best(measurement)
-        return measurement
-
-    # -- what a kind of machine gives -------------------------------------------------------------
-
     @property
-    @abstractmethod
-    def _main_pool(self) -> WorkerPool:
-        """The workers that are bound to the workload."""
+    def _pool(self) -> WorkerPool:
+        """The workers that run programs."""
+        return self._executor.runners
 
-    def _size_for(self, workload: Workload) -> int:
-        """Return how many of them there may be; WorkloadError where there is no room for one."""
-        return self._main_pool.size
+    # -- measuring -------------------------------------------------------------------------------
 
-    @abstractmethod
-    def _set_up(self) -> dict[str, Any]:
-        """Return the settings of a new worker."""
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        """Yield one measurement for each candidate, in the order in which they finish.
 
-    def _rebind(self, start: Request, bind: Request) -> None:
-        """Point all workers to the workload: a new one by ``start``, a running one by ``bind``."""
-        self._main_pool.rebind(start, bind)
+        An abandoned iteration leaves none behind. Where builds and runs must not overlap, nothing
+        is built or run while the consumer has control.
+        """
+        works = [Work(candidate, next(self._serials)) for candidate in candidates]
+        try:
+            if not works or not self._prepare(self.deadline):
+                return
+            for work, reply in self._drive(works, self._run_request, self.deadline):
+                self._executor.forget([work])
+                measurement = work.measurement(reply)
+                if measurement.ok:
+                    self._verify.measured += 1
+                    self._note_best(measurement)
+                yield measurement
+        finally:
+            self._executor.forget(works)
 
-    @abstractmethod
-    def _learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
-        """Do what ``Learn`` in ``measure.expected.large`` says; None at ``until``."""
+    def remeasure(
+        self,
+        candidates: Sequence[Candidate],
+        rounds: int = ROUNDS,
+        budget_seconds: float = BUDGET_SECONDS,
+    ) -> list[Measurement]:
+        """Time a few candidates against each other, with one sample of each per round.
+
+        Returns one measurement per candidate, in the same order. Successful ones all have the same
+        number of samples: ``rounds``, up to four times that while the medians of the two fastest
+        are too uncertain, or the rounds done in ``budget_seconds``. Their results are verified
+        again unless ``verify`` is False. Raises ValueError when ``rounds`` is below 1.
+        """
+        self._prepare(self.deadline)
+        works = [Work(candidate, next(self._serials)) for candidate in candidates]
+        executor, failed = self._executor, dict[int, Measurement]()
+        try:
+            if not executor.in_lane:
+                # Built elsewhere, all at once.
+                for work, reply in self._stages.drive(deque(works), deque(), None):
+                    failed[work.serial] = work.measurement(reply)
+            timing = InterleavedTiming(
+                executor.runners, executor.requests, verify=self._verify.enabled
+            )
+            left = [work for work in works if work.serial not in failed]
+            timed = iter(timing.measure(left, rounds, budget_seconds))
+            return [failed.get(work.serial) or next(timed) for work in works]
+        finally:
+            self._stages.abandon()
+            executor.forget(works)
+
+    def _drive(
+        self, works: Sequence[Work], run: Callable[[Work], Request], until: float = math.inf
+    ) -> Iterator[Done]:
+        """Build those that are not built, and run them all, see ``Stages.drive``."""
+        queue = deque(work for work in works if not work.built)
+        ready = deque(work for work in works if work.built)
+        return self._stages.drive(queue, ready, run, until)
+
+    def _run_request(self, work: Work) -> Request:
+        return self._executor.requests.run(work, self.best_so_far, self._verify.factor)
+
+    def _time_reference(self) -> float:
+        """Time the unscheduled program; a single call of it where the deadline is near.
+
+        That of a large workload is cut off after a while.
+        """
+        if not self._prepare(self.deadline):
+            return math.nan
+        first = self._preparation.first
+        if first is not None and first.unscheduled:
+            return first.reference.seconds
+        if not self._preparation.is_large:
+            return time_reference(self._pool, self.deadline)
+        found = time_large_reference(self._pool, self._large, self.deadline)
+        self.reference_complete = found.complete
+        return found.seconds
+
+    def close(self) -> None:
+        """Kill all workers, and remove their files; safe to call twice."""
+        self._executor.close()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Unpack
 
 from schedlang.errors import TargetError
@@ -19,18 +18,16 @@ from schedlang.targets.measure.crash import crash_advice
 from schedlang.targets.measure.reference_timing import cut_off_timing
 from schedlang.targets.measure.timing import REFERENCE_TIMING
 from schedlang.targets.measure.verification.repeats import REMOTE_FINAL_REPEATS
-from schedlang.targets.measure.work import run_header
+from schedlang.targets.measure.work import Work
 from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
+from schedlang.targets.pooled.stages import Done
+from schedlang.targets.rpc.executor import RPCExecutor
 from schedlang.targets.rpc.launch import Tracker, find_servers, is_here, tracker_address
-from schedlang.targets.rpc.scheduler import Limits, RemoteScheduler
-from schedlang.targets.rpc.work import RemoteWork, explain
+from schedlang.targets.rpc.servers import Servers, explain
 from schedlang.targets.target import Target
-from schedlang.targets.worker.pool import WorkerPool
-from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
-from schedlang.targets.worker.scratch import ScratchFolder
+from schedlang.targets.worker.request import START_TIMEOUT, Request
 from schedlang.workloads.workload import Workload
 
-_PROGRAM = "schedlang.targets.rpc.worker"
 # A session takes some time to send the inputs.
 _LEAST_SESSION = 1.0
 # What was cut off may have been the last of these: a warm-up call, and two of TVM's evaluator.
@@ -71,6 +68,7 @@ class RPC(PooledMeasurer):
     """
 
     target: CPUMachine
+    _executor: RPCExecutor
 
     def __init__(
         self,
@@ -87,80 +85,32 @@ class RPC(PooledMeasurer):
     ) -> None:
         if builders is not None and builders < 1:
             raise TargetError(f"builders={builders}; give 1 or more")
-        super().__init__(as_cpu(target), slow_build, **options)
-        self._tracker = tracker_address(tracker)
-        self._server_key = key
-        servers = find_servers(self._tracker, key)
-        limits = Limits(
-            builders=builders or Target("cpu").cores,
-            servers=len(servers),
-            overlap=overlap if overlap is not None else not any(map(is_here, servers)),
-            threads=self.target.cores,
-            server_timeout=server_timeout,
-            recycle_after=self._recycle_after,
-        )
-        self._folder = ScratchFolder()
-        pool = WorkerPool(
-            limits.workers,
-            1,
-            _accept,
-            _PROGRAM,
-            self._explain_crash,
-            # Removing the folder also removes the files of killed workers.
-            scratch=self._folder.path,
-        )
-        self._scheduler = RemoteScheduler(
-            pool, key, limits, self._build_timeout, self._how_to_run, self._advice
-        )
-        self.bind(workload)
+        machine, address = as_cpu(target), tracker_address(tracker)
+
+        def make_executor() -> RPCExecutor:
+            found = find_servers(address, key)
+            self._servers = Servers(address, key, len(found), machine.cores, server_timeout)
+            self._servers.advice = lambda: crash_advice(self._preparation.binding)
+            overlaps = overlap if overlap is not None else not any(map(is_here, found))
+            most = builders or Target("cpu").cores
+            return RPCExecutor(machine, self._servers, most, overlap=overlaps)
+
+        super().__init__(workload, machine, make_executor, slow_build, **options)
 
     @property
     def key(self) -> str:
         """Equal for measurers whose latencies compare."""
-        return f"{self._server_key} {super().key}"
+        return f"{self._servers.key} {super().key}"
 
     @property
     def runs(self) -> Counter[str]:
         """Number of candidates that were run on each server."""
-        return self._scheduler.runs
+        return self._executor.runs
 
     @property
     def unreached(self) -> Sequence[str]:
         """Sides of the unscheduled program's branches that no inputs take; known after a run."""
-        return self._scheduler.unreached or super().unreached
-
-    @property
-    def _main_pool(self) -> WorkerPool:
-        return self._scheduler.pool
-
-    def _set_up(self) -> dict[str, Any]:
-        return {
-            "code": self.target.spec(),
-            "tracker": list(self._tracker),
-            "key": self._server_key,
-            "scratch": str(self._folder.path),
-        }
-
-    def _rebind(self, start: Request, bind: Request) -> None:
-        self._scheduler.rebind(start, bind)
-
-    def _learn(self, until: float, programs: Sequence[bytes], seconds: float) -> Reply | None:
-        return self._scheduler.learn(until, programs, seconds)
-
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
-        """Yield one measurement for each candidate, in the order in which they finish.
-
-        An abandoned iteration leaves none behind.
-        """
-        if candidates and not self._prepare(self.deadline):
-            return
-        works = [self._work(candidate) for candidate in candidates]
-        try:
-            for work, reply in self._drive(deque(works), deque(), self.deadline):
-                _forget(work)
-                yield self._count(_measurement(work, reply))
-        finally:
-            self._forget_all(works)
+        return self._servers.unreached or super().unreached
 
     def remeasure(
         self,
@@ -176,100 +126,68 @@ class RPC(PooledMeasurer):
         Raises ValueError when ``rounds`` is below 1.
         """
         self._prepare(math.inf)
-        works = {candidate.id: self._work(candidate) for candidate in candidates}
-        for work in works.values():
-            work.policy = replace(self._requests.timing, min_repeats=1, max_repeats=1)
-            work.verify_factor = math.inf if self._verify.enabled else None
+        works = {one.id: Work(one, next(self._serials)) for one in candidates}
+        timing = replace(self._executor.requests.timing, min_repeats=1, max_repeats=1)
+        once = replace(self._executor.requests, timing=timing)
+        verified: set[int] = set()
+
+        def run(work: Work) -> Request:
+            again = not self._verify.enabled or work.serial in verified
+            factor = None if again else math.inf
+            return once.run(work, None, factor, repeats=REMOTE_FINAL_REPEATS)
 
         def take_round(order: Sequence[int]) -> Iterator[Measurement]:
             ordered = [works[identity] for identity in order]
-            queue = deque(work for work in ordered if not work.library)
-            built = deque(work for work in ordered if work.library)
             for work in ordered:
                 work.run_seconds = 0.0
-            for work, reply in self._drive(queue, built):
-                work.verify_factor = None
-                yield _measurement(work, reply)
+            for work, reply in self._drive(ordered, run):
+                verified.add(work.serial)
+                yield work.measurement(reply)
 
         try:
             found = interleave(list(works), take_round, rounds, budget_seconds)
         finally:
-            self._forget_all(list(works.values()))
+            self._executor.forget(list(works.values()))
         return [found[candidate.id] for candidate in candidates]
-
-    def close(self) -> None:
-        """Kill all workers, which ends their sessions; safe to call twice."""
-        self._scheduler.pool.close()
-        self._folder.close()
 
     def _time_reference(self) -> float:
         """Time the unscheduled program on a server; that of a large workload is cut off."""
         if not self._prepare(self.deadline):
             return math.nan
-        work = self._work(Candidate(REFERENCE_ID, self.workload.mod))
-        work.library, work.timeout = self._scheduler.build_reference(), START_TIMEOUT
-        if self._preparation.is_large:
-            work.timeout = max(self._large.cut_off(self.deadline), _LEAST_SESSION)
-        work.policy = (
-            REFERENCE_TIMING if not self._preparation.is_large else cut_off_timing(work.timeout)
-        )
-        for _, reply in self._drive(deque(), deque([work]), self.deadline):
-            if (
-                self._preparation.is_large
-                and not reply.ok
-                and reply.status in ("", Status.RUN_TIMEOUT)
-            ):
-                # Without it the time was over before the program began, or the server hung.
-                running = float(reply.header.get("running_seconds", 0.0))
-                self.reference_complete = running <= 0
-                return running / _CALLS_OF_A_SAMPLE if running > 0 else math.nan
-            if not reply.ok:
-                advice = f"; {self._advice()}" if reply.status == Status.CRASHED else ""
-                raise TargetError(
-                    f"the unscheduled program cannot be timed: {explain(reply)}{advice}"
-                )
-            return _measurement(work, reply).latency
-        return math.nan
+        work = Work(Candidate(REFERENCE_ID, self.workload.mod), next(self._serials))
+        work.built = {"library": self._executor.build_reference(), "plan": None}
+        is_large, seconds, timing = self._preparation.is_large, START_TIMEOUT, REFERENCE_TIMING
+        if is_large:
+            seconds = max(self._large.cut_off(self.deadline), _LEAST_SESSION)
+            timing = cut_off_timing(seconds)
+        usual = self._executor.requests
+        self._executor.requests = replace(usual, timing=timing, run_timeout=seconds)
+        try:
+            [*last] = self._drive([work], self._reference_request, self.deadline)
+        finally:
+            self._executor.requests = usual
+        if not last:
+            return math.nan
+        [(_, reply)] = last
+        if is_large and not reply.ok and reply.status == Status.RUN_TIMEOUT:
+            # Without it the time was over before the program began, or the server hung.
+            running = float(reply.header.get("running_seconds", 0.0))
+            self.reference_complete = running <= 0
+            return running / _CALLS_OF_A_SAMPLE if running > 0 else math.nan
+        if not reply.ok:
+            advice = f"; {self._servers.advice()}" if reply.status == Status.CRASHED else ""
+            raise TargetError(f"the unscheduled program cannot be timed: {explain(reply)}{advice}")
+        return work.measurement(reply).latency
+
+    def _reference_request(self, work: Work) -> Request:
+        return self._executor.requests.run(work, None, None, repeats=REMOTE_FINAL_REPEATS)
 
     def _drive(
-        self, queue: deque[RemoteWork], built: deque[RemoteWork], until: float = math.inf
-    ) -> Iterator[tuple[RemoteWork, Reply]]:
-        """Build and run until all have a last reply, or until time is up."""
+        self, works: Sequence[Work], run: Callable[[Work], Request], until: float = math.inf
+    ) -> Iterator[Done]:
+        """Build and run, after the unscheduled program where servers have to run that first."""
         learns = self._verify.enabled and self._preparation.binding.reference is None
-        if (queue or built) and learns and time.monotonic() < until:
-            self._scheduler.build_reference()
-        return self._scheduler.drive(queue, built, until)
-
-    def _advice(self) -> str:
-        return crash_advice(self._preparation.binding)
-
-    def _how_to_run(self, work: RemoteWork) -> dict[str, Any]:
-        if work.policy is not None:
-            return run_header(work.policy, None, work.verify_factor, REMOTE_FINAL_REPEATS)
-        return run_header(self._requests.timing, self.best_so_far, self._verify.factor)
-
-    def _forget_all(self, works: Sequence[RemoteWork]) -> None:
-        """Remove all their libraries, and what builds that were stopped have left of others."""
-        names = {f"candidate{work.serial}" for work in works}
-        folder = self._folder.path  # a closed measurer has none
-        for path in folder.iterdir() if folder.is_dir() else ():
-            if path.name.partition(".")[0] in names:
-                path.unlink(missing_ok=True)
-
-    def _work(self, candidate: Candidate) -> RemoteWork:
-        return RemoteWork(candidate, next(self._serials), timeout=self._preparation.run_timeout)
-
-
-def _measurement(work: RemoteWork, reply: Reply) -> Measurement:
-    if reply.timed_out:
-        reply = reply.failed_as(Status.RUN_TIMEOUT, explain(reply))
-    return work.measurement(reply)
-
-
-def _forget(work: RemoteWork) -> None:
-    if work.library:
-        Path(work.library).unlink(missing_ok=True)
-
-
-def _accept(reply: dict[str, Any]) -> None:
-    """Every worker that has started will do."""
+        if works and learns and time.monotonic() < until:
+            self._executor.build_reference()
+        self._executor.begin()
+        return super()._drive(works, run, until)

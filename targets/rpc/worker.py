@@ -23,16 +23,12 @@ from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.work import read_run_header
 from schedlang.targets.rpc.backend import RPCBackend
+from schedlang.targets.rpc.servers import LOST, STALE, UNREACHABLE
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen, rpc
 from schedlang.tvm.analysis.races.determinism import determinism
 from schedlang.tvm.program import from_json
-
-# Besides ``Status``: the server is at fault, not the candidate.
-UNREACHABLE = "unreachable"
-LOST = "lost"
-STALE = "stale"
 
 
 class RPCWorker(Dispatcher):

@@ -62,8 +62,8 @@ class WorkerPool:
     ----------
     size: number of workers.
     threads: threads of a parallel loop in each.
-    check: called with the reply to a worker's first request; raises if it cannot be used.
     program, scratch: of each ``WorkerProcess``.
+    check: called with the reply to a worker's first request; raises if it cannot be used.
     explain_crash: says why the unscheduled program crashed, given the reply of the lost worker.
     first: number of the first worker in the phases of candidates.
 
@@ -76,9 +76,9 @@ class WorkerPool:
 
     size: int
     threads: int
-    check: Callable[[dict[str, Any]], None]
     program: str
-    explain_crash: Callable[[Reply], str]
+    check: Callable[[dict[str, Any]], None] = lambda reply: None
+    explain_crash: Callable[[Reply], str] = str
     scratch: Path | None = None
     first: int = 0
     start: Request | None = field(init=False, default=None)
@@ -154,21 +154,20 @@ class WorkerPool:
             slot.cpu_limit, slot.look_at = timeout, slot.began + timeout
 
     def wait(self, until: float = math.inf) -> list[tuple[Slot, Reply]]:
-        """Wait until a request ends or a worker is ready; return the requests that ended.
+        """Wait until a request ends or a worker is ready, see ``wait_for_reply``."""
+        return wait_for_reply([self], until)
 
-        Gives up waiting at ``until`` (of ``time.monotonic``).
-
-        Raises TargetError when a worker does not start, WorkloadError when the unscheduled program
-        is what fails.
-        """
-        busy = [
+    @property
+    def busy(self) -> list[Slot]:
+        """The workers that were asked something, or start."""
+        return [
             slot for slot in self.slots if slot.process is not None and slot.request is not None
         ]
-        if not busy:
-            return []
-        wait_any([_process(slot) for slot in busy], min(until, *map(_deadline, busy)))
+
+    def collect(self) -> list[tuple[Slot, Reply]]:
+        """Return the requests that have ended by now, see ``wait_for_reply``."""
         ended = []
-        for slot in busy:
+        for slot in self.busy:
             # Collecting the reply of a lost worker empties its slot.
             starting, rebound = slot.starting, slot.request is self._bind
             reply = self._collect(slot)
@@ -201,6 +200,16 @@ class WorkerPool:
                     return reply
             if time.monotonic() >= until:
                 return None
+
+    def ask_first(self, request: Request, until: float) -> Reply | None:
+        """Ask the first worker that is ready; None where ``until`` comes first, which ends it."""
+        slot = self.ready_by(until)
+        if slot is None:
+            return None
+        reply = self.ask_until(slot, request, until)
+        if reply is None:
+            self.drop(slot)
+        return reply
 
     def ready(self) -> Slot:
         """Return an idle worker, after waiting for one to start; no worker may be busy."""
@@ -330,6 +339,23 @@ class WorkerPool:
         if reply.lost:
             raise TargetError(f"a worker did not start: {message}{tail}")
         raise WorkloadError(f"the unscheduled program cannot be the reference: {message}{tail}")
+
+
+def wait_for_reply(
+    pools: Sequence[WorkerPool], until: float = math.inf
+) -> list[tuple[Slot, Reply]]:
+    """Wait until a request ends or a worker is ready; return the requests that ended.
+
+    Gives up waiting at ``until`` (of ``time.monotonic``).
+
+    Raises TargetError when a worker does not start, WorkloadError when the unscheduled program is
+    what fails.
+    """
+    busy = [slot for pool in pools for slot in pool.busy]
+    if not busy:
+        return []
+    wait_any([_process(slot) for slot in busy], min(until, *map(_deadline, busy)))
+    return [ended for pool in pools for ended in pool.collect()]
 
 
 def _process(slot: Slot) -> WorkerProcess:

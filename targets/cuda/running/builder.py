@@ -48,7 +48,7 @@ class CUDABuilder(Dispatcher):
     def on_build(self, request: Message) -> dict[str, Any]:
         """Build a program, and reject what is beyond the limits of the GPU."""
         mod = from_json(request.blobs[0].decode())
-        name = self._scratch / f"program{request.header['id']}"
+        name = self._scratch / f"candidate{request.header['id']}"
         library, cubin, digest = name.with_suffix(".so"), None, ""
         with faults(Status.BUILD_ERROR):
             lowered = self._generator.lower(mod)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +48,6 @@ class Built:
         sizes = tuple(header["workspaces"])
         return cls(Path(header["library"]), cubin, header["digest"], sizes, header["race"])
 
-    def remove(self) -> None:
-        """Delete the files; a library that is loaded stays so."""
-        for path in (self.library, self.cubin):
-            if path is not None:
-                with suppress(OSError):
-                    path.unlink()
-
 
 def digest_of(source: str) -> str:
     """Return the digest of a CUDA C++ source."""
@@ -64,18 +56,11 @@ def digest_of(source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequests(Requests):
-    """Makes requests to a worker that loads what others have built.
-
-    Attributes
-    ----------
-    built: by the serial of the work.
-    """
-
-    built_programs: dict[int, Built] = field(default_factory=dict)
+    """Makes requests to a worker that loads what others have built."""
 
     def build(self, work: Work, *, discard: bool) -> Request | Reply:
         """Load it, and forget all others first if told to ``discard`` them."""
-        header = self.built_programs[work.serial].header()
+        header = Built.read(work.built).header()
         request = {"request": "build", "id": work.serial, "discard": discard, **header}
         return Request(request, timeout=self.build_timeout)
 

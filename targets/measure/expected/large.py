@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from schedlang.errors import SchedlangError, WorkloadError
 from schedlang.spaces.space import Space
 from schedlang.targets.measure.reference import Reference
-from schedlang.targets.worker.pool import WorkerPool
-from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
+from schedlang.targets.worker.request import START_TIMEOUT, Reply
 from schedlang.tvm.analysis.window import count_steps, window_of
 from schedlang.tvm.program import to_json
 from schedlang.workloads.workload import Workload
@@ -121,19 +120,6 @@ def find_reference(
             "give tune a function that computes the right results: reference="
         )
     return FirstReference(_results(reply, workload), unscheduled=True)
-
-
-def learn_in_worker(
-    pool: WorkerPool, deadline: float, blobs: Sequence[bytes], seconds: float
-) -> Reply | None:
-    """Do what ``Learn`` says in a worker of this machine."""
-    slot = pool.ready_by(deadline)
-    if slot is None:
-        return None
-    reply = pool.ask_until(slot, Request({"request": "learn"}, tuple(blobs), seconds), deadline)
-    if reply is None:
-        pool.drop(slot)
-    return reply
 
 
 def _results(reply: Reply, workload: Workload) -> Reference:

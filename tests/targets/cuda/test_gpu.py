@@ -57,7 +57,7 @@ def test_right_programs_are_measured_and_verified(measurer: LocalCUDA, workload:
         ]
         # The worker on the GPU comes after those that build.
         assert build.worker is not None and measurement.worker is not None
-        assert build.worker < measurement.worker == measurer._pipeline.builders.size
+        assert build.worker < measurement.worker == measurer._executor.builders.size
         assert build.end <= load.begin <= load.end <= run.begin
     assert measurer.best_so_far == min(measurement.latency for measurement in found.values())
 

@@ -25,8 +25,8 @@ from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.modules import pack_ahead
 from schedlang.targets import Target
 from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.rpc import executor as rpc_executor
 from schedlang.targets.rpc import launch as rpc_launch
-from schedlang.targets.rpc import scheduler as rpc_scheduler
 from schedlang.targets.rpc.launch import Service, start_server, start_tracker
 from schedlang.targets.rpc.measurer import RPC
 from schedlang.testing.measurers import MeasurerContract
@@ -135,7 +135,7 @@ def group(leader: int) -> set[int]:
 
 
 def workers(measurer: RPC) -> set[int]:
-    return {slot.process.pid for slot in measurer._scheduler.pool.slots if slot.process is not None}
+    return {slot.process.pid for slot in measurer._pool.slots if slot.process is not None}
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
@@ -239,7 +239,7 @@ def test_a_candidate_that_hangs(strict: RPC, good: IRModule) -> None:
 def test_a_server_that_hangs(
     strict: RPC, servers: list[Service], good: IRModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpc_scheduler, "_CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(rpc_executor, "_CONNECT_SECONDS", 1.0)
     assert all(m.ok for m in measured(strict, good, good).values())
     before = strict.runs.copy()
     os.killpg(servers[0].pid, signal.SIGSTOP)
@@ -252,12 +252,12 @@ def test_a_server_that_hangs(
 
 
 def registered(measurer: RPC) -> list[tuple[str, int]]:
-    return tvm_rpc.registered(measurer._tracker, 5.0).get(KEY, [])
+    return tvm_rpc.registered(measurer._servers.tracker, 5.0).get(KEY, [])
 
 
 def test_a_killed_worker_here_is_a_status_and_replaced(strict: RPC, good: IRModule) -> None:
     assert all(m.ok for m in measured(strict, good).values())
-    for slot in strict._scheduler.pool.slots:
+    for slot in strict._pool.slots:
         if slot.process is not None:
             os.kill(slot.process.pid, signal.SIGKILL)
     lost = measured(strict, good, good)
@@ -308,7 +308,7 @@ def test_a_server_that_is_killed_costs_no_candidate(workload: Workload, tracker:
 
 def running(measurer: RPC) -> set[str]:
     return {
-        work.server for work, stage in list(measurer._scheduler.jobs.values()) if stage == "run"
+        work.server for work, stage in list(measurer._stages.running.values()) if stage == "run"
     }
 
 
@@ -332,7 +332,7 @@ def test_finals_have_equally_many_samples(strict: RPC, workload: Workload, good:
     assert len(first.samples) == len(second.samples) == 3
     assert crash.status is Status.CRASHED and wrong.status is Status.WRONG_RESULT
     assert strict.best_so_far == best
-    assert not list(strict._folder.path.glob("candidate*"))
+    assert not list(strict._executor.scratch.path.glob("candidate*"))
 
 
 def test_in_place_and_small_types(tracker: Service, servers: list[Service]) -> None:
@@ -388,8 +388,8 @@ def test_an_abandoned_iteration_leaves_nothing_behind(strict: RPC, good: IRModul
     iteration = strict.measure([Candidate(number, good) for number in range(4)])
     assert next(iteration).ok
     iteration.close()  # type: ignore[attr-defined]
-    assert not strict._scheduler.jobs and all(
-        slot.request is None or slot.starting for slot in strict._scheduler.pool.slots
+    assert not (strict._stages.building or strict._stages.running) and all(
+        slot.request is None or slot.starting for slot in strict._pool.slots
     )
     assert all(m.ok for m in measured(strict, good, good).values())
 
@@ -413,11 +413,11 @@ def test_at_the_deadline_what_runs_is_dropped(strict: RPC, good: IRModule) -> No
     try:
         found = list(strict.measure([Candidate(number, good) for number in range(200)]))
         assert len(found) < 200
-        assert not strict._scheduler.jobs
+        assert not (strict._stages.building or strict._stages.running)
         assert list(strict.measure([Candidate(0, good)])) == []
     finally:
         strict.deadline = math.inf
-    assert not list(strict._folder.path.glob("candidate*"))
+    assert not list(strict._executor.scratch.path.glob("candidate*"))
     assert measured(strict, good)[0].ok
 
 
@@ -453,7 +453,7 @@ def test_no_process_is_left(workload: Workload, good: IRModule, tracker: Service
             workload, ONE_CORE, tracker=tracker.address, key="brief", timing=QUICK
         ) as measurer:
             assert measured(measurer, good)[0].ok
-            mine, scratch = workers(measurer), measurer._folder.path
+            mine, scratch = workers(measurer), measurer._executor.scratch.path
             assert mine and all(group(pid) for pid in mine) and scratch.exists()
         assert not any(group(pid) for pid in mine) and not scratch.exists()
         measurer.close()
@@ -499,7 +499,7 @@ def test_a_killed_client_leaves_no_files(
         "from schedlang.targets.rpc.measurer import RPC\n"
         "from tests.targets import programs\n"
         f"measurer = RPC(programs.matmul(), 'cpu', tracker={tracker.address!r}, key={KEY!r})\n"
-        "(measurer._folder.path / 'candidate0.so').touch()\n"
+        "(measurer._executor.scratch.path / 'candidate0.so').touch()\n"
         "print(flush=True)\n"
         "time.sleep(600)\n"
     )

@@ -39,7 +39,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
     (folder / "telling_worker.py").write_text(WORKER)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
-        pool = WorkerPool(1, 1, lambda reply: None, "telling_worker", str, first=4)
+        pool = WorkerPool(1, 1, "telling_worker", first=4)
         pool.start = Request({})
         pool.ready()
         yield pool

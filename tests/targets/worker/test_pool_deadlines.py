@@ -48,7 +48,7 @@ def given_up_after(monkeypatch: pytest.MonkeyPatch, machine: Machine, limit: flo
     """Return when the pool gives up a request of at most 30 s, with ``limit`` s of processor."""
     monkeypatch.setattr(pools, "wait_any", machine.wait)
     monkeypatch.setattr(pools.time, "monotonic", machine.monotonic)
-    pool = WorkerPool(1, 1, lambda reply: None, "no.program", str)
+    pool = WorkerPool(1, 1, "no.program")
     (slot,) = pool.slots
     slot.process = machine  # type: ignore[assignment]
     pool.submit(slot, Request({"request": "build"}, timeout=30.0))

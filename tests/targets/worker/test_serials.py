@@ -63,7 +63,7 @@ def test_a_reply_to_no_request_in_hand_is_a_corrupt_worker(program: str, wrong: 
 @pytest.fixture
 def make_pool(program: str) -> Callable[[], tuple[WorkerPool, Slot]]:
     def make() -> tuple[WorkerPool, Slot]:
-        pool = WorkerPool(1, 1, lambda reply: None, program, str)
+        pool = WorkerPool(1, 1, program)
         pool.start = Request({})
         return pool, pool.ready()
 

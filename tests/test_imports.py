@@ -32,7 +32,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("modules", "search", "targets")
 EXPORTED = ("tuning", "networks", "plot", "report")
-OWN = ("_lazy", "_moved", "_public", "_reports")
+OWN = ("_lazy", "_public", "_reports")
 """Files of the package itself, beside ``__init__.py``."""
 LAYERS = (
     ("errors", "printed", "announcing"),

@@ -45,15 +45,17 @@ def _arguments(options: tuple[Option, ...], page: str) -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    """Yield a row for each option of both commands; those of one of them say which."""
+    """Yield a row for each option; what one of the commands has, or reads its own way, says so."""
     yield from ("| option | words | argument | of |", "|---|---|---|---|")
-    own = {option.name: option for option in TUNE}
-    networks = {option.name: option for option in TUNE_NETWORK}
-    for name, option in {**own, **networks}.items():
-        if option.default is not REQUIRED:
-            of = "`tune-network`" if name not in own else "`tune`" if name not in networks else ""
-            words = form_of(option).lstrip(" :,;")
-            yield f"| `{flag(option)}` | {words} | `{name}=` | {of} |"
+    commands: dict[str, list[str]] = {}
+    for command, options in (("`tune`", TUNE), ("`tune-network`", TUNE_NETWORK)):
+        for option in options:
+            if option.default is not REQUIRED:
+                words = form_of(option).lstrip(" :,;")
+                row = f"| `{flag(option)}` | {words} | `{option.name}=`"
+                commands.setdefault(row, []).append(command)
+    for row, of in commands.items():
+        yield f"{row} | {'' if len(of) > 1 else of[0]} |"
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def _given(options: tuple[Option, ...]) -> list[Option]:
 
 
 def _word(option: Option) -> Word:
-    return WORDS.get(option.name) or Word(_PLAIN[option.type])
+    return WORDS.get(option.type) or WORDS.get(option.name) or Word(_PLAIN[option.type])
 
 
 def _parameters(option: Option, options: tuple[Option, ...]) -> list[tuple[str, Any, Any]]:

@@ -77,6 +77,13 @@ def whole(least: int) -> Callable[[Any], str]:
     return wrong
 
 
+def wrong_for_all_tasks(tolerance: Any) -> str:
+    """Return what to give instead of tolerances by output, which tasks do not have in common."""
+    if not isinstance(tolerance, Mapping):
+        return ""
+    return "give one number, or (relative, absolute), for all tasks: each has outputs of its own"
+
+
 def wrong_seconds(value: Any) -> str:
     """Return what to give instead of a wall-clock budget that is none."""
     if isinstance(value, int | float) and 0 < value < math.inf:
@@ -310,6 +317,12 @@ TUNE_NETWORK = (
     _OF_TUNE["remeasure"],
     _OF_TUNE["transfer"],
     _OF_TUNE["verify"],
+    replace(
+        _OF_TUNE["tolerance"],
+        type="TolerancePair | None",
+        more=f"for all outputs of every task; {_OWN}",
+        wrong=wrong_for_all_tasks,
+    ),
     replace(
         _OF_TUNE["finals"],
         default=3,

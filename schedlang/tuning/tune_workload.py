@@ -181,7 +181,8 @@ def tune(
             notes=notes,
             tags=tags,
         )
-        run = TaskRun(Task(workload, space, search, make_strategy), settings, stack, strategy)
+        task = Task(workload, space, search, make_strategy, identifying=measuring.problem.given())
+        run = TaskRun(task, settings, stack, strategy)
         run.open()
         ending = run.ending
         if ending is not None and (

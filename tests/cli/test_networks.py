@@ -53,6 +53,11 @@ def test_a_network_is_tuned_and_compiled(file: str, tmp_path: Path) -> None:
     database, library = tmp_path / "network.db", tmp_path / "network.so"
     words = (f"{file}:network", "--width", "8", "--database", database)
     tuning = ("--trials", "2", "--measurer", f"{file}:Measurer", "--notes", "mine")
+    wrong = call("tune-network", *words, *tuning, "--tolerance", "y=1e-3", code=2)
+    assert "--tolerance y=1e-3; give one number, or (relative, absolute), for all" in wrong.stderr
+    wrong = call("tune-network", *words, *tuning, "--tolerance", "1e-3,1e-5", code=2)
+    assert "tolerance: the measurer that is given keeps its own settings" in wrong.stderr
+    assert not database.exists()
     said = document("tune-network", *words, *tuning)
     assert said["trials"] == 2 and [one["task"] for one in said["tasks"]]
     assert said["tasks"][0]["latency"] == pytest.approx(2e-6, rel=0.01)

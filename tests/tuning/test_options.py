@@ -40,13 +40,14 @@ def test_the_docstring_tells_every_option(
 
 
 def test_both_declare_what_they_share_alike() -> None:
-    """Only what differs for a network: texts, the finals of a task, and searches made for one."""
+    """Only what differs for a network: texts, the finals of a task, searches made for one, and
+    tolerances by output."""
     network = {option.name: option for option in TUNE_NETWORK}
     for option in TUNE:
         if option.name in network:
             other = replace(network[option.name], help=option.help, more=option.more)
-            if option.name in ("finals", "search"):
-                other = replace(other, default=option.default, type=option.type)
+            if option.name in ("finals", "search", "tolerance"):
+                other = replace(other, default=option.default, type=option.type, wrong=option.wrong)
             assert other == option
 
 
@@ -57,12 +58,13 @@ def defaults(options: tuple[Option, ...]) -> dict[str, Any]:
 def test_wrong_values_name_the_option_and_the_remedy() -> None:
     """In the order of the signature; None is right only where it is the default."""
     check_values(TUNE, defaults(TUNE))
-    for options in (TUNE, TUNE_NETWORK):
+    for options, more in ((TUNE, []), (TUNE_NETWORK, ["tolerance"])):
         checked = [one.name for one in options if one.wrong is not None]
-        assert checked == ["trials", "seconds", "seed", "batch", "verify", "finals"]
+        assert checked == ["trials", "seconds", "seed", "batch", "verify", *more, "finals"]
         for name in checked:
-            with pytest.raises(ValueError, match=rf"^{name}='no'; (give|choose) "):
-                check_values(options, defaults(options) | {name: "no"})
+            wrong = {"C": 0.1} if name == "tolerance" else "no"
+            with pytest.raises(ValueError, match=rf"^{name}={wrong!r}; (give|choose) "):
+                check_values(options, defaults(options) | {name: wrong})
     with pytest.raises(ValueError, match="^trials=0; give a whole number, 1 or more$"):
         check_values(TUNE, defaults(TUNE) | {"finals": None, "trials": 0})
     with pytest.raises(ValueError, match="^finals=None; give a whole number, 0 or more$"):
@@ -75,10 +77,12 @@ def test_what_identifies_a_run_has_a_fixed_order() -> None:
     given = [(name, name) for name in ("inputs", "tolerance", "reference")]
     parts = ["space", "seed", "verify", "transfer", "search"]
     assert list(identifying(TUNE, values)) == [*parts, "measurer", *given]
-    assert list(identifying(TUNE_NETWORK, values)) == [*parts, "network", "measurer"]
+    network = [*parts, "network", "measurer"]
+    assert list(identifying(TUNE_NETWORK, values)) == [*network, ("tolerance", "tolerance")]
     for name, _ in given:
         del values[name]
     assert list(identifying(TUNE, values)) == [*parts, "measurer"]
+    assert list(identifying(TUNE_NETWORK, values)) == network
     del values["seed"]
     with pytest.raises(KeyError, match="seed"):
         list(identifying(TUNE, values))

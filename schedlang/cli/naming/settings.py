@@ -141,6 +141,9 @@ WORDS: Mapping[str, Word] = {
         existing_file,
     ),
     "tolerance": Word(list[str] | None, ": 1e-3, or 1e-3,1e-5; of an output, C=1e-3", tolerance_of),
+    "TolerancePair | None": Word(
+        str | None, ": 1e-3, or 1e-3,1e-5", lambda text: tolerance_of([text])
+    ),
     "reference": Word(str | None, ": file.py:function", object_of, check_object),
     "measurer": Word(
         str | None, ": file.py:name, or of a function that makes it", made_by, check_object
@@ -170,4 +173,5 @@ WORDS: Mapping[str, Word] = {
     "objective": Word(str, check=partial(check_word, "objective", OBJECTIVES), known=OBJECTIVES),
     "limits": Word(float | None, flag="limit"),
 }
-"""The arguments that are no plain number, truth value or text."""
+"""The arguments that are no plain number, truth value or text, by name; those of a type that words
+say alike, whatever their name, by type."""

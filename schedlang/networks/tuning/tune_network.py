@@ -14,6 +14,7 @@ from schedlang.errors import NetworkError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer, SupportsMeasure
 from schedlang.measurement.problem import Problem, Verify
+from schedlang.measurement.tolerance import TolerancePair
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.result import NetworkResult
@@ -60,6 +61,7 @@ def tune_network(
     remeasure: bool = False,
     transfer: bool = True,
     verify: Verify = True,
+    tolerance: TolerancePair | None = None,
     finals: int = 3,
     measurer: SupportsMeasure | None = None,
     progress: bool | None = None,
@@ -101,11 +103,14 @@ def tune_network(
     transfer: start each task from the fastest programs that the database has for it and for similar
         tasks, those of this call included.
     verify: compare results with the unscheduled program's, as in ``tune``.
+    tolerance: largest relative error of a right result, or ``(relative, absolute)`` as
+        ``numpy.allclose`` takes them, for all outputs of every task, integers included. By default
+        it follows from each task's types and the length of its sums.
     finals: number of a task's fastest programs to time again at the end; 0 takes the fastest as
         measured.
     measurer: measures the candidates of all tasks; it needs ``bind(workload)``, and keeps its own
-        settings, unless ``schedlang.measurer`` made it. By default the target's own, on this
-        machine.
+        settings, unless ``schedlang.measurer`` made it; ValueError if ``tolerance`` is given too.
+        By default the target's own, on this machine.
     progress: show the tasks as they go; None does so on a terminal.
     callbacks: as in ``tune``, for all tasks: ``trial.workload`` says which.
     stop_when: as in ``tune``, for each task by itself: a task for which a rule holds gets no more
@@ -152,8 +157,9 @@ def tune_network(
         )
     warn_of_idle(used_space, [shared.task.workload for shared in tasks])
     title = ", ".join(one.name for one in networks)
+    problem = Problem(tolerance=tolerance, verify=verify, seed=seed)
     with ExitStack() as stack:
-        measuring = Measuring(measurer, target, Problem(verify=verify, seed=seed), stack)
+        measuring = Measuring(measurer, target, problem, stack)
         opened = open_database(database)
         if opened is not database and database is not None:
             stack.callback(opened.close)
@@ -177,7 +183,7 @@ def tune_network(
         runs = [
             SlicedTask(
                 shared,
-                TaskRun(_task(shared, target, used_space, search, seed), settings, stack),
+                TaskRun(_task(shared, target, used_space, search, problem), settings, stack),
                 lambda ending: ending.exhausted or steps.ended(ending),
             )
             for shared in tasks
@@ -198,7 +204,11 @@ def tune_network(
 
 
 def _task(
-    shared: SharedTask, target: Target, space: Space, search: str | MakeStrategy, seed: int
+    shared: SharedTask,
+    target: Target,
+    space: Space,
+    search: str | MakeStrategy,
+    problem: Problem,
 ) -> Task:
     """Return what a session tunes for a task: its search starts from the default schedule.
 
@@ -216,9 +226,9 @@ def _task(
         workload,
         space,
         search,
-        partial(as_strategy, made_by, space, workload, seed, None),
+        partial(as_strategy, made_by, space, workload, problem.seed, None),
         cache(first),
-        {"network": "network"},
+        {"network": "network", **problem.given()},
     )
 
 

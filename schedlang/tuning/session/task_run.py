@@ -119,7 +119,6 @@ class TaskRun:
             transfer=settings.transfer,
             search=search_identity(task.search, self.strategy),
             measurer=settings.measuring.identity,
-            **settings.measuring.problem.given(),
             **task.identifying,
         )
 

@@ -17,6 +17,7 @@ import schedlang as sl
 from schedlang.cli.documents import of_network
 from schedlang.database import Database, history, open_database
 from schedlang.measurement import Candidate, Measurement
+from schedlang.measurement.problem import Problem
 from schedlang.networks.compiled.summary import Summary, TaskSummary
 from schedlang.search.tasks import TaskProgress
 from tests.crash.tuner import Replayed
@@ -294,6 +295,12 @@ def test_patience_ends_a_task_that_gains_nothing() -> None:
         ({"search": "best"}, "search='best'"),
         ({"finals": -1}, "finals=-1"),
         ({"seconds": -1.0}, "seconds=-1.0"),
+        ({"tolerance": -0.1}, "^tolerance=-0.1; give 0 or more$"),
+        (
+            {"tolerance": {"y": 0.1}},
+            r"^tolerance={'y': 0.1}; give one number, or \(relative, absolute\), for all tasks",
+        ),
+        ({"tolerance": 0.1}, "^tolerance: the measurer that is given keeps its own settings; give"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:
@@ -353,6 +360,36 @@ def test_on_this_machine() -> None:
         replace(result, networks=(wrong,)).compile()
     with pytest.raises(sl.NetworkError, match="say which"):
         replace(result, networks=(network, network)).compile()
+
+
+def test_a_tolerance_holds_for_every_task_in_runs_of_its_own(tmp_path: Path) -> None:
+    network, database = mlp((32, 16)), tmp_path / "net.db"
+
+    def found(**given: Any) -> dict[int | None, str | None]:
+        """The tolerance that each record says."""
+        result = sl.tune_network(network, finals=0, database=database, progress=False, **given)
+        records = [record for one in result.tasks if one.result for record in one.result.records]
+        assert all(one.result for one in result.tasks) and any(one.verified for one in records)
+        return {record.id: record.provenance.get("tolerance") for record in records}
+
+    wide = found(trials=6, tolerance=(0.5, 1.0))
+    with sl.measurer("cpu") as kept:
+        plain = found(trials=6, measurer=kept)
+        longer = found(trials=8, tolerance=(0.5, 1.0), measurer=kept)
+        assert kept.problem.tolerance == (0.5, 1.0)  # type: ignore[attr-defined]
+    assert set(plain.values()) == {None} and plain.keys().isdisjoint(wide)
+    assert set(longer.values()) == {"(0.5, 1.0)"} and longer.keys() > wide.keys()
+    assert found(trials=6).keys() == plain.keys()
+
+
+def test_a_tolerance_of_the_measurer_alone_makes_no_run_of_its_own(tmp_path: Path) -> None:
+    """Runs that were stored before ``tune_network`` took one go on."""
+    network, database = mlp((32, 32, 16)), tmp_path / "net.db"
+    tune(network, database=database)
+    measurer = Table()
+    measurer.problem = Problem(tolerance=0.5)  # type: ignore[attr-defined]
+    tune(network, measurer, database=database)
+    assert measurer.measured == 0
 
 
 def test_callbacks_hear_of_all_tasks_and_a_rule_ends_each_of_them(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from schedlang.tvm.packing import with_weights
 from schedlang.tvm.relax.program import (
     MAIN,
     bindings,
-    number_of_inputs,
+    inputs_of,
     tensor_type,
     tir_call,
+    weights_of,
 )
 
 
@@ -36,7 +37,7 @@ class Call:
 
 def calls(mod: IRModule) -> list[Call]:
     """Return the calls of ``main`` in order."""
-    weights = set(mod[MAIN].params[number_of_inputs(mod) :])
+    weights = set(weights_of(mod))
     found = []
     for _, value in bindings(mod):
         called = tir_call(value)
@@ -83,9 +84,7 @@ def signature(
     mod: IRModule,
 ) -> tuple[list[tuple[str, tuple[int, ...], str]], list[tuple[tuple[int, ...], str]]]:
     """Return name, shape and type of each input of ``main``, and shape and type of each output."""
-    function = mod[MAIN]
-    inputs = function.params[: number_of_inputs(mod)]
     return (
-        [(str(var.name), *tensor_type(var.ty)) for var in inputs],
-        [tensor_type(kind) for kind in function.ret_ty.fields],
+        [(str(var.name), *tensor_type(var.ty)) for var in inputs_of(mod)],
+        [tensor_type(kind) for kind in mod[MAIN].ret_ty.fields],
     )

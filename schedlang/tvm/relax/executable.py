@@ -20,7 +20,7 @@ from schedlang.tvm.codegen.runtime import borrow_array
 from schedlang.tvm.errors import reason_of
 from schedlang.tvm.packing import split_packing
 from schedlang.tvm.relax.legalisation.rules import legalised
-from schedlang.tvm.relax.program import MAIN, number_of_inputs
+from schedlang.tvm.relax.program import MAIN, weights_of
 from schedlang.tvm.relax.rewriting import rewrite_main, shared_outputs
 from schedlang.tvm.relax.slices.views import with_offsets
 
@@ -102,8 +102,7 @@ class NetworkCode:
 
         Each function is compiled as ``compile_program`` compiles it alone.
         """
-        parameters = list(mod[MAIN].params[number_of_inputs(mod) :])
-        mod = with_offsets(rewrite_main(mod, parameters, {}, copied=shared_outputs(mod)))
+        mod = with_offsets(rewrite_main(mod, weights_of(mod), {}, copied=shared_outputs(mod)))
         functions = {
             var: func.with_attr("global_symbol", var.name_hint)
             for var, func in mod.functions.items()
@@ -117,19 +116,15 @@ class NetworkCode:
 
     def with_constants(self, parameters: Mapping[str, np.ndarray]) -> Module:
         """Link a machine that has the weights as constants, in the memory that they have now."""
-        weights = self.main[MAIN].params[number_of_inputs(self.main) :]
-        tensors = {
-            var: borrow_array(value)
-            for var, value in zip(weights, parameters.values(), strict=True)
-        }
+        values = zip(weights_of(self.main), parameters.values(), strict=True)
+        tensors = {var: borrow_array(value) for var, value in values}
         return self._link(relax.transform.BindParams(MAIN, tensors)(self.main))
 
     def with_stored(self, getter: str) -> Module:
         """Link a machine that takes its weights from the function ``getter``, by their number."""
-        weights = self.main[MAIN].params[number_of_inputs(self.main) :]
         calls = {
             var: relax.call_pure_packed(getter, relax.prim_value(place), ty_args=var.ty)
-            for place, var in enumerate(weights)
+            for place, var in enumerate(weights_of(self.main))
         }
         return self._link(rewrite_main(self.main, [], calls))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tvm import relax
 from tvm.ir import GlobalVar, IRModule
 
 from schedlang.tvm import program
-from schedlang.tvm.relax.program import bindings, tir_call, with_values
+from schedlang.tvm.relax.program import bindings, tir_call, with_arguments, with_values
+from schedlang.tvm.relax.rewriting import callee_of_type, with_callees
 
 LONGEST = 40
 """Most characters of a function's name."""
@@ -23,33 +23,21 @@ def with_short_names(mod: IRModule) -> IRModule:
     TVM joins the names of all operators that it fuses: those of a step of a recurrent network have
     150 characters.
     """
-    functions = program.named_functions(mod)
     taken = {var.name_hint for var in mod.functions if len(var.name_hint) <= LONGEST}
-    names: dict[str, str] = {}
-    for name in functions:
+    callees: dict[str, GlobalVar] = {}
+    for name in program.named_functions(mod):
         if len(name) > LONGEST:
-            names[name] = short_name(name, taken)
-            taken.add(names[name])
-    if not names:
+            short = short_name(name, taken)
+            taken.add(short)
+            callees[name] = callee_of_type(short, mod.get_global_var(name).ty)
+    if not callees:
         return mod
-    renamed = {}
-    made = {}
-    for var, func in mod.functions.items():
-        if var.name_hint in names:
-            new = GlobalVar(names[var.name_hint])
-            relax.expr._update_type(new, var.ty)
-            made[var.name_hint] = new
-            renamed[new] = func
-        else:
-            renamed[var] = func
     changed = {}
     for var, value in bindings(mod):
         name, _ = tir_call(value) or ("", [])
-        if name in made:
-            changed[var] = relax.Call(
-                value.op, [made[name], *value.args[1:]], value.attrs, value.ty_args
-            )
-    return with_values(IRModule(renamed, attrs=mod.attrs), changed)
+        if name in callees:
+            changed[var] = with_arguments(value, [callees[name], *value.args[1:]])
+    return with_values(with_callees(mod, callees, {}), changed)
 
 
 def short_name(name: str, taken: Collection[str] = ()) -> str:
@@ -68,8 +56,13 @@ def short_name(name: str, taken: Collection[str] = ()) -> str:
         if len(short) + 1 + len(word) + len(ending) > LONGEST - _NUMBER:
             break
         short += f"_{word}"
-    chosen, number = short + ending, 1
+    return numbered(short + ending, taken)
+
+
+def numbered(name: str, taken: Collection[str], before: str = "") -> str:
+    """Return a name, with a number from 2 on if it is taken, and ``before`` between both."""
+    number, chosen = 1, name
     while chosen in taken:
         number += 1
-        chosen = f"{short}{ending}{number}"
+        chosen = f"{name}{before}{number}"
     return chosen

@@ -13,8 +13,12 @@ from schedlang.tvm import program
 from schedlang.tvm.codegen.host import compile_for_host
 from schedlang.tvm.codegen.runtime import aligned_array
 from schedlang.tvm.packing import SplitFunction
-from schedlang.tvm.relax.program import tir_call
-from schedlang.tvm.relax.rewriting import weights_of, with_changed_calls, with_opaque_functions
+from schedlang.tvm.relax.program import tir_call, with_arguments
+from schedlang.tvm.relax.rewriting import (
+    named_weights,
+    with_changed_calls,
+    with_opaque_functions,
+)
 
 
 def with_packed_weights(
@@ -28,7 +32,7 @@ def with_packed_weights(
     if not split:
         return mod, dict(parameters)
     mod, callees = with_opaque_functions(mod, {name: one.main for name, one in split.items()})
-    return with_changed_calls(mod, _Packer(weights_of(mod, parameters), split, callees))
+    return with_changed_calls(mod, _Packer(named_weights(mod, parameters), split, callees))
 
 
 class _Packer:
@@ -57,9 +61,7 @@ class _Packer:
             for source in split.sources
             if not len(arguments) <= source < split.count  # it is written
         ]
-        return relax.Call(
-            value.op, [self._callees[name], relax.Tuple(taken)], value.attrs, value.ty_args
-        )
+        return with_arguments(value, [self._callees[name], relax.Tuple(taken)])
 
     def _packed(self, name: str, source: int, arguments: list[Any]) -> Any:
         """The variable of a packed weight, computed once for the same weights."""

@@ -35,6 +35,16 @@ def number_of_inputs(mod: IRModule) -> int:
     return len(function.params) if given is None else int(given)
 
 
+def inputs_of(mod: IRModule) -> list[Any]:
+    """Return the parameters of ``main`` that the caller gives."""
+    return list(mod[MAIN].params[: number_of_inputs(mod)])
+
+
+def weights_of(mod: IRModule) -> list[Any]:
+    """Return the parameters of ``main`` after its inputs."""
+    return list(mod[MAIN].params[number_of_inputs(mod) :])
+
+
 def bindings(mod: IRModule) -> list[tuple[Any, Any]]:
     """Return the bindings of ``main`` in order: pairs of a variable and its value.
 
@@ -124,9 +134,13 @@ def substituted(expr: Any, replacement: Callable[[Any], Any]) -> Any:
     if isinstance(expr, relax.TupleGetItem):
         return relax.TupleGetItem(substituted(expr.tuple_value, replacement), expr.index)
     if isinstance(expr, relax.Call):
-        arguments = [substituted(argument, replacement) for argument in expr.args]
-        return relax.Call(expr.op, arguments, expr.attrs, expr.ty_args)
+        return with_arguments(expr, [substituted(one, replacement) for one in expr.args])
     return expr
+
+
+def with_arguments(call: Any, arguments: Sequence[Any]) -> Any:
+    """Return the call of the same operator on other arguments."""
+    return relax.Call(call.op, list(arguments), call.attrs, call.ty_args)
 
 
 def used(expr: Any) -> Iterator[Any]:

@@ -16,12 +16,13 @@ from schedlang.tvm.relax.program import (
     VIEWS,
     bindings,
     dtype_of,
-    number_of_inputs,
+    inputs_of,
     operator,
     result,
     shape_of,
     substituted,
     used,
+    weights_of,
     with_inputs,
 )
 
@@ -41,23 +42,34 @@ def rewrite_main(
     change: gets each value of a binding, with the new weights; returns what to take.
     copied: positions of outputs to be copied.
     """
-    inputs = list(mod[MAIN].params[: number_of_inputs(mod)])
     made: dict[Any, Any] = dict(weights)
-    builder = relax.BlockBuilder(mod)
 
     def current(item: Any) -> Any:
         return made.get(item, item)
 
+    def write(builder: Any) -> Any:
+        for var, value in bindings(mod):
+            made[var] = builder.emit(change(substituted(value, current)))
+        outputs = [substituted(field, current) for field in fields(mod)]
+        for place in copied:
+            source = builder.emit(outputs[place])
+            copy = builder.add_func(_copy(source), "copy_output")
+            outputs[place] = builder.emit(relax.call_tir(copy, (source,), source.ty))
+        return relax.Tuple(outputs)
+
+    return with_main(mod, parameters, write)
+
+
+def with_main(mod: IRModule, parameters: Sequence[Any], write: Callable[[Any], Any]) -> IRModule:
+    """Return a module whose ``main`` takes its inputs and then ``parameters``, and is new.
+
+    ``write`` gets the block builder, emits the bindings and returns what ``main`` returns.
+    """
+    inputs = inputs_of(mod)
+    builder = relax.BlockBuilder(mod)
     with builder.function("rewritten", [*inputs, *parameters]):
         with builder.dataflow():
-            for var, value in bindings(mod):
-                made[var] = builder.emit(change(substituted(value, current)))
-            outputs = [substituted(field, current) for field in _fields(mod)]
-            for place in copied:
-                source = builder.emit(outputs[place])
-                copy = builder.add_func(_copy(source), "copy_output")
-                outputs[place] = builder.emit(relax.call_tir(copy, (source,), source.ty))
-            output = builder.emit_output(relax.Tuple(outputs))
+            output = builder.emit_output(write(builder))
         builder.emit_func_output(output)
     final = builder.get()
     function = final["rewritten"].with_attr("global_symbol", MAIN)
@@ -90,12 +102,11 @@ def with_changed_calls(mod: IRModule, change: CallChange) -> tuple[IRModule, dic
     return mod, dict(change.values[var] for var in left)
 
 
-def weights_of(
+def named_weights(
     mod: IRModule, parameters: Mapping[str, np.ndarray]
 ) -> dict[Any, tuple[str, np.ndarray]]:
     """Return name and value of each weight, by its variable."""
-    weights = mod[MAIN].params[number_of_inputs(mod) :]
-    return dict(zip(weights, parameters.items(), strict=True))
+    return dict(zip(weights_of(mod), parameters.items(), strict=True))
 
 
 def with_opaque_functions(
@@ -106,16 +117,30 @@ def with_opaque_functions(
     A variable has the types of its function's parameters; those of the new ones take any. Two
     functions that are equal now stay two.
     """
-    callees = {name: GlobalVar(name) for name in functions}
-    replaced = {}
-    for var, func in mod.functions.items():
-        name = var.name_hint
-        if name in callees:
-            relax.expr._update_type(callees[name], relax.FuncType.opaque_func())
-            replaced[callees[name]] = functions[name]
-        else:
-            replaced[var] = func
-    return IRModule(replaced, attrs=mod.attrs), callees
+    opaque = relax.FuncType.opaque_func()
+    callees = {name: callee_of_type(name, opaque) for name in functions}
+    return with_callees(mod, callees, functions), callees
+
+
+def callee_of_type(name: str, kind: Any) -> GlobalVar:
+    """Return a new variable to call a function by."""
+    callee = GlobalVar(name)
+    relax.expr._update_type(callee, kind)
+    return callee
+
+
+def with_callees(
+    mod: IRModule, callees: Mapping[str, GlobalVar], functions: Mapping[str, PrimFunc]
+) -> IRModule:
+    """Return a module in which these variables stand for the functions of these names.
+
+    ``functions`` are taken in place of the functions of these names. The calls are as they were.
+    """
+    replaced = {
+        callees.get(var.name_hint, var): functions.get(var.name_hint, func)
+        for var, func in mod.functions.items()
+    }
+    return IRModule(replaced, attrs=mod.attrs)
 
 
 def shared_outputs(mod: IRModule) -> tuple[int, ...]:
@@ -126,7 +151,7 @@ def shared_outputs(mod: IRModule) -> tuple[int, ...]:
     values = dict(bindings(mod))
     known: set[Hashable] = {None, *mod[MAIN].params}
     found = []
-    for place, field in enumerate(_fields(mod)):
+    for place, field in enumerate(fields(mod)):
         origin = _origin(field, values)
         if origin in known:
             found.append(place)
@@ -151,8 +176,8 @@ def _origin(item: Any, values: Mapping[Any, Any]) -> Hashable:
             return item if isinstance(item, relax.Var) else None
 
 
-def _fields(mod: IRModule) -> list[Any]:
-    """The tensors that ``main`` returns."""
+def fields(mod: IRModule) -> list[Any]:
+    """Return the tensors that ``main`` returns."""
     values = dict(bindings(mod))
     returned = result(mod)
     while isinstance(values.get(returned), relax.Var | relax.Tuple):

@@ -23,18 +23,19 @@ from schedlang.tvm.relax.batch_norm import (
     use_counts,
 )
 from schedlang.tvm.relax.evaluation import compact, evaluate
+from schedlang.tvm.relax.names import numbered
 from schedlang.tvm.relax.powers import power_steps
 from schedlang.tvm.relax.program import (
-    MAIN,
     bindings,
-    number_of_inputs,
+    inputs_of,
     operator,
     result,
     shape_of,
     substituted,
     used,
-    with_inputs,
+    with_arguments,
 )
+from schedlang.tvm.relax.rewriting import fields, named_weights, with_main
 from schedlang.tvm.relax.views import joined_views, moved_views
 
 
@@ -56,14 +57,12 @@ class _Simplification:
 
     def __init__(self, mod: IRModule, parameters: Mapping[str, np.ndarray]) -> None:
         self.mod = mod
-        count = number_of_inputs(mod)
-        self.inputs = list(mod[MAIN].params[:count])
         self.bound = bindings(mod)
         self.values = dict(self.bound)
         self.uses = use_counts(self.bound, result(mod))
         self.known: dict[Any, Any] = {}
         self.names: dict[Any, str] = {}
-        for var, (name, value) in zip(mod[MAIN].params[count:], parameters.items(), strict=True):
+        for var, (name, value) in named_weights(mod, parameters).items():
             self.known[var], self.names[var] = value, name
         self.kept: dict[Any, Any] = {}
         self.aliases: dict[Any, Any] = {}
@@ -164,9 +163,7 @@ class _Simplification:
             shift = shift + bias * affine.shaped(affine.scale, rank, np.float64)
         name = self._name(call.args[1])
         scaled = self._constant(scaled_weights(call, weights, affine.scale), name)
-        self.kept[found.convolution] = relax.Call(
-            call.op, [call.args[0], scaled], call.attrs, call.ty_args
-        )
+        self.kept[found.convolution] = with_arguments(call, [call.args[0], scaled])
         bias_name = f"{name.removesuffix(' (folded)')} bias (folded)"
         added = relax.op.add(found.convolution, self._constant(shift.astype(dtype), bias_name))
         if found.bias is None:
@@ -184,43 +181,23 @@ class _Simplification:
     # -- the new module ---------------------------------------------------------------------------
 
     def finish(self) -> tuple[IRModule, dict[str, np.ndarray]]:
-        returned = self._returned()
+        returned = relax.Tuple(fields(self.mod))
         for var, value in self.kept.items():
             self.kept[var] = joined_views(value, self._binding)
         needed = self._needed(returned)
         left = [(var, value) for var, value in self.kept.items() if var in needed]
         writer = _Writer(self)
-        builder = relax.BlockBuilder(self.mod)
         for value in [*(value for _, value in left), returned]:
             for item in used(value):
                 writer.prepare(item)
-        with builder.function("rewritten", [*self.inputs, *writer.variables]):
-            with builder.dataflow():
-                for var, value in left:
-                    made = substituted(value, lambda item: writer.expression(item, builder))
-                    writer.made[var] = builder.emit(made)
-                made = substituted(returned, lambda item: writer.expression(item, builder))
-                output = builder.emit_output(made)
-            builder.emit_func_output(output)
-        rewritten = builder.get()
-        function = rewritten["rewritten"].with_attr("global_symbol", MAIN)
-        final = self.mod.clone()
-        final.update_func(final.get_global_var(MAIN), function)
-        return with_inputs(final, len(self.inputs)), writer.parameters
 
-    def _returned(self) -> Any:
-        """What the function returns, as a tuple of tensors."""
-        returned = result(self.mod)
-        while isinstance(returned, relax.Var) and isinstance(
-            self.values.get(returned), relax.Var | relax.Tuple
-        ):
-            returned = self.values[returned]
-        if isinstance(returned, relax.Tuple):
-            return returned
-        if isinstance(returned.ty, relax.TupleType):
-            places = range(len(returned.ty.fields))
-            return relax.Tuple([relax.TupleGetItem(returned, place) for place in places])
-        return relax.Tuple([returned])
+        def write(builder: Any) -> Any:
+            for var, value in left:
+                made = substituted(value, lambda item: writer.expression(item, builder))
+                writer.made[var] = builder.emit(made)
+            return substituted(returned, lambda item: writer.expression(item, builder))
+
+        return with_main(self.mod, writer.variables, write), writer.parameters
 
     def _needed(self, returned: Any) -> set[Any]:
         """The variables whose bindings the result depends on."""
@@ -245,7 +222,7 @@ class _Writer:
 
     def __init__(self, state: _Simplification) -> None:
         self.state = state
-        self.made: dict[Any, Any] = {var: var for var in state.inputs}
+        self.made: dict[Any, Any] = {var: var for var in inputs_of(state.mod)}
         self.parameters: dict[str, np.ndarray] = {}
         self.variables: list[Any] = []
         self._chosen: dict[Any, Any] = {}
@@ -269,19 +246,12 @@ class _Writer:
         small = np.ascontiguousarray(compact(np.asarray(value))).reshape(compact(value).shape)
         if small.size == 1:
             return relax.const(small.reshape(()), str(small.dtype)), value.shape
-        name = self._unique(name or "constant")
+        name = numbered(name or "constant", self.parameters, before=" ")
         hint = re.sub(r"^(?=\d)", "_", re.sub(r"\W+", "_", name).strip("_"))
         variable = relax.Var(hint, relax.TensorType(small.shape, str(small.dtype)))
         self.parameters[name] = small
         self.variables.append(variable)
         return variable, value.shape
-
-    def _unique(self, name: str) -> str:
-        number, chosen = 1, name
-        while chosen in self.parameters:
-            number += 1
-            chosen = f"{name} {number}"
-        return chosen
 
     def expression(self, item: Any, builder: Any) -> Any:
         """Return the expression of the new function that stands for an item of the old one."""

@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from schedlang.tvm.relax.program import shape_of, tir_call
-from schedlang.tvm.relax.rewriting import weights_of, with_changed_calls
+from schedlang.tvm.relax.rewriting import named_weights, with_changed_calls
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def with_twins(
     """
     if not twins:
         return mod, dict(parameters)
-    return with_changed_calls(mod, _Calls(mod, weights_of(mod, parameters), twins))
+    return with_changed_calls(mod, _Calls(mod, named_weights(mod, parameters), twins))
 
 
 class _Calls:

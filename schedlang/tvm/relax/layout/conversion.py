@@ -15,7 +15,6 @@ from typing import Any
 
 from tvm import relax
 from tvm.ir import GenericConst, IRModule
-from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.relax.batch_norm import use_counts
 from schedlang.tvm.relax.layout import convolutions, orders
@@ -25,13 +24,14 @@ from schedlang.tvm.relax.layout.orders import Order
 from schedlang.tvm.relax.program import (
     MAIN,
     bindings,
-    number_of_inputs,
     operator,
     result,
     shape_of,
     substituted,
-    with_inputs,
+    weights_of,
+    with_arguments,
 )
+from schedlang.tvm.relax.rewriting import with_main
 
 _VIEWS = ("relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten")
 
@@ -42,27 +42,17 @@ def channels_last(mod: IRModule) -> IRModule:
     ``mod`` is as ``simplify`` returns it. Weights are permuted by operators that ``simplify``
     computes. A network without convolutions stays as it is.
     """
-    count = number_of_inputs(mod)
-    weights = set(mod[MAIN].params[count:])
-    bound = bindings(mod)
+    weights, bound = set(weights_of(mod)), bindings(mod)
     if not any(convolutions.converts(value, weights) for _, value in bound):
         return mod
-    builder = relax.BlockBuilder(mod)
-    with builder.function("rewritten", list(mod[MAIN].params)):
-        with builder.dataflow():
-            conversion = _Conversion(mod, builder)
-            for var, value in bound:
-                conversion.visit(var, value)
-            output = builder.emit_output(conversion.own(result(mod)))
-        builder.emit_func_output(output)
-    final = mod.clone()
-    for var, function in builder.get().functions.items():
-        if isinstance(function, PrimFunc):
-            final[var] = function
-        elif var.name_hint == "rewritten":
-            main = function.with_attr("global_symbol", MAIN)
-    final.update_func(final.get_global_var(MAIN), main)
-    return with_inputs(final, count)
+
+    def write(builder: Any) -> Any:
+        conversion = _Conversion(mod, builder)
+        for var, value in bound:
+            conversion.visit(var, value)
+        return conversion.own(result(mod))
+
+    return with_main(mod, weights_of(mod), write)
 
 
 class _Conversion:
@@ -72,11 +62,10 @@ class _Conversion:
         self.builder = builder
         self.values = dict(bindings(mod))
         self.uses = use_counts(list(self.values.items()), result(mod))
-        params = list(mod[MAIN].params)
-        self.weights = set(params[number_of_inputs(mod) :])
+        self.weights = set(weights_of(mod))
         self.copies = Copies(builder)
         self.others: dict[Any, Any] = {}  # what is no tensor
-        for param in params:
+        for param in mod[MAIN].params:
             self.copies.add(param, orders.identity(len(shape_of(param))), param)
 
     def visit(self, var: Any, value: Any) -> None:
@@ -206,8 +195,7 @@ class _Conversion:
         matrix = relax.op.reshape(self.builder.emit(turned), shape_of(weight))
         flat = relax.op.reshape(self.copies.get(source, order), shape_of(x))
         arguments = [self.builder.emit(flat), self.builder.emit(matrix)]
-        made = relax.Call(call.op, arguments, call.attrs, call.ty_args)
-        return self._add(var, None, self.builder.emit(made))
+        return self._add(var, None, self.builder.emit(with_arguments(call, arguments)))
 
     def _follow(self, var: Any, call: Any) -> bool:
         """An operator that can work in the order in which its tensors are there."""
@@ -217,7 +205,7 @@ class _Conversion:
             whole = self.values.get(whole, whole)
             if not isinstance(whole, relax.Tuple):
                 return False
-            call = relax.Call(call.op, [whole], call.attrs, call.ty_args)
+            call = with_arguments(call, [whole])
             order = self._order(list(whole.fields))
         else:
             order = self._order(list(call.args) if rule is elementwise else [call.args[0]])

@@ -17,13 +17,8 @@ from tvm.ir import IRModule
 from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm import program
-from schedlang.tvm.relax.program import (
-    MAIN,
-    bindings,
-    dtype_of,
-    number_of_inputs,
-    tir_call,
-)
+from schedlang.tvm.relax.calls import calls
+from schedlang.tvm.relax.program import dtype_of, tir_call, weights_of
 from schedlang.tvm.relax.rewriting import rewrite_main
 from schedlang.tvm.relax.slices.parts import Part, copies_in_order, of_parts, read_parts
 from schedlang.tvm.relax.slices.views import view
@@ -45,11 +40,10 @@ def with_shared_functions(mod: IRModule) -> IRModule:
     removed = {name for group in groups for name in group.parts}
     kept = {var: func for var, func in mod.functions.items() if var.name_hint not in removed}
     builder = relax.BlockBuilder(IRModule(kept, attrs=mod.attrs))
-    calls = _Calls(builder)
+    changed = _Calls(builder)
     for group in groups:
-        calls.replace(group)
-    parameters = list(mod[MAIN].params[number_of_inputs(mod) :])
-    made = rewrite_main(builder.get(), parameters, {}, calls.changed)
+        changed.replace(group)
+    made = rewrite_main(builder.get(), weights_of(mod), {}, changed.changed)
     return relax.transform.EliminateCommonSubexpr()(made)
 
 
@@ -100,13 +94,9 @@ def _groups(mod: IRModule) -> Iterator[_Group]:
 
 def _weight_positions(mod: IRModule) -> dict[str, set[int]]:
     """Return the functions that are called, and the positions at which a call passes a weight."""
-    weights = set(mod[MAIN].params[number_of_inputs(mod) :])
     found: dict[str, set[int]] = defaultdict(set)
-    for _, value in bindings(mod):
-        called = tir_call(value)
-        if called is not None:
-            name, arguments = called
-            found[name].update(k for k, item in enumerate(arguments) if item in weights)
+    for call in calls(mod):
+        found[call.function].update(call.weights)
     return found
 
 

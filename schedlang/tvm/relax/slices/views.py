@@ -19,6 +19,7 @@ from schedlang.tvm.relax.program import (
     dtype_of,
     operator,
     tir_call,
+    with_arguments,
     with_values,
 )
 from schedlang.tvm.relax.rewriting import with_opaque_functions
@@ -70,12 +71,8 @@ def with_offsets(mod: IRModule) -> IRModule:
             found = {k: _place(arguments[k], values) or (arguments[k], 0) for k in places[name]}
             taken = [found[k][0] if k in found else item for k, item in enumerate(arguments)]
             offsets = [relax.prim_value(found[k][1]) for k in sorted(found)]
-            changed[var] = relax.Call(
-                values[var].op,
-                [callees[name], relax.Tuple([*taken, *offsets])],
-                values[var].attrs,
-                values[var].ty_args,
-            )
+            arguments = [callees[name], relax.Tuple([*taken, *offsets])]
+            changed[var] = with_arguments(values[var], arguments)
     return relax.transform.DeadCodeElimination()(with_values(mod, changed))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from schedlang.tvm.relax.legalisation.ordering import is_number, key, numbers
-from schedlang.tvm.relax.legalisation.rule import Rule, default, number, paired
+from schedlang.tvm.relax.legalisation.rule import Rule, computed_as, default, number, paired
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 
 
@@ -96,9 +96,7 @@ def reduction(name: str) -> Rule:
         if dtype == "bool":
             if 0 in shape_of(x):  # a reduction without steps writes nothing
                 return bb.call_te(topi.full, shape_of(call), "bool", name == "min")
-            made = bb.emit(relax.op.astype(x, "uint8"))
-            made = bb.emit(relax.Call(call.op, [made], call.attrs))
-            return relax.op.astype(made, "bool")
+            return relax.op.astype(computed_as(bb, call, "uint8"), "bool")
         if not is_inexact(dtype):
             return default(bb, call)
         axes = None if call.attrs.axis is None else [int(axis) for axis in call.attrs.axis]

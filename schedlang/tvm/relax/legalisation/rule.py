@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import te, topi
+from tvm import relax, te, topi
 from tvm.ir import GenericConst
 
 from schedlang.tvm.relax.program import shape_of
@@ -17,6 +17,12 @@ Rule = Callable[[Any, Any], Any]
 def default(bb: Any, call: Any) -> Any:
     """Return what TVM makes of a call of an operator."""
     return call.op.get_attr("FLegalize")(bb, call)
+
+
+def computed_as(bb: Any, call: Any, dtype: str) -> Any:
+    """Emit a call of the same operator on its arguments in another element type."""
+    values = [bb.emit(relax.op.astype(value, dtype)) for value in call.args]
+    return bb.emit(relax.Call(call.op, values, call.attrs))
 
 
 def number(value: Any) -> float | None:

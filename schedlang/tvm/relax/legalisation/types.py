@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
-from schedlang.tvm.relax.legalisation.rule import Rule, default, number, paired
+from schedlang.tvm.relax.legalisation.rule import Rule, computed_as, default, number, paired
 from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
 
 
@@ -17,8 +17,7 @@ def of_booleans(rule: Rule = default) -> Rule:
     def computed(bb: Any, call: Any) -> Any:
         if dtype_of(call.args[0]) != "bool":
             return rule(bb, call)
-        numbers = [bb.emit(relax.op.astype(value, "int8")) for value in call.args]
-        made = bb.emit(relax.Call(call.op, numbers, call.attrs))
+        made = computed_as(bb, call, "int8")
         return relax.op.astype(made, "bool") if dtype_of(made) != "bool" else made
 
     return computed
@@ -29,9 +28,7 @@ def widened(bb: Any, call: Any) -> Any:
     dtype = dtype_of(call.args[0])
     if dtype not in ("float16", "bfloat16"):
         return default(bb, call)
-    wide = [bb.emit(relax.op.astype(value, "float32")) for value in call.args]
-    made = bb.emit(relax.Call(call.op, wide, call.attrs))
-    return relax.op.astype(made, dtype)
+    return relax.op.astype(computed_as(bb, call, "float32"), dtype)
 
 
 def not_equal(bb: Any, call: Any) -> Any:

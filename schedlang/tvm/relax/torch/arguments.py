@@ -52,6 +52,15 @@ def operands(importer: Any, node: Any, dtype: str) -> tuple[Any, Any]:
     return left, right
 
 
+def pair(operator: Callable[[Any, Any], Any], kind: Callable[[Any], str]) -> Converter:
+    """Return a converter to an operator of two operands, in the element type of ``kind(node)``."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        return importer.block_builder.emit(operator(*operands(importer, node, kind(node))))
+
+    return convert
+
+
 def accumulator(dtype: str) -> str:
     """Return the type in which products of a type are summed: float32 for half precision."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype

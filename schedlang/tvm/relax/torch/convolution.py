@@ -24,31 +24,24 @@ def _spread(value: Any, count: int) -> list[int]:
     return [int(item) for item in (values * count if len(values) == 1 else values)]
 
 
-def _convolution(transposed: bool) -> Converter:
+_DEFAULTS = {
+    "stride": 1, "padding": 0, "dilation": 1, "transposed": False, "output_padding": 0, "groups": 1,
+}  # fmt: skip
+
+
+def _convolution(*names: str, transposed: bool = False) -> Converter:
+    """Return the converter of an operator that has these arguments after input, weight and bias."""
+
     def convert(importer: Any, node: Any) -> Any:
         x, weight, bias = (argument(importer, node, place, "") for place in range(3))
-        stride = argument(importer, node, 3, "stride", 1)
-        padding = argument(importer, node, 4, "padding", 0)
-        output_padding, groups, dilation = 0, 1, 1
-        if transposed:
-            output_padding = argument(importer, node, 5, "output_padding", 0)
-            groups = argument(importer, node, 6, "groups", 1)
-            dilation = argument(importer, node, 7, "dilation", 1)
-        else:
-            dilation = argument(importer, node, 5, "dilation", 1)
-            groups = argument(importer, node, 6, "groups", 1)
-        return convolution(
-            importer, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-        )
+        given = {
+            name: argument(importer, node, place, name, _DEFAULTS[name])
+            for place, name in enumerate(names, start=3)
+        }
+        settings = {**_DEFAULTS, "transposed": transposed, **given}
+        return convolution(importer, x, weight, bias, **settings)
 
     return convert
-
-
-def _any_convolution(importer: Any, node: Any) -> Any:
-    """``aten.convolution``, to which torch decomposes all others."""
-    names = ("", "", "", "stride", "padding", "dilation", "transposed", "output_padding", "groups")
-    values = [argument(importer, node, place, name) for place, name in enumerate(names)]
-    return convolution(importer, *values)
 
 
 def convolution(
@@ -56,6 +49,7 @@ def convolution(
     x: Any,
     weight: Any,
     bias: Any,
+    *,
     stride: Any,
     padding: Any,
     dilation: Any,
@@ -90,12 +84,17 @@ def convolution(
     return made if batched else builder.emit(relax.op.squeeze(made, [0]))
 
 
+_plain = _convolution("stride", "padding", "dilation", "groups")
+_transposed = _convolution(
+    "stride", "padding", "output_padding", "groups", "dilation", transposed=True
+)
 CONVOLUTIONS: dict[str, Converter] = {
-    "conv1d.default": _convolution(False),
-    "conv2d.default": _convolution(False),
-    "conv3d.default": _convolution(False),
-    "conv_transpose1d.default": _convolution(True),
-    "conv_transpose2d.input": _convolution(True),
-    "conv_transpose3d.input": _convolution(True),
-    "convolution.default": _any_convolution,
+    "conv1d.default": _plain,
+    "conv2d.default": _plain,
+    "conv3d.default": _plain,
+    "conv_transpose1d.default": _transposed,
+    "conv_transpose2d.input": _transposed,
+    "conv_transpose3d.input": _transposed,
+    # Torch decomposes all others to this one.
+    "convolution.default": _convolution(*_DEFAULTS),
 }

@@ -6,12 +6,15 @@ take part as in Python: torch computes all three from the exact remainder of C's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import relax
 
 from schedlang.tvm.relax.program import is_inexact
-from schedlang.tvm.relax.torch.arguments import Converter, argument, operands, result_type
+from schedlang.tvm.relax.torch.arguments import Converter, argument, operands, pair, result_type
+
+Emit = Callable[[Any], Any]
 
 
 def _rounded(importer: Any, node: Any) -> Any:
@@ -28,19 +31,23 @@ def _rounded(importer: Any, node: Any) -> Any:
     raise ValueError(f"a division of {dtype} that rounds by {mode!r}")
 
 
-def _floor(importer: Any, node: Any) -> Any:
-    dtype = result_type(node)
-    left, right = operands(importer, node, dtype)
-    emit = importer.block_builder.emit
-    if not is_inexact(dtype):
-        return emit(relax.op.floor_divide(left, right))
+def _by_type(whole: Callable[[Any, Any], Any], inexact: Callable[..., Any]) -> Converter:
+    """Return the converter of a division: ``whole`` of integers, ``inexact`` of other numbers."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        dtype, emit = result_type(node), importer.block_builder.emit
+        left, right = operands(importer, node, dtype)
+        return inexact(emit, left, right, dtype) if is_inexact(dtype) else emit(whole(left, right))
+
+    return convert
+
+
+def _floor_of_quotient(emit: Emit, left: Any, right: Any, dtype: str) -> Any:
     zero, one = relax.const(0, dtype), relax.const(1, dtype)
     rest = emit(relax.op.mod(left, right))
     whole = emit(relax.op.divide(emit(relax.op.subtract(left, rest)), right))
     whole = emit(
-        relax.op.where(
-            _turned(importer, rest, right, zero), emit(relax.op.subtract(whole, one)), whole
-        )
+        relax.op.where(_turned(emit, rest, right, zero), emit(relax.op.subtract(whole, one)), whole)
     )
     floor = emit(relax.op.floor(whole))
     missing = emit(relax.op.greater(emit(relax.op.subtract(whole, floor)), relax.const(0.5, dtype)))
@@ -49,37 +56,28 @@ def _floor(importer: Any, node: Any) -> Any:
     return emit(relax.op.where(by_zero, emit(relax.op.divide(left, right)), floor))
 
 
-def _remainder(importer: Any, node: Any) -> Any:
-    dtype = result_type(node)
-    left, right = operands(importer, node, dtype)
-    emit = importer.block_builder.emit
-    if not is_inexact(dtype):
-        return emit(relax.op.floor_mod(left, right))
+def _remainder_like_divisor(emit: Emit, left: Any, right: Any, dtype: str) -> Any:
     rest = emit(relax.op.mod(left, right))
-    turned = _turned(importer, rest, right, relax.const(0, dtype))
+    turned = _turned(emit, rest, right, relax.const(0, dtype))
     return emit(relax.op.where(turned, emit(relax.op.add(rest, right)), rest))
 
 
-def _turned(importer: Any, rest: Any, divisor: Any, zero: Any) -> Any:
+def _turned(emit: Emit, rest: Any, divisor: Any, zero: Any) -> Any:
     """Whether a remainder has another sign than the divisor."""
-    emit = importer.block_builder.emit
     signs = emit(
         relax.op.not_equal(emit(relax.op.less(rest, zero)), emit(relax.op.less(divisor, zero)))
     )
     return emit(relax.op.logical_and(emit(relax.op.not_equal(rest, zero)), signs))
 
 
-def _fmod(importer: Any, node: Any) -> Any:
-    left, right = operands(importer, node, result_type(node))
-    return importer.block_builder.emit(relax.op.mod(left, right))
-
-
+_floor = _by_type(relax.op.floor_divide, _floor_of_quotient)
+_remainder = _by_type(relax.op.floor_mod, _remainder_like_divisor)
 DIVISION: dict[str, Converter] = {
     "div.Tensor_mode": _rounded,
     "div.Scalar_mode": _rounded,
     "floor_divide.default": _floor,
     "remainder.Tensor": _remainder,
     "remainder.Scalar": _remainder,
-    "fmod.Tensor": _fmod,
-    "fmod.Scalar": _fmod,
+    "fmod.Tensor": pair(relax.op.mod, result_type),
+    "fmod.Scalar": pair(relax.op.mod, result_type),
 }

@@ -14,7 +14,7 @@ from schedlang.tvm.relax.torch.arguments import (
     argument,
     cast,
     expected_type,
-    operands,
+    pair,
     result_type,
 )
 
@@ -25,13 +25,6 @@ def _operand_type(node: Any) -> str:
 
     values = [getattr(item, "meta", {}).get("val", item) for item in node.args[:2]]
     return str(torch.result_type(*values)).removeprefix("torch.")
-
-
-def _pair(operator: Callable[[Any, Any], Any], kind: Callable[[Any], str]) -> Converter:
-    def convert(importer: Any, node: Any) -> Any:
-        return importer.block_builder.emit(operator(*operands(importer, node, kind(node))))
-
-    return convert
 
 
 def _of_one(operator: Callable[[Any], Any]) -> Converter:
@@ -124,16 +117,16 @@ _FLOATING = (
 )
 ELEMENTWISE: dict[str, Converter] = {
     **{
-        f"{name}.{kind}": _pair(operator, _operand_type)
+        f"{name}.{kind}": pair(operator, _operand_type)
         for name, operator in _COMPARISONS.items()
         for kind in ("Tensor", "Scalar")
     },
-    "maximum.default": _pair(relax.op.maximum, result_type),
-    "minimum.default": _pair(relax.op.minimum, result_type),
-    "max.other": _pair(relax.op.maximum, result_type),
-    "min.other": _pair(relax.op.minimum, result_type),
-    "atan2.default": _pair(relax.op.atan2, result_type),
-    "logaddexp.default": _pair(relax.op.log_add_exp, result_type),
+    "maximum.default": pair(relax.op.maximum, result_type),
+    "minimum.default": pair(relax.op.minimum, result_type),
+    "max.other": pair(relax.op.maximum, result_type),
+    "min.other": pair(relax.op.minimum, result_type),
+    "atan2.default": pair(relax.op.atan2, result_type),
+    "logaddexp.default": pair(relax.op.log_add_exp, result_type),
     "clamp.default": _clamp,
     "clamp.Tensor": _clamp,
     "clamp_min.default": _clamp,

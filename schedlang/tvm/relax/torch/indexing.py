@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,7 @@ def _index_select(importer: Any, node: Any) -> Any:
 def _index(importer: Any, node: Any) -> Any:
     """``x[i, :, j]``: one ``take`` along the indexed axes, which become one axis."""
     x, indices = argument(importer, node, 0, "input"), argument(importer, node, 1, "indices")
-    given = {axis: index for axis, index in enumerate(indices) if index is not None}
-    if any(dtype_of(index) == "bool" for index in given.values()):
-        raise Hopeless("indexing by a mask gives a dynamic shape")
-    emit = importer.block_builder.emit
+    given, emit = _given(indices), importer.block_builder.emit
     if len(given) == 1:
         ((axis, index),) = given.items()
         return emit(relax.op.take(x, _wrapped(importer, x, axis, index), axis=axis))
@@ -38,23 +35,26 @@ def _index(importer: Any, node: Any) -> Any:
     return emit(relax.op.permute_dims(made, table.order)) if table.order else made
 
 
+def _given(indices: Sequence[Any]) -> dict[int, Any]:
+    """The indices by their axis."""
+    given = {axis: index for axis, index in enumerate(indices) if index is not None}
+    if any(dtype_of(index) == "bool" for index in given.values()):
+        raise Hopeless("indexing by a mask gives a dynamic shape")
+    return given
+
+
 def _index_put(importer: Any, node: Any) -> Any:
     """``x[i, :, j] = values``, or ``+=``: rows that are written along the indexed axes."""
     x, indices, values = (argument(importer, node, place, "") for place in range(3))
     adds = bool(argument(importer, node, 3, "accumulate", False))
-    given = {axis: index for axis, index in enumerate(indices) if index is not None}
-    if any(dtype_of(index) == "bool" for index in given.values()):
-        raise Hopeless("indexing by a mask gives a dynamic shape")
     emit = importer.block_builder.emit
-    table = _table(importer, x, given)
+    table = _table(importer, x, _given(indices))
     selected = (*shape_of(table.places), *shape_of(table.rows)[1:])
+    turned = tuple(selected[axis] for axis in table.order) or selected
+    values = emit(relax.op.broadcast_to(cast(importer, values, dtype_of(x)), turned))
     if table.order:
-        turned = tuple(selected[axis] for axis in table.order)
-        values = emit(relax.op.broadcast_to(cast(importer, values, dtype_of(x)), turned))
         back = [table.order.index(axis) for axis in range(len(selected))]
         values = emit(relax.op.permute_dims(values, back))
-    else:
-        values = emit(relax.op.broadcast_to(cast(importer, values, dtype_of(x)), selected))
     count = math.prod(shape_of(table.places))
     last = shape_of(table.rows)[0] - 1
     places = emit(relax.op.reshape(table.places, (count, 1)))

@@ -84,10 +84,8 @@ def _group_norm(importer: Any, node: Any) -> Any:
     if dtype == "float64":
         raise ValueError("TVM normalises groups in float32 at most")
     wide = accumulator(dtype)
-    weight = (
-        relax.const(np.ones(shape[1]), wide) if weight is None else cast(importer, weight, wide)
-    )
-    bias = relax.const(np.zeros(shape[1]), wide) if bias is None else cast(importer, bias, wide)
+    weight = _filled(importer, weight, 1, shape[1], wide)
+    bias = _filled(importer, bias, 0, shape[1], wide)
     axes = list(range(2, len(shape)))
     made = relax.op.nn.group_norm(
         cast(importer, x, wide), weight, bias, groups, 1, axes, epsilon=epsilon

@@ -17,23 +17,22 @@ def _extreme(operator: Callable[..., Any]) -> Converter:
 
     def convert(importer: Any, node: Any) -> Any:
         x = cast(importer, argument(importer, node, 0, "input"), result_type(node))
-        axes = argument(importer, node, 1, "dim", ())
-        axes = [axes] if isinstance(axes, int) else list(axes)
-        keep = bool(argument(importer, node, 2, "keepdim", False))
-        return importer.block_builder.emit(operator(x, axes or None, keepdims=keep))
+        return _reduced(importer, node, operator, x)
 
     return convert
+
+
+def _reduced(importer: Any, node: Any, operator: Callable[..., Any], x: Any) -> Any:
+    axes = argument(importer, node, 1, "dim")
+    axes = [axes] if isinstance(axes, int) else axes
+    keep = bool(argument(importer, node, 2, "keepdim", False))
+    return importer.block_builder.emit(operator(x, axes or None, keepdims=keep))
 
 
 def _any(importer: Any, node: Any) -> Any:
     """Whether an element is not zero: the maximum of booleans."""
     x = cast(importer, argument(importer, node, 0, "input"), "bool")
-    axes = argument(importer, node, 1, "dim")
-    axes = [axes] if isinstance(axes, int) else axes
-    keep = bool(argument(importer, node, 2, "keepdim", False))
-    if not shape_of(x):
-        return x
-    return importer.block_builder.emit(relax.op.max(x, axes or None, keepdims=keep))
+    return _reduced(importer, node, relax.op.max, x) if shape_of(x) else x
 
 
 def _with_place(extreme: Callable[..., Any], place: Callable[..., Any]) -> Converter:

@@ -143,11 +143,7 @@ class Network:
             array = as_numpy(value)
             if isinstance(value, bool | int | float):
                 array = array.astype(tensor.dtype)
-            if (array.shape, str(array.dtype)) != (tensor.shape, tensor.dtype):
-                raise NetworkError(
-                    f"input {tensor.name!r}: expected shape {tensor.shape} of {tensor.dtype}, got "
-                    f"{array.shape} of {array.dtype}; a network has the shapes of its examples"
-                )
+            tensor.check(array.shape, str(array.dtype))
             arrays.append(array)
         return arrays
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedlang.errors import NetworkError
 from schedlang.tvm.relax.calls import signature
 
 
@@ -16,6 +17,14 @@ class Tensor:
     name: str
     shape: tuple[int, ...]
     dtype: str
+
+    def check(self, shape: tuple[int, ...], dtype: str) -> None:
+        """Raise ``NetworkError`` where a value has another shape or element type."""
+        if (shape, dtype) != (self.shape, self.dtype):
+            raise NetworkError(
+                f"input {self.name!r}: expected shape {self.shape} of {self.dtype}, got {shape} "
+                f"of {dtype}; a network has the shapes of its examples"
+            )
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype} [{', '.join(map(str, self.shape))}]"

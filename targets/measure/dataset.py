@@ -159,9 +159,8 @@ class Dataset:
     def poison_otherwise(self) -> list[Array]:
         """Restore, with another poison in outputs; return that poison for each written tensor."""
         self.restore()
-        others = [
-            inputs.other_poison(self.args[i].shape, self.args[i].dtype) for i in self._written
-        ]
+        args = [self.args[i] for i in self._written]
+        others = [inputs.other_poison(arg.shape, arg.dtype) for arg in args]
         for i, other in zip(self._written, others, strict=True):
             if self.args[i].role == "output":
                 self._memory[i].fill(other)
@@ -191,12 +190,7 @@ class Dataset:
         """Say why the calls since the last question were wrong, if one wrote outside a tensor."""
         memories = list(enumerate(self._memory))
         memories += ((i, self._first[i]) for i in self._written)
-        # All are asked, which mends them.
-        places = [(memory.overrun(), position) for position, memory in memories]
-        for place, position in places:
-            if place is not None:
-                return f"it writes right {place} the memory of argument {position}"
-        return None
+        return overrun_of("argument", memories)
 
     def digest(self, draw: Draw) -> int | None:
         """Return a checksum of the inputs of a draw, which no program must ever reach.
@@ -213,6 +207,16 @@ class Dataset:
 def _present(value: Array | None) -> Array:
     assert value is not None, "what is read and written has a value"
     return value
+
+
+def overrun_of(kind: str, memories: Iterable[tuple[int, Memory]]) -> str | None:
+    """Say why a call was wrong, if one wrote next to a memory; ``kind`` is that of its number."""
+    # All are asked, which mends them.
+    places = [(memory.overrun(), number) for number, memory in memories]
+    for place, number in places:
+        if place is not None:
+            return f"it writes right {place} the memory of {kind} {number}"
+    return None
 
 
 def same_bits(one: Array, other: Array) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.measure import inputs
 from schedlang.targets.measure.backend import Backend, Calls, Memory, Program
+from schedlang.targets.measure.dataset import overrun_of
 from schedlang.tvm.analysis.races.determinism import Determinism
 from schedlang.tvm.packing import packing_name, split_packing
 from schedlang.tvm.program import MAIN
@@ -142,11 +143,7 @@ class PackedProgram:
 
     def overrun(self) -> str | None:
         """Say why the calls so far were wrong, if one wrote next to a packed tensor."""
-        places = [(memory.overrun(), number) for number, memory in enumerate(self._memory)]
-        for place, number in places:
-            if place is not None:
-                return f"it writes right {place} the memory of packed tensor {number}"
-        return None
+        return overrun_of("packed tensor", enumerate(self._memory))
 
     @property
     def entry(self) -> Callable[..., Any]:

@@ -135,11 +135,11 @@ def learn_draw(
 
 def _results(call: Callable[[], None], data: Dataset) -> tuple[Results | None, float]:
     """Run a program on the inputs in place; None where it gives NaN."""
-    expected, seconds = _run(call, data)
+    expected, seconds = run_checked(call, data)
     untouched: list[Array | None] = [None] * len(expected)
     if any(is_nan(value).any() for value in expected):
         others = data.poison_otherwise()
-        again, seconds = _run(call, data)
+        again, seconds = run_checked(call, data)
         masks = [
             is_nan(value) & (second == other)
             for value, second, other in zip(expected, again, others, strict=True)
@@ -155,13 +155,19 @@ def from_bytes(data: bytes, shape: Sequence[int], dtype: str) -> Array:
     return np.frombuffer(data, np.uint8).view(np.dtype(dtype)).reshape(tuple(shape))
 
 
-def _run(call: Callable[[], None], data: Dataset) -> tuple[list[Array], float]:
+def run_checked(
+    call: Callable[[], None], data: Dataset, name: str = "the unscheduled program"
+) -> tuple[list[Array], float]:
+    """Run a program; return what it wrote, and the seconds.
+
+    Raises ``Fault`` with its ``name`` where it fails or writes outside a tensor.
+    """
     with faults(Status.RUN_ERROR):
         start = time.perf_counter()
         call()
         seconds = time.perf_counter() - start
     if (reason := data.overrun()) is not None:
-        raise Fault(Status.WRONG_RESULT, f"the unscheduled program: {reason}")
+        raise Fault(Status.WRONG_RESULT, f"{name}: {reason}")
     return data.outputs(), seconds
 
 

@@ -177,12 +177,24 @@ def _clearly_near(got: Array, want: Array, dtype: str, allowed: Tolerance) -> bo
 
 
 def _compare_numbers(got: Array, want: Array, finite: Array, allowed: Tolerance) -> str | None:
+    wrong = outside(got, want, finite, allowed)
+    return _describe(wrong, got, want) if wrong.any() else None
+
+
+def outside(got: Array, want: Array, finite: Array, allowed: Tolerance) -> Array:
+    """Return a mask of the numbers that differ by more than ``allowed``.
+
+    ``finite`` is a mask of the right numbers that are finite; the others have the size 0.
+    """
     size = np.abs(want.astype(np.float64), where=finite, out=np.zeros(want.shape, np.float64))
-    scale = math.sqrt(float(np.mean(np.square(size)))) if size.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(got.astype(np.float64) - want)
-    wrong = (got != want) & ~(error <= allowed.bound(size, scale))
-    return _describe(wrong, got, want) if wrong.any() else None
+    return np.asarray((got != want) & ~(error <= allowed.bound(size, root_mean_square(size))))
+
+
+def root_mean_square(values: Array) -> float:
+    """Return the root of the mean of the squares; 0 of no values."""
+    return math.sqrt(float(np.mean(np.square(values)))) if values.size else 0.0
 
 
 def _compare_integers(got: Array, want: Array, allowed: float | None) -> str | None:
@@ -193,7 +205,7 @@ def _compare_integers(got: Array, want: Array, allowed: float | None) -> str | N
     if allowed is not None:
         size = np.abs(want.astype(np.float64))
         error = np.abs(got.astype(np.float64) - want.astype(np.float64))
-        scale = math.sqrt(float(np.mean(np.square(size))))
+        scale = root_mean_square(size)
         # An error of one tenth of a step moves one number in ten to the next integer.
         few = math.ceil(min(max(allowed * scale, _FEW), 1.0) * wrong.size)
         near = error <= 1.0 + allowed * np.maximum(size, scale)

@@ -36,7 +36,7 @@ def borrowed(value: Any, tensor: Tensor) -> DeviceArray:
     elif isinstance(value, bool | int | float):
         value = np.asarray(value).astype(tensor.dtype)
     elif runtime.is_tensor(value) and str(value.dtype) == "bfloat16":  # numpy does not know it
-        _check(tensor, tuple(value.shape), "bfloat16")
+        tensor.check(tuple(value.shape), "bfloat16")
         return value
     try:
         array = as_numpy(value)
@@ -47,7 +47,7 @@ def borrowed(value: Any, tensor: Tensor) -> DeviceArray:
             f"input {tensor.name!r}: a {type(value).__name__} does not give its memory to the CPU: "
             f"{error}"
         ) from error
-    _check(tensor, array.shape, array.dtype.name)
+    tensor.check(array.shape, array.dtype.name)
     if not (array.flags.c_contiguous and array.dtype.isnative):
         array = np.array(array, array.dtype.newbyteorder("="), order="C")
     return runtime.borrow_array(array)
@@ -64,7 +64,7 @@ def _is_torch(value: Any) -> bool:
 
 
 def _from_torch(value: Any, tensor: Tensor) -> DeviceArray:
-    _check(tensor, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+    tensor.check(tuple(value.shape), str(value.dtype).removeprefix("torch."))
     if value.device.type != "cpu":
         raise NetworkError(
             f"input {tensor.name!r} is on {value.device}, and the network runs on the CPU: pass "
@@ -77,14 +77,6 @@ def _from_torch(value: Any, tensor: Tensor) -> DeviceArray:
     if value.is_neg():
         value = value.resolve_neg()
     return runtime.borrow(value.contiguous())
-
-
-def _check(tensor: Tensor, shape: tuple[int, ...], dtype: str) -> None:
-    if shape != tensor.shape or dtype != tensor.dtype:
-        raise NetworkError(
-            f"input {tensor.name!r}: expected shape {tensor.shape} of {tensor.dtype}, got {shape} "
-            f"of {dtype}; a network has the shapes of its examples"
-        )
 
 
 def returned(results: Sequence[DeviceArray], inputs: Sequence[Any]) -> list[Any]:

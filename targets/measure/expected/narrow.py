@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedlang.targets.measure.expected.wide import WideProgram
-from schedlang.targets.measure.verify import Array, epsilon
+from schedlang.targets.measure.verify import Array, epsilon, root_mean_square
 from schedlang.tvm.analysis.widening import NARROW, WIDE
 
 # One standard deviation of rounding errors is at most this times epsilon * sqrt(n) * scale; as many
@@ -61,7 +61,7 @@ class WideResults:
     def mismatch(self, got: Array) -> str | None:
         """Say in one line why an output is not exact enough; None if it is."""
         error = np.abs(got.astype(np.float64) - self.exact) / self.scale
-        mean = _root_mean_square(error)
+        mean = root_mean_square(error)
         worst = float(error.max(initial=0.0))
         if worst <= self.element and mean <= self.average:
             return None
@@ -108,9 +108,5 @@ def _bound(
         exact,
         scale,
         max(_ELEMENT * deviation, _WORSE * float(error.max(initial=0.0))),
-        max(average, _WORSE * _root_mean_square(error)),
+        max(average, _WORSE * root_mean_square(error)),
     )
-
-
-def _root_mean_square(error: Array) -> float:
-    return math.sqrt(float(np.mean(np.square(error)))) if error.size else 0.0

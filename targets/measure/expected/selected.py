@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from schedlang.measurement.tolerance import Tolerance
 from schedlang.targets.measure.verify import (
     NO_REDUCTION,
     Array,
     Numerics,
     allowed_error,
     is_floating,
+    outside,
 )
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.codegen import compile_for_host
@@ -102,9 +103,5 @@ class SelectedValues:
         if not is_floating(dtype):
             return np.asarray(np.abs(value.astype(np.float64) - right.astype(np.float64)) <= 1)
         got, want = value.astype(np.float64), right.astype(np.float64)
-        size = np.where(np.isfinite(want), np.abs(want), 0.0)
-        scale = math.sqrt(float(np.mean(np.square(size))))
-        allowed = allowed_error(dtype, _numerics(flow))
-        with np.errstate(invalid="ignore"):
-            error = np.abs(got - want)
-        return np.asarray((got == want) | (error <= allowed * np.maximum(size, scale)))
+        allowed = Tolerance(allowed_error(dtype, _numerics(flow)))
+        return ~outside(got, want, np.isfinite(want), allowed)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedlang.measurement import Status
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.reference import Reference, run_checked
 from schedlang.targets.measure.verify import Array, compare
+
+_NAME = "a part of the unscheduled program"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,22 +48,14 @@ def learn_windows(call: Callable[[], None], data: Dataset) -> Windows:
     """
     data.select(data.draw)
     before = data.outputs()
-    first = _run(call, data)
+    first, _ = run_checked(call, data, _NAME)
     data.poison_otherwise()
-    second = _run(call, data)
+    second, _ = run_checked(call, data, _NAME)
     written = tuple(
         _bits(one) != _bits(old) if role == "inout" else _bits(one) == _bits(two)
         for role, old, one, two in zip(data.written_roles, before, first, second, strict=True)
     )
     return Windows(tuple(first), written)
-
-
-def _run(call: Callable[[], None], data: Dataset) -> list[Array]:
-    with faults(Status.RUN_ERROR):
-        call()
-    if (reason := data.overrun()) is not None:
-        raise Fault(Status.WRONG_RESULT, f"a part of the unscheduled program: {reason}")
-    return data.outputs()
 
 
 def _bits(values: Array) -> Array:

@@ -12,7 +12,7 @@ from schedlang.search.models.pretraining import pretrain
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.random import Random
 from schedlang.search.registry import SEARCHES, MakeStrategy, make_search
-from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
+from schedlang.search.strategy import Outcome, Proposal, Recorded, Rejection, Strategy
 from schedlang.search.tree.tree_search import TreeSearch
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "ProposingStrategy",
     "Random",
     "RandomModel",
+    "Recorded",
     "Rejection",
     "Strategy",
     "StrategyBase",

@@ -112,7 +112,7 @@ class StrategyBase(Strategy):
 
     def save(self) -> str:
         kept = {
-            "proposals": self.proposals.save(),
+            "proposals": self.proposals.save(self.recorded),
             "rng": dump_rng(self.rng),
             "failed_draws": self.failed_draws,
             "state": self.state(),
@@ -123,7 +123,7 @@ class StrategyBase(Strategy):
         load_state(self.name, state, self._load)
 
     def _load(self, kept: Any) -> None:
-        self.proposals.load(kept["proposals"])
+        self.proposals.load(kept["proposals"], self.recorded)
         load_rng(self.rng, kept["rng"])
         self.failed_draws = int(kept["failed_draws"])
         self.restore(kept["state"])

@@ -11,7 +11,13 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
 from schedlang.printed import first_line
 from schedlang.search.state import dump_measurement, load_measurement
-from schedlang.search.strategy import Outcome, Proposal, Rejection
+from schedlang.search.strategy import (
+    NOTHING_RECORDED,
+    Outcome,
+    Proposal,
+    Recorded,
+    Rejection,
+)
 from schedlang.workloads.workload import Workload
 
 
@@ -137,14 +143,17 @@ class Proposals:
 
     # -- the state -------------------------------------------------------------------------------
 
-    def save(self) -> dict[str, Any]:
-        """Return everything in it as JSON values."""
+    def save(self, recorded: Mapping[int, Recorded] = NOTHING_RECORDED) -> dict[str, Any]:
+        """Return everything in it as JSON values; only the ids of what was told and is recorded."""
+        known = self._told.keys() & recorded.keys()
         return {
             "next_id": self._next_id,
-            "ids": self._ids,
+            "ids": {key: number for key, number in self._ids.items() if number not in known},
             "pending": {str(number): trace.to_json() for number, trace in self._pending.items()},
             "told": [
-                [one.id, one.trace.to_json(), dump_measurement(one.measurement)]
+                one.id
+                if one.id in known
+                else [one.id, one.trace.to_json(), dump_measurement(one.measurement)]
                 for one in self.told
             ],
             "rejections": [
@@ -153,8 +162,10 @@ class Proposals:
             ],
         }
 
-    def load(self, stored: Mapping[str, Any]) -> None:
-        """Continue with what ``save`` returned."""
+    def load(
+        self, stored: Mapping[str, Any], recorded: Mapping[int, Recorded] = NOTHING_RECORDED
+    ) -> None:
+        """Continue with what ``save`` returned; KeyError where one is recorded no more."""
         self._next_id = int(stored["next_id"])
         self._ids = {str(key): int(number) for key, number in stored["ids"].items()}
         self._pending = {
@@ -162,10 +173,15 @@ class Proposals:
             for number, text in stored["pending"].items()
         }
         self.told, self._told = [], {}
-        self._note(
-            Told(int(number), Trace.from_json(text, self.workload), load_measurement(measured))
-            for number, text, measured in stored["told"]
-        )
+        for entry in stored["told"]:
+            if isinstance(entry, list):
+                number, text, measured = entry
+                measurement = load_measurement(measured)
+            else:
+                number, (text, program_key, measurement) = entry, recorded[entry]
+                self._ids[program_key] = number
+            trace = Trace.from_json(text, self.workload)
+            self._note([Told(int(number), trace, measurement)])
         self.rejections = [Rejection(*map(str, rejection)) for rejection in stored["rejections"]]
 
 

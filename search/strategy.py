@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
@@ -44,6 +47,20 @@ class Outcome:
     measurement: Measurement
 
 
+class Recorded(NamedTuple):
+    """A proposal that was measured, as a record has it: its trace as JSON, and its program's key.
+
+    The measurement has the proposal's id.
+    """
+
+    trace_json: str
+    program_key: str
+    measurement: Measurement
+
+
+NOTHING_RECORDED: Mapping[int, Recorded] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Rejection:
     """A trace that could not become a candidate, and why.
@@ -81,10 +98,13 @@ class Strategy(ABC):
     ----------
     name: a short name; records have it.
     used_by_tune: whether a run of ``tune`` has used it; another run then refuses it.
+    recorded: told proposals, by id, that ``save`` may leave out, as ``load`` finds them here too:
+        those that the records of a run have. Empty except inside ``beside``.
     """
 
     name: str
     used_by_tune: bool = False
+    recorded: Mapping[int, Recorded] = NOTHING_RECORDED
 
     @abstractmethod
     def ask(self, n: int) -> list[Proposal]:
@@ -131,6 +151,18 @@ class Strategy(ABC):
         is not one of this search, or if the search does not offer it.
         """
         raise SchedlangError(f"the search {self.name!r} cannot load a state")
+
+    @contextmanager
+    def beside(self, recorded: Mapping[int, Recorded]) -> Iterator[None]:
+        """Let ``save`` leave out, and ``load`` take from here, what the records of a run have.
+
+        A state that was saved so is loaded beside the same records.
+        """
+        self.recorded = recorded
+        try:
+            yield
+        finally:
+            del self.recorded
 
     @property
     def cost_model(self) -> CostModel | None:

@@ -154,7 +154,9 @@ class TuningRun:
             self.recorder.store()
             # What was not measured in time is pending: only asking again can take that up.
             if state.journal is not None and len(outcomes) == len(proposals):
-                state.journal.save(state.strategy, state.records, state.leaderboard)
+                state.journal.save(
+                    state.strategy, state.records, state.proposals, state.leaderboard
+                )
         return f"{trials} trial{'' if trials == 1 else 's'}"
 
     def _measure_unscheduled(self, bar: Progress | None = None) -> None:
@@ -232,7 +234,7 @@ class TuningRun:
             # A record that cannot be stored is part of the result so far.
             seconds = measurement.build_seconds + measurement.run_seconds
             self.budget.measured += 1
-            self.state.add(record, proposal.schedule, seconds)
+            self.state.add(record, proposal, seconds)
         self.recorder.note(record, measurement)
         return record
 

@@ -19,9 +19,10 @@ from schedlang.database import Ask, Database, Record, Run
 from schedlang.database.owner import is_alive, this_process
 from schedlang.database.run import LONGEST_STATE
 from schedlang.errors import DatabaseError, SchedlangError
-from schedlang.search import Proposal, Strategy
+from schedlang.search import Proposal, Recorded, Strategy
 from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.leaderboard import Leaderboard
+from schedlang.tuning.records import as_measurement
 from schedlang.tuning.resume.ending import Ending
 
 # Fraction of a run's time that saving the search's state may take, approximately.
@@ -159,26 +160,34 @@ class Journal:
         """Return the asks after the search's saved state, in order."""
         return self._asks[self.run.state_asks :]
 
-    def restore(self, strategy: Strategy) -> tuple[list[Record], Mapping[int | None, str]] | None:
+    def restore(
+        self, strategy: Strategy
+    ) -> tuple[list[Record], list[int | None], Mapping[int | None, str]] | None:
         """Restore the saved state of a search that was not asked yet.
 
-        Returns the records that it was told of by then, in order, and the traces of the fastest of
-        them as JSON text, by the record's id. ``None`` if the state cannot be loaded: discard the
-        search then, and repeat the run with a new one.
+        Returns the records that it was told of by then, in order, their proposals (see
+        ``RunState``), and the traces of the fastest of them as JSON text, by the record's id.
+        ``None`` if the state cannot be loaded: discard the search then, and repeat the run with a
+        new one.
         """
         if not self.run.state:
-            return [], {}
+            return [], [], {}
         try:
             stored: Any = json.loads(self.run.state)
             records = self.records([int(number) for number in stored["records"]])
             leaders: dict[int | None, str] = {
                 int(number): str(trace) for number, trace in stored["leaders"]
             }
-            strategy.load(stored["search"])
+            if "proposals" in stored:
+                proposals = [None if one is None else int(one) for one in stored["proposals"]]
+            else:  # older versions saved all that the search was told
+                proposals = [r.proposal if r.run_id == self.id else None for r in records]
+            with strategy.beside(_recorded(records, proposals)):
+                strategy.load(stored["search"])
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError, SchedlangError):
             self.run = replace(self.run, state="", state_asks=0)
             return None
-        return records, leaders
+        return records, proposals, leaders
 
     # -- the present -----------------------------------------------------------------------------
 
@@ -205,20 +214,33 @@ class Journal:
         """
         return self.database.claim_programs(self.id, program_keys)
 
-    def save(self, strategy: Strategy, records: Sequence[Record], leaderboard: Leaderboard) -> None:
-        """Keep the state of a search that was told all it asked for, if that takes little time."""
+    def save(
+        self,
+        strategy: Strategy,
+        records: Sequence[Record],
+        proposals: Sequence[int | None],
+        leaderboard: Leaderboard,
+    ) -> None:
+        """Keep the state of a search that was told all it asked for, if that takes little time.
+
+        ``proposals`` are those of the records (see ``RunState``): what the records have of them is
+        not stored again.
+        """
         started = self._clock.now()
         if (started - self._saved_at) * _SAVING_PART < self._saving_takes:
             return
         try:
-            search = strategy.save()
+            with strategy.beside(_recorded(records, proposals)):
+                search = strategy.save()
         except SchedlangError:
             return  # it is asked again instead
         leaders = [
             (one.record.id, one.schedule.trace.to_json()) for one in leaderboard.fastest_first
         ]
         ids = [record.id for record in records]
-        state = json.dumps({"records": ids, "leaders": leaders, "search": search})
+        state = json.dumps(
+            {"records": ids, "proposals": proposals, "leaders": leaders, "search": search}
+        )
         if len(state) > LONGEST_STATE:
             return  # it could not be read back
         self.run = replace(self.run, state=state, state_asks=len(self._asks))
@@ -240,6 +262,15 @@ def open_journal(
     ``anew`` begins it in any case. DatabaseError when another process works on it.
     """
     return Journal(database, _claimed(database, fresh, anew=anew), clock)
+
+
+def _recorded(records: Sequence[Record], proposals: Sequence[int | None]) -> dict[int, Recorded]:
+    """Return what records have of the proposals of a search, by the proposal's id."""
+    return {
+        number: Recorded(record.trace_json, record.program_key, as_measurement(record, number))
+        for record, number in zip(records, proposals, strict=True)
+        if number is not None
+    }
 
 
 def _claimed(database: Database, fresh: Run, *, anew: bool) -> Run:

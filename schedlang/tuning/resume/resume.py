@@ -59,8 +59,9 @@ def _restore(state: RunState) -> bool:
     restored = state.journal.restore(state.strategy)
     if restored is None:
         return False
-    records, leaders = restored
+    records, proposals, leaders = restored
     state.records += records
+    state.proposals += proposals
     state.earlier += len(records)
     for record in records:
         if record.id in leaders:

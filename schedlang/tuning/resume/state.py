@@ -7,7 +7,6 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from schedlang.database import Record
-from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.tuning.leaderboard import Leaderboard
@@ -29,6 +28,8 @@ class RunState:
     journal: stores the run in the database; ``None`` stores nothing.
     warm_start: what earlier runs give; ``None`` ignores them.
     records: in the order in which the search was told them, starting with earlier calls'.
+    proposals: the proposal of each of them; None where its trace is not the record's, as another
+        run has found the program on another way.
     earlier: number of them that were not measured in this call.
     unfinished: proposals of the batch that an earlier call left partly unmeasured.
     """
@@ -39,6 +40,7 @@ class RunState:
     journal: Journal | None = None
     warm_start: WarmStart | None = None
     records: list[Record] = field(default_factory=list)
+    proposals: list[int | None] = field(default_factory=list)
     earlier: int = 0
     unfinished: list[Proposal] = field(default_factory=list)
 
@@ -60,14 +62,18 @@ class RunState:
         """Id of the run in the database; ``None`` if it is not stored."""
         return None if self.journal is None else self.journal.id
 
-    def add(self, record: Record, schedule: Schedule, seconds: float = 0.0) -> None:
+    def add(self, record: Record, proposal: Proposal, seconds: float = 0.0) -> None:
         """Take in a measured program; ``seconds`` is what this call spent on measuring it."""
+        same = record.proposal == proposal.id and record.run_id == self.run_id
+        if not same:
+            same = record.trace_json == proposal.trace.to_json()
         self.records.append(record)
-        self.leaderboard.add(record, schedule, seconds)
+        self.proposals.append(proposal.id if same else None)
+        self.leaderboard.add(record, proposal.schedule, seconds)
 
     def reuse(self, record: Record, proposal: Proposal) -> Outcome:
         """Add a record of an earlier call or another run; return the outcome to tell."""
-        self.add(record, proposal.schedule)
+        self.add(record, proposal)
         self.earlier += 1
         return Outcome(proposal.id, as_measurement(record, proposal.id))
 

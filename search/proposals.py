@@ -182,6 +182,7 @@ class Proposals:
                 self._ids[program_key] = number
             trace = Trace.from_json(text, self.workload)
             self._note([Told(int(number), trace, measurement)])
+        self._ids = dict(sorted(self._ids.items(), key=lambda one: one[1]))
         self.rejections = [Rejection(*map(str, rejection)) for rejection in stored["rejections"]]
 
 

@@ -23,7 +23,7 @@ import pytest
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
-from schedlang.search import Outcome, Proposal, Strategy
+from schedlang.search import Outcome, Proposal, Recorded, Strategy
 from schedlang.spaces.space import Space
 from schedlang.testing._fresh_process import check_in_fresh_process
 from schedlang.testing.spaces import BROKEN, FRAGILE, HOPELESS, ORDINARY, TINY, small_workload
@@ -222,6 +222,37 @@ class StrategyContract:
         assert ours == theirs and ours
         with pytest.raises(ValueError, match=str(pending[0].id)):
             other.tell([made_up_outcome(pending[0])])
+
+    def test_a_search_saved_beside_records_goes_on_as_the_one_that_was_saved(
+        self, make_strategy: MakeStrategy, workload: Workload
+    ) -> None:
+        """As ``tune`` saves it: what the records of the run have may be left out."""
+        if not self.saves:
+            pytest.skip("it does not save its state")
+        one, other, damaged = (make_strategy(ORDINARY, workload, 3) for _ in range(3))
+        told = []
+        for _ in range(4):
+            asked = one.ask(5)
+            outcomes = [made_up_outcome(proposal) for proposal in asked]
+            one.tell(outcomes)
+            told += zip(asked, outcomes, strict=True)
+        recorded = {
+            proposal.id: Recorded(
+                proposal.trace.to_json(), proposal.program_key, outcome.measurement
+            )
+            for proposal, outcome in told[1:]  # another run may have found the first differently
+        }
+        one.ask(2)
+        whole = one.save()
+        with one.beside(recorded):
+            state = one.save()
+        assert one.save() == whole
+        with other.beside(recorded):
+            other.load(state)
+        assert other.save() == whole
+        if state != whole:
+            with pytest.raises(SchedlangError):
+                damaged.load(state)
 
     def test_what_is_no_state_is_refused(
         self, make_strategy: MakeStrategy, workload: Workload

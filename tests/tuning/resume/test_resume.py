@@ -60,12 +60,6 @@ def tune(database: Any, measurer: Counted, **options: Any) -> sl.TuneResult:
     return sl.tune(WORKLOAD, database=database, measurer=measurer, **call | options)
 
 
-@pytest.fixture
-def database() -> Iterator[Database]:
-    with Database() as made:
-        yield made
-
-
 def test_a_finished_run_is_returned_without_measuring(database: Database) -> None:
     first = tune(database, Counted())
     measurer = Counted()

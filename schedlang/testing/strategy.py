@@ -230,7 +230,7 @@ class StrategyContract:
         if not self.saves:
             pytest.skip("it does not save its state")
         one, other, damaged = (make_strategy(ORDINARY, workload, 3) for _ in range(3))
-        told = []
+        told: list[tuple[Proposal, Outcome]] = []
         for _ in range(4):
             asked = one.ask(5)
             outcomes = [made_up_outcome(proposal) for proposal in asked]

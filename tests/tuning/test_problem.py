@@ -63,6 +63,14 @@ def test_a_measurer_keeps_its_own_settings() -> None:
     assert result.records[0].provenance["tolerance"] == "0.5"
 
 
+def test_another_tolerance_makes_another_run(tmp_path: Path) -> None:
+    again: dict[str, Any] = dict(trials=2, finals=0, database=tmp_path / "r.db", progress=False)
+    for tolerance, earlier in ((None, 0), (0.5, 0), (0.25, 0), (0.5, 2)):
+        measurer = Fake()
+        measurer.problem = Problem(tolerance=tolerance)  # type: ignore[attr-defined]
+        assert sl.tune(WORKLOAD, measurer=measurer, **again).earlier == earlier
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -188,7 +188,7 @@ def tune(
         if ending is not None and (
             ending.covers(trials, seconds, finals=finals > 0) or steps.ended(ending)
         ):
-            return run.result(ending.finished)
+            return run.stored_result()
         state = run.state
         budget.earlier = run.seconds
         view = LiveView(
@@ -209,6 +209,7 @@ def tune(
                 finished = run.advance(trials, view).finished
                 view.enter("finals" if finals else "")
                 run.conclude()
+                run.blame()
             if run.state.strategy.finished is not None and run.measured == 1:
                 finished += _why_nothing(space, workload)
             result = run.result(finished)

@@ -147,6 +147,8 @@ class PooledMeasurer(Measurer):
         self._preparation = preparation
         if size != self._pool.size:
             self._pool.resize(size)
+        # While all of them are there: a share of memory is the same for those that start later.
+        self._set_up = self._executor.set_up()
         self._executor.rebind(*self._binding_requests())
 
     def _preparation_of(self, workload: Workload, problem: Problem) -> Preparation:
@@ -160,7 +162,7 @@ class PooledMeasurer(Measurer):
 
     def _binding_requests(self) -> tuple[Request, Request]:
         """Return the requests that bind a new and a running worker to the workload."""
-        return binding_requests(self._preparation.binding, self._executor.set_up())
+        return binding_requests(self._preparation.binding, self._set_up)
 
     def _prepare(self, until: float) -> bool:
         """Find the right results, unless each worker does; False where ``until`` comes first."""

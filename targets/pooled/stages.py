@@ -84,7 +84,9 @@ class Stages:
                     done += self._submit_builds(queue, ready, math.inf if run is None else None)
                     self._turn(queue, ready)
                 if run is not None and (executor.overlap or not self._builds_turn):
+                    started = time.perf_counter()
                     self._submit_runs(queue, ready)
+                    self._seconds["run"] += time.perf_counter() - started
                 done += self._collect(queue, ready, until)
                 if executor.overlap or not self.building:
                     yield from done

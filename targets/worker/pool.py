@@ -192,14 +192,22 @@ class WorkerPool:
         return reply
 
     def ask_until(self, slot: Slot, request: Request, until: float) -> Reply | None:
-        """Do as ``ask``, but return None at ``until`` if the worker has not replied by then."""
+        """Do as ``ask``, but return None at ``until`` if the worker has not replied by then.
+
+        Where an exception ends the wait, such as Ctrl-C, the worker ends: nobody waits for its
+        reply any more.
+        """
         self.submit(slot, request)
-        while True:
-            for found, reply in self.wait(until):
-                if found is slot:
-                    return reply
-            if time.monotonic() >= until:
-                return None
+        try:
+            while True:
+                for found, reply in self.wait(until):
+                    if found is slot:
+                        return reply
+                if time.monotonic() >= until:
+                    return None
+        except BaseException:
+            self.drop(slot)
+            raise
 
     def ask_first(self, request: Request, until: float) -> Reply | None:
         """Ask the first worker that is ready; None where ``until`` comes first, which ends it."""

@@ -229,6 +229,12 @@ def test_a_failing_batch_stores_nothing(database: Database) -> None:
     assert database.append([]) == []
 
 
+def test_a_text_that_is_no_unicode_is_refused(database: Database) -> None:
+    with pytest.raises(DatabaseError, match="no valid Unicode"):
+        database.append([make_record(workload_name="a\udc80")])
+    assert database.query() == []
+
+
 def test_negative_limits_are_refused(database: Database) -> None:
     with pytest.raises(ValueError, match="limit must be at least 0, not -1"):
         database.query(limit=-1)

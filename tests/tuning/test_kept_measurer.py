@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -15,7 +16,9 @@ import pytest
 import schedlang as sl
 from schedlang.measurement.problem import Problem
 from schedlang.targets import LocalCPU, PooledMeasurer
+from schedlang.targets.worker.pool import Slot, WorkerPool
 from schedlang.targets.worker.process import WorkerProcess
+from schedlang.targets.worker.request import Reply
 from schedlang.testing.spaces import ORDINARY, small_workload
 
 A, B = small_workload(), sl.workloads.matmul(16, 32, 8)
@@ -116,6 +119,27 @@ def test_a_worker_that_dies_while_it_goes_over_is_replaced(
     for pid in workers(kept):
         os.kill(pid, signal.SIGKILL)
     assert tune(B, measurer=kept).records[0].ok
+
+
+@pytest.mark.filterwarnings("ignore::schedlang.InterruptedWarning")
+def test_after_ctrl_c_nobody_waits_for_a_reply(
+    kept: LocalCPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes while the unscheduled program is timed, which is no stage of a candidate."""
+    wait = WorkerPool.wait
+
+    def interrupted(pool: WorkerPool, until: float = math.inf) -> list[tuple[Slot, Reply]]:
+        asked = [slot.request.header["request"] for slot in pool.busy if slot.request]
+        if "time_reference" in asked:
+            raise KeyboardInterrupt
+        return wait(pool, until)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkerPool, "wait", interrupted)
+        assert tune(B, seed=1, measurer=kept).interrupted
+    assert not kept._pool.busy
+    result = tune(B, seed=1, measurer=kept)
+    assert [record.status for record in result.records] == [sl.Status.OK] * 3
 
 
 def test_one_call_uses_it_at_a_time(kept: LocalCPU) -> None:

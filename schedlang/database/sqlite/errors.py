@@ -47,7 +47,7 @@ _FILES = 4
 _LONGEST_PATH = 504
 
 # SQLite's messages quote the file, whose damaged content need not be valid text.
-SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+SQLITE_ERRORS = (sqlite3.Error, UnicodeError)
 
 
 def explain(path: Path | None, error: Exception) -> DatabaseError:
@@ -56,6 +56,8 @@ def explain(path: Path | None, error: Exception) -> DatabaseError:
     ``path`` is None for a database in memory.
     """
     name = getattr(error, "sqlite_errorname", None) or ""
+    if isinstance(error, UnicodeEncodeError):
+        return DatabaseError(f"{named(path)}: a text is no valid Unicode ({error}); leave it out")
     if isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error):
         name = "SQLITE_CORRUPT"
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR")) and _too_many_files():

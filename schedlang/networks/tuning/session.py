@@ -113,6 +113,9 @@ class Session:
             seconds = min(max(_ALL_FINALS * parts[run], _LEAST_FINALS), _MOST_FINALS)
             run.conclude(seconds, finished)
             budget.finals_left -= 1
+        # With the time that the finals left.
+        for run in changed:
+            run.blame(finished)
 
     def result(self, finished: str, *, interrupted: bool = False) -> NetworkResult:
         """Return the result so far."""

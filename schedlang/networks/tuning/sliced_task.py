@@ -156,11 +156,21 @@ class SlicedTask:
     def conclude(self, finals_seconds: float, finished: str) -> None:
         """Hold the finals, whose samples take this many seconds at most; store how it ended."""
         self._run.conclude(finals_seconds)
+        self._store(finished)
+
+    def blame(self, finished: str) -> None:
+        """Where a result was wrong, find out which instruction is at fault, and store that."""
+        if self._run.blame():
+            self._store(finished)
+
+    def _store(self, finished: str) -> None:
         self._run.store(self._run.result(self.finished or finished))
 
     def result(self, finished: str) -> TuneResult | None:
-        """Return the result so far; None where nothing was opened or the task failed."""
+        """Return the result so far; None where nothing was opened or the task failed.
+
+        A task that failed keeps the result of the earlier call that ended its run.
+        """
         if self.is_open:
             return self._run.result(self.finished or finished)
-        ended = not self._run.is_open and self._run.ending is not None
-        return self._run.result(finished) if ended else None
+        return None if self._run.ending is None else self._run.stored_result()

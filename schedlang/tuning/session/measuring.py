@@ -42,6 +42,7 @@ class Measuring:
         self._measurer: Measurer | None = None
         self._target, self._stack = target, stack
         self._bound: Workload | None = None
+        self._earlier: Mapping[str, float] = {}
         self.as_said = measurer is None or bool(getattr(measurer, "kept", False))
         if measurer is None:
             target.check_present()
@@ -53,6 +54,7 @@ class Measuring:
                     f"{type(measurer).__name__}(...) where it takes them, or leave out measurer="
                 )
             self._measurer = reserve_measurer(measurer, target.key, stack)
+            self._earlier = dict(self._measurer.seconds)
             problem = problem if self.as_said else problem_of(measurer)
         self.problem = problem
         self.verified: Verify = problem.verify if self.as_said else False
@@ -70,11 +72,13 @@ class Measuring:
         """Return the measurer, which measures candidates of ``workload`` from now on."""
         measurer = self.started(workload)
         if workload is not self._bound:
+            self._bound = None  # a measurer that refuses one may have left the one before
             bind_to_call(measurer, workload, self.problem)
             self._bound = workload
         return measurer
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Wall time of the measurer's activities so far, by name."""
-        return {} if self._measurer is None else self._measurer.seconds
+        """Wall time of the measurer's activities in this session, by name."""
+        spent = {} if self._measurer is None else self._measurer.seconds
+        return {name: spent[name] - self._earlier.get(name, 0.0) for name in spent}

@@ -166,8 +166,11 @@ class TaskRun:
         """Wall time that earlier calls of this run had used, as far as it is known."""
         if self._journal is not None:
             return self._journal.seconds
-        database = self._settings.database
-        run = None if self._settings.remeasure else database.find_run(self.identity)
+        settings = self._settings
+        if not settings.journaled or settings.remeasure:
+            return 0.0
+        database = settings.database
+        run = database.find_run(self.identity)
         if run is None or run.id is None:
             return 0.0
         asks = database.asks(run.id)
@@ -268,31 +271,35 @@ class TaskRun:
     # -- the end ---------------------------------------------------------------------------------
 
     def conclude(self, finals_seconds: float = FINALS_SECONDS) -> None:
-        """Hold the finals; their samples take this many seconds at most.
+        """Hold the finals; their samples take this many seconds at most."""
+        self._settings.measuring.on(self.task.workload)
+        self.run.conclude(finals_seconds)
 
-        Where a result was wrong, find out which instruction is at fault.
+    def blame(self) -> bool:
+        """Where a result was wrong, look for the instruction at fault; say whether it is known.
+
+        Takes a few seconds at most.
         """
         measuring = self._settings.measuring
-        measuring.on(self.task.workload)
-        self.run.conclude(finals_seconds)
         if measuring.as_said:
+            measuring.on(self.task.workload)
             self.run.blame(measuring.problem)
+        return bool(self.run.at_fault)
 
     def result(self, finished: str, *, interrupted: bool = False) -> TuneResult:
-        """Return the result so far; ``finished`` says why it ended.
-
-        Of a run that was not continued, it is that of the call that ended it.
-        """
-        target = self._settings.target
-        if not self.is_open:
-            assert self._journal is not None and self.ending is not None
-            return stored_result(
-                self.task.workload, target, self._journal, self.ending, self._settings.budget
-            )
+        """Return the result so far; ``finished`` says why it ended."""
         # Finals have ranked the programs, the unscheduled one among them.
         if self.run.finals is None:
             self.run.unscheduled.enter()
-        return result_of(self.run, target, finished, interrupted=interrupted)
+        return result_of(self.run, self._settings.target, finished, interrupted=interrupted)
+
+    def stored_result(self) -> TuneResult:
+        """Return the result of the earlier call that ended the run."""
+        assert self._journal is not None and self.ending is not None
+        settings = self._settings
+        return stored_result(
+            self.task.workload, settings.target, self._journal, self.ending, settings.budget
+        )
 
     def store(self, result: TuneResult) -> None:
         """Keep how the run ended in the database, where it is written there."""

@@ -167,8 +167,12 @@ def test_an_error_carries_the_result_so_far() -> None:
 class Refusing(Table):
     """The unscheduled program of one task cannot be measured."""
 
+    def __init__(self, name: str = "fused_matmul1_relu1") -> None:
+        super().__init__()
+        self._name = name
+
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
-        if self.bound[-1] == "fused_matmul1_relu1":
+        if self.bound[-1] == self._name:
             raise sl.WorkloadError("the unscheduled program cannot be the reference: no")
         yield from super().measure(candidates)
 
@@ -180,6 +184,16 @@ def test_a_task_that_cannot_be_tuned_is_named_and_the_others_go_on() -> None:
     assert by_name["fused_matmul_relu"].trials > 0
     assert "cannot be the reference" in str(result)
     _check_totals(result, missing=1)
+
+
+def test_a_task_that_fails_later_keeps_the_result_of_the_call_before(tmp_path: Path) -> None:
+    network = mlp((32, 32, 16))
+    database = tmp_path / "net.db"
+    first = tune(network, Refusing("none"), database=database)
+    again = tune(network, Refusing(), trials=first.trials + 24, database=database)
+    before = {one.name: one.latency for one in first.tasks}
+    found = {one.name: one for one in again.tasks}["fused_matmul1_relu1"]
+    assert found.failed and found.latency == before[found.name]
 
 
 def _check_totals(result: sl.NetworkResult, missing: int) -> None:

@@ -46,6 +46,10 @@ class Site:
             attrs = make_node(info.type_key, **{**fields, **attributes})
         return relax.Call(self.call.op, list(arguments), attrs, self.call.ty_args)
 
+    def followed(self, *rest: Any, **attributes: Any) -> Converted:
+        """Return the call on its first tensor and ``rest``, with a result in the same order."""
+        return self.made([self.tensor(self.call.args[0]), *rest], **attributes), self.order
+
     def rest(self) -> list[Any]:
         """Return the arguments after the first one as they are."""
         return [self.own(argument) for argument in self.call.args[1:]]
@@ -63,8 +67,7 @@ def _along(site: Site) -> Converted | None:
     axis = site.call.attrs.axis
     if axis is None:
         return None
-    arguments = [site.tensor(site.call.args[0]), *site.rest()]
-    return site.made(arguments, axis=site.place(axis)), site.order
+    return site.followed(*site.rest(), axis=site.place(axis))
 
 
 def concat(site: Site) -> Converted | None:
@@ -77,25 +80,22 @@ def _take(site: Site) -> Converted | None:
 
 
 def _slice(site: Site) -> Converted | None:
-    x, axes, *bounds = site.call.args
+    _, axes, *bounds = site.call.args
     places = relax.Tuple([tirx.IntImm("int64", site.place(axis)) for axis in axes.fields])
-    return site.made([site.tensor(x), places, *bounds]), site.order
+    return site.followed(places, *bounds)
 
 
 def _pad(site: Site) -> Converted | None:
     widths = [int(width) for width in site.call.attrs.pad_width]
     pairs = [widths[2 * axis : 2 * axis + 2] for axis in site.order]
-    return site.made(
-        [site.tensor(site.call.args[0])], pad_width=[width for pair in pairs for width in pair]
-    ), site.order
+    return site.followed(pad_width=[width for pair in pairs for width in pair])
 
 
 def _broadcast(site: Site) -> Converted | None:
     shape = [int(extent) for extent in site.call.args[1].values]
     if len(shape) != len(site.order):
         return None
-    target = relax.ShapeExpr(reordered(shape, site.order))
-    return site.made([site.tensor(site.call.args[0]), target]), site.order
+    return site.followed(relax.ShapeExpr(reordered(shape, site.order)))
 
 
 def _statistic(site: Site) -> Converted | None:
@@ -105,9 +105,9 @@ def _statistic(site: Site) -> Converted | None:
     one = isinstance(attrs.axis, int | tirx.IntImm)
     places = [site.place(axis) for axis in ([attrs.axis] if one else attrs.axis)]
     axis: Any = places[0] if one else places
-    made = site.made([site.tensor(site.call.args[0])], axis=axis)
+    made, order = site.followed(axis=axis)
     if attrs.keepdims:
-        return made, site.order
+        return made, order
     left = [axis for place, axis in enumerate(site.order) if place not in places]
     return made, tuple(sorted(left).index(axis) for axis in left)
 
@@ -117,8 +117,7 @@ def _pool(site: Site) -> Converted | None:
     layout = _image_layout(attrs.layout, attrs.out_layout, site.order)
     if layout is None:
         return None
-    arguments = [site.tensor(site.call.args[0])]
-    return site.made(arguments, layout=layout, out_layout=layout), site.order
+    return site.followed(layout=layout, out_layout=layout)
 
 
 def _image_layout(layout: Any, out_layout: Any, order: Order) -> str | None:
@@ -135,27 +134,24 @@ def _resize(site: Site) -> Converted | None:
     layout = _image_layout(site.call.attrs.layout, "", site.order)
     if layout is None:
         return None
-    return site.made(
-        [site.tensor(site.call.args[0]), *site.call.args[1:]], layout=layout
-    ), site.order
+    return site.followed(*site.call.args[1:], layout=layout)
 
 
 def _normalised(site: Site) -> Converted | None:
     """By group or instance: statistics along several axes, and one that stays."""
     attrs = site.call.attrs
-    return site.made(
-        [site.tensor(site.call.args[0]), *site.rest()],
+    return site.followed(
+        *site.rest(),
         channel_axis=site.place(attrs.channel_axis),
         axes=sorted(site.place(axis) for axis in attrs.axes),
-    ), site.order
+    )
 
 
 def _layer_norm(site: Site) -> Converted | None:
     axes = site.call.attrs.axes
     if len(axes) != 1:
         return None
-    arguments = [site.tensor(site.call.args[0]), *site.rest()]
-    return site.made(arguments, axes=[site.place(axes[0])]), site.order
+    return site.followed(*site.rest(), axes=[site.place(axes[0])])
 
 
 _UNARY = (

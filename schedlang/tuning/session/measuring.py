@@ -55,7 +55,7 @@ class Measuring:
                 )
             self._measurer = reserve_measurer(measurer, target.key, stack)
             self._earlier = dict(self._measurer.seconds)
-            problem = problem if self.as_said else problem_of(measurer)
+            problem = problem if self.as_said else problem_of(self._measurer)
         self.problem = problem
         self.verified: Verify = problem.verify if self.as_said else False
         self.identity = measurer_identity(measurer)

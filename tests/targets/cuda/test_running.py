@@ -230,8 +230,8 @@ def test_what_was_built_survives_the_way(tmp_path: Path) -> None:
         assert path is not None
         path.write_bytes(b"x")
     assert Built.read(built.header()) == built
-    work = Work(Candidate(3, matmul(8, 8, 8).mod), serial=5, build_seconds=2.5)
-    requests = LoadRequests(TimingPolicy(), 10.0, 10.0, {5: built})
+    work = Work(Candidate(3, matmul(8, 8, 8).mod), serial=5, built=built.header())
+    requests = LoadRequests(TimingPolicy(), 10.0, 10.0)
     request = requests.build(work, discard=True)
     assert Built.read(request.header) == built  # type: ignore[union-attr]
     assert not request.blobs  # type: ignore[union-attr]

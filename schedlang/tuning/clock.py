@@ -17,7 +17,7 @@ class Clock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for so many seconds."""
+        """Wait; ``seconds`` says how long."""
         time.sleep(seconds)
 
 

@@ -41,7 +41,7 @@ class CPUKey:
 def parse_key(key: str) -> CPUKey:
     """Read ``"cpu/skylake-avx512+avx512vnni/cores=4/vector=512"``, ``"x86/avx2@znver3/..."``.
 
-    Raises TargetError for what is no key of a CPU, and for a CPU that LLVM does not know.
+    Raises TargetError unless ``key`` is that of a CPU, and for a CPU that LLVM does not know.
     """
     found = _KEY.fullmatch(key)
     if found is None:

@@ -67,9 +67,9 @@ class Stages:
     ) -> Iterator[Done]:
         """Build and run until all have a last reply, or until ``until`` (of ``time.monotonic``).
 
-        ``ready`` need no building; without ``run``, programs that are built come there. What is not
-        done at the end is dropped. Builds go on while the consumer has control only where they may
-        overlap with runs.
+        ``ready`` are built already; without ``run``, what this builds is added to them. Programs
+        without a last reply at the end are dropped. Builds go on while the consumer has control
+        only where they may overlap with runs.
         """
         executor, done, self._builds_turn = self._executor, list[Done](), True
         if run is not None:

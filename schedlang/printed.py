@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -39,3 +40,14 @@ def first_line(said: object) -> str:
     if not lines:
         return type(said).__name__ if isinstance(said, BaseException) else ""
     return lines[0]
+
+
+def nearest(word: object, words: Iterable[str], show: Callable[[str], object] = repr) -> str:
+    """Return ``"; did you mean 'matmul'?"`` for the nearest of ``words``; nothing without one.
+
+    ``show`` makes what is shown of it. A word in another case is near, however short it is.
+    """
+    given, known = str(word), list(words)
+    close = difflib.get_close_matches(given, known, n=1)
+    close += [other for other in known if other.lower() == given.lower()]
+    return f"; did you mean {show(close[0])}?" if close else ""

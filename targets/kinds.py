@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import TargetError
+from schedlang.printed import nearest
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen import CodeGenerator
@@ -138,9 +138,9 @@ def unknown_target(name: str, names: Iterable[str] = ()) -> TargetError:
         if "/" in full
         for text in (full.partition("/")[2], full)
     }
-    close = difflib.get_close_matches(_plain(name), known, n=1)
-    hint = f"did you mean {known[close[0]]!r}? Known" if close else "known"
-    return TargetError(f"unknown target {name!r}; {hint}: {', '.join(names)}")
+    hint = nearest(_plain(name), known, lambda near: repr(known[near]))
+    heading = f"{hint} Known" if hint else "; known"
+    return TargetError(f"unknown target {name!r}{heading}: {', '.join(names)}")
 
 
 def code_generator(spec: Mapping[str, Any]) -> CodeGenerator:

@@ -6,7 +6,6 @@ library's own tables need TVM, which takes seconds to import; a test compares th
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -160,15 +159,6 @@ def completing(words: Iterable[str]) -> Callable[[str], Iterator[str]]:
         return (word for word in words if word.startswith(incomplete))
 
     return complete
-
-
-def nearest(word: str, words: Iterable[str], show: Callable[[str], object] = repr) -> str:
-    """Return ``"; did you mean 'matmul'?"`` for the nearest of ``words``; nothing without one.
-
-    ``show`` makes what is shown of it.
-    """
-    close = difflib.get_close_matches(word, words, n=1)
-    return f"; did you mean {show(close[0])}?" if close else ""
 
 
 def operator_called(name: str) -> Operator | None:

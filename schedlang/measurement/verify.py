@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
+
+from schedlang.printed import nearest
 
 
 def wrong_verify(verify: Any) -> str:
@@ -11,6 +12,5 @@ def wrong_verify(verify: Any) -> str:
     if isinstance(verify, bool) or (isinstance(verify, str) and verify == "all"):
         return ""
     known = {"all": "'all'", "true": "True", "false": "False"}
-    close = get_close_matches(verify.lower(), known, 1) if isinstance(verify, str) else []
-    hint = f"; did you mean {known[close[0]]}?" if close else ""
+    hint = nearest(verify.lower(), known, known.__getitem__) if isinstance(verify, str) else ""
     return f"choose True, False or 'all'{hint}"

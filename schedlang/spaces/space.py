@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, overload
 
 from schedlang.errors import SpaceError
 from schedlang.instructions.choices import Decider, Draw
 from schedlang.language.schedule import Schedule
+from schedlang.printed import nearest
 from schedlang.spaces.failures import describe_failure
 from schedlang.spaces.module import Module
 from schedlang.spaces.placement import common_place, in_place_of, merge
@@ -94,8 +94,7 @@ class Space:
         names = [m.name for m in self.modules]
         if name in names:
             return names.index(name)
-        close = get_close_matches(name, names, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = nearest(name, names)
         raise SpaceError(f"no module {name!r} in this space of {', '.join(names) or 'none'}{hint}")
 
     def as_module(self, name: str) -> Module:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import TargetError
+from schedlang.printed import nearest
 from schedlang.targets import host
 from schedlang.targets.cpu import features, limits
 from schedlang.targets.cpu.limits import Fact, Facts
@@ -152,10 +152,10 @@ def _check_cpu(name: str, mcpu: str, triple: str) -> None:
     """Reject an unknown CPU. TVM only logs it, and continues without the CPU's features."""
     if codegen.is_cpu(mcpu, triple):
         return
-    close = difflib.get_close_matches(mcpu, codegen.cpu_names(triple), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "give triple=... for another architecture"
+    hint = nearest(mcpu, codegen.cpu_names(triple))
+    remedy = hint or "; give triple=... for another architecture"
     where = triple.partition("-")[0] or host.architecture()
-    raise TargetError(f"target {name!r}: LLVM knows no CPU {mcpu!r} of {where}; {hint}")
+    raise TargetError(f"target {name!r}: LLVM knows no CPU {mcpu!r} of {where}{remedy}")
 
 
 def _check_attributes(name: str, mcpu: str, triple: str, attributes: tuple[str, ...]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 
+from schedlang.printed import nearest
 from schedlang.targets.cuda.architectures import ARCHES, architecture_of
 
 DEVICE = "cuda"
@@ -87,9 +87,8 @@ def arch_hint(arch: object) -> str:
     architecture.
     """
     text = str(arch).lower()
-    close = difflib.get_close_matches(text, MODELS, n=1)
-    if close:
-        return f"; did you mean the model, Target({close[0]!r})?"
+    if hint := nearest(text, MODELS, lambda model: f"the model, Target({model!r})"):
+        return hint
     number = f"sm_{re.sub('[^0-9]', '', text)}"
     return f"; did you mean arch={number!r}?" if number in ARCHES else ""
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from schedlang.cli.verb import UsageError
-from schedlang.cli.words import nearest
+from schedlang.printed import nearest
 
 
 def split_name(what: str) -> tuple[str, str]:

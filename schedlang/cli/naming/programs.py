@@ -19,8 +19,9 @@ from schedlang.cli.naming.files import (
 )
 from schedlang.cli.naming.sizes import NO_OPTIONS, call_with, check_names, parameters_in, sizes_of
 from schedlang.cli.verb import UsageError
-from schedlang.cli.words import OPERATORS, SCRIPT, nearest, operator_called
+from schedlang.cli.words import OPERATORS, SCRIPT, operator_called
 from schedlang.errors import WorkloadError
+from schedlang.printed import nearest
 
 if TYPE_CHECKING:
     from schedlang.workloads.workload import Workload

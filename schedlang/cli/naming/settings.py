@@ -15,7 +15,8 @@ from schedlang.cli.naming.inputs import arrays_of, tolerance_of
 from schedlang.cli.naming.machines import check_target, target_of
 from schedlang.cli.naming.stored import database_to_write
 from schedlang.cli.verb import UsageError
-from schedlang.cli.words import OBJECTIVES, SCHEDULERS, SEARCHES, TARGETS, nearest
+from schedlang.cli.words import OBJECTIVES, SCHEDULERS, SEARCHES, TARGETS
+from schedlang.printed import nearest
 
 
 def _same(value: Any) -> Any:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedlang.cli.naming.files import names_in
 from schedlang.cli.naming.programs import UnknownOperator, check_program, workload_of
 from schedlang.cli.verb import NothingFound, UsageError
-from schedlang.cli.words import OPERATORS, nearest, operator_called
+from schedlang.cli.words import OPERATORS, operator_called
+from schedlang.printed import nearest
 
 if TYPE_CHECKING:
     from schedlang.database import Database, Record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import operator as operators
@@ -10,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from schedlang.errors import WorkloadError
+from schedlang.printed import nearest
 from schedlang.workloads.construct import from_te
 from schedlang.workloads.workload import Workload
 
@@ -80,11 +80,7 @@ def factory(name: str) -> Callable[..., Workload]:
     """Return the factory of an operator, by its short or its long name."""
     found = _factories.get(short_name(name))
     if found is None:
-        known = [*_factories, *_long_names]
-        close = difflib.get_close_matches(str(name), known, n=1) or [
-            other for other in known if other.lower() == str(name).lower()
-        ]
-        hint = f"; did you mean {close[0]!r}?" if close else "."
+        hint = nearest(name, [*_factories, *_long_names]) or "."
         pairs = ", ".join(
             short if short == long else f"{short} ({long})" for long, short in _long_names.items()
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from schedlang.database.database import Database, open_database, opened_database
 from schedlang.database.details import Rejections, RunDetails, TrialDetails
-from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import RunHistory
 from schedlang.database.latency import Timing, timing_in, timing_of
 from schedlang.database.maintenance.diff import BestDiffers, Difference, diff
@@ -13,7 +12,7 @@ from schedlang.database.maintenance.merge import Merged, merge
 from schedlang.database.maintenance.prune import Pruned, prune
 from schedlang.database.maintenance.summary import Summary, format_summary, summary
 from schedlang.database.ranking import best_first
-from schedlang.database.record import Record
+from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.lost_journal import IncompleteDatabaseWarning
 

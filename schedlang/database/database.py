@@ -13,19 +13,16 @@ from types import TracebackType
 from typing import Self
 
 from schedlang.database.details import RunDetails, check_notes, check_tags
-from schedlang.database.finals import FinalsEntry
-from schedlang.database.record import Record, check_sizes
+from schedlang.database.record import FinalsEntry, Record, check_sizes
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.claims import claim_programs, end_claims
-from schedlang.database.sqlite.connection import SQLiteConnection
+from schedlang.database.sqlite.connection import AMONG, SQLiteConnection
 from schedlang.database.sqlite.details import (
     add_details,
     read_details,
     remove_details,
-    remove_trials,
 )
 from schedlang.database.sqlite.lost_journal import OWNED_RUNS
-from schedlang.database.sqlite.parts import parts
 from schedlang.database.sqlite.place import IN_MEMORY, check_name, check_no_uri
 from schedlang.database.sqlite.rows import (
     INSERT_FINAL,
@@ -164,27 +161,20 @@ class Database:
 
     def get(self, ids: Iterable[int]) -> list[Record]:
         """Return the records with these ids, oldest first; unknown ids are ignored."""
-        found: list[Record] = []
-        for some in parts(ids):
-            marks = ", ".join("?" * len(some))
-            found += self._records(f" WHERE record.id IN ({marks}) ORDER BY record.id", some)
-        return found
+        return self._records(f" WHERE record.id {AMONG} ORDER BY record.id", [json.dumps([*ids])])
 
     def delete(self, ids: Iterable[int]) -> int:
         """Remove the records with these ids, all or none; return how many there were.
 
         A run that had one of them must be removed too: use ``prune``, or ``delete_run`` first.
         """
-        gone = 0
+        listed = json.dumps([*ids])
         with self._connection.writing(through=True):
-            for some in parts(ids):
-                marks = ", ".join("?" * len(some))
-                self._connection.execute(f"DELETE FROM final WHERE record_id IN ({marks})", some)
-                remove_trials(self._connection, some)
-                gone += self._connection.execute(
-                    f"DELETE FROM record WHERE id IN ({marks})", some
-                ).rowcount
-        return gone
+            for table, column in (("final", "record_id"), ("trial", "record_id"), ("record", "id")):
+                gone = self._connection.execute(
+                    f"DELETE FROM {table} WHERE {column} {AMONG}", [listed]
+                )
+        return gone.rowcount
 
     def add_finals(self, entries: Iterable[FinalsEntry]) -> None:
         """Store how records did in finals: all of ``entries`` or none.
@@ -431,13 +421,9 @@ class Database:
         numbers = {record.run_id for record in records}
         if None in numbers:
             return False
-        owned = 0
-        for some in parts(number for number in numbers if number is not None):
-            marks = ", ".join("?" * len(some))
-            sql = f"SELECT count(*) {OWNED_RUNS} AND id IN ({marks})"
-            ((count,),) = self._connection.rows(sql, some)
-            owned += count
-        return owned == len(numbers)
+        sql = f"SELECT count(*) {OWNED_RUNS} AND id {AMONG}"
+        ((owned,),) = self._connection.rows(sql, [json.dumps([*numbers])])
+        return bool(owned == len(numbers))
 
     def _records(self, clauses: str, values: Sequence[object]) -> list[Record]:
         return self._connection.read(record_of, "record", SELECT_RECORDS + clauses, values)

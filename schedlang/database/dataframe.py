@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from schedlang.database.details import TrialDetails
+import numpy as np
+
 from schedlang.database.record import Record
+from schedlang.database.trials import TrialRow
 from schedlang.errors import MissingExtraError
 from schedlang.formats.decisions import stored_decisions
-from schedlang.measurement import Status
 
 if TYPE_CHECKING:
     import pandas
@@ -21,12 +23,7 @@ _NULLABLE = ("number", "worker")
 
 
 def dataframe_of(
-    run_id: int | None,
-    records: Sequence[Record],
-    unscheduled: float,
-    trials: Mapping[int, TrialDetails],
-    seconds_at: Callable[[float], float],
-    finals: Mapping[int, float],
+    rows: Sequence[TrialRow], unscheduled: float, finals: Mapping[int | None, float]
 ) -> pandas.DataFrame:
     """Return one row for each candidate of a run; see ``RunHistory.to_dataframe``.
 
@@ -39,64 +36,46 @@ def dataframe_of(
         raise MissingExtraError(
             'to_dataframe needs pandas: pip install "schedlang[dataframe]"'
         ) from error
-    rows = list(_rows(run_id, records, unscheduled, trials, seconds_at, finals))
-    columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else _NO_ROWS
+    records = [row.record for row in rows]
     decisions = _decisions(records)
     kinds = {name: _kind_of(values) for name, values in decisions.items()}
     frame = pandas.DataFrame(
         {
-            **columns,
+            **_measured(rows, unscheduled, finals),
             # As objects first: a column of numbers with gaps would become one of floats.
             **{name: pandas.Series(values, dtype=object) for name, values in decisions.items()},
-            **_texts(records),
+            "message": [record.message for record in records],
+            "program_key": [record.program_key for record in records],
+            "record": [record.id for record in records],
         }
     )
     return frame.astype({**dict.fromkeys(_NULLABLE, "Int64"), **kinds})
 
 
-def _rows(
-    run_id: int | None,
-    records: Sequence[Record],
-    unscheduled: float,
-    trials: Mapping[int, TrialDetails],
-    seconds_at: Callable[[float], float],
-    finals: Mapping[int, float],
-) -> Iterator[dict[str, Any]]:
-    best, reached, number = math.nan, 0.0, 0
-    for record in records:
-        reused = record.run_id != run_id
-        details = None if record.id is None else trials.get(record.id)
-        measured = details.phases[-1].end if details and details.phases else record.created
-        # A record that was taken over is older than the run.
-        reached = reached if reused else max(reached, seconds_at(measured))
-        ran = record.status is not Status.REJECTED
-        number += ran
-        latency = record.latency if record.ok else math.nan
-        if record.ok and not best <= latency:
-            best = latency
-        yield {
-            "number": number if ran else None,
-            "seconds": reached,
-            "status": str(record.status),
-            "latency": latency,
-            "finals_latency": math.nan if record.id is None else finals.get(record.id, math.nan),
-            "speedup": unscheduled / latency,
-            "best": best,
-            "verified": record.verified,
-            "reused": reused,
-            "worker": None if details is None else details.worker,
-            **_spent(details),
-            "search": record.search,
-        }
+def _measured(
+    rows: Sequence[TrialRow], unscheduled: float, finals: Mapping[int | None, float]
+) -> dict[str, list[Any]]:
+    """Return the columns of what was measured; NaN where a latency or a time is not known."""
+    latencies = [math.nan if row.latency is None else row.latency for row in rows]
+    return {
+        "number": [row.number for row in rows],
+        "seconds": list(accumulate((row.seconds for row in rows), max)),
+        "status": [str(row.record.status) for row in rows],
+        "latency": latencies,
+        "finals_latency": [finals.get(row.record.id, math.nan) for row in rows],
+        "speedup": [unscheduled / latency for latency in latencies],
+        "best": np.fmin.accumulate(latencies).tolist(),
+        "verified": [row.record.verified for row in rows],
+        "reused": [row.reused for row in rows],
+        "worker": [row.worker for row in rows],
+        **{f"{name}_seconds": [_spent(row, name) for row in rows] for name in _ACTIVITIES},
+        "search": [row.record.search for row in rows],
+    }
 
 
-def _spent(details: TrialDetails | None) -> dict[str, float]:
-    """Return the seconds of each activity; NaN where they are not known."""
-    seconds = {name: math.nan if details is None else 0.0 for name in _ACTIVITIES}
-    for phase in () if details is None else details.phases:
-        if phase.activity in seconds:
-            seconds[phase.activity] += phase.end - phase.begin
-    return {f"{name}_seconds": value for name, value in seconds.items()}
+def _spent(row: TrialRow, activity: str) -> float:
+    seconds: float | None = getattr(row, activity)
+    return math.nan if row.worker is None else seconds or 0.0
 
 
 def _decisions(records: Sequence[Record]) -> dict[str, list[Any]]:
@@ -113,21 +92,3 @@ def _decisions(records: Sequence[Record]) -> dict[str, list[Any]]:
 def _kind_of(values: list[Any]) -> str:
     """Return the type of a column: whole numbers, of which some may be missing, or anything."""
     return "Int64" if all(one is None or type(one) is int for one in values) else "object"
-
-
-def _texts(records: Sequence[Record]) -> dict[str, list[Any]]:
-    return {
-        "message": [record.message for record in records],
-        "program_key": [record.program_key for record in records],
-        "record": [record.id for record in records],
-    }
-
-
-_NO_ROWS: dict[str, list[Any]] = {
-    name: []
-    for name in (
-        *("number", "seconds", "status", "latency", "finals_latency", "speedup", "best"),
-        *("verified", "reused"),
-        *("worker", *_spent(None), "search"),
-    )
-}

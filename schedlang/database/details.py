@@ -36,6 +36,10 @@ class TrialDetails:
         check_worker(self.worker)
         object.__setattr__(self, "phases", check_phases(self.phases))
 
+    def worker_of(self, phase: Phase) -> int:
+        """Return the number of the worker that did what one of the phases tells."""
+        return self.worker if phase.worker is None else phase.worker
+
 
 @dataclass(frozen=True, slots=True)
 class Rejections:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from schedlang.database.dataframe import dataframe_of
 from schedlang.database.details import Rejections, TrialDetails
-from schedlang.database.finals import FinalsEntry
 from schedlang.database.latency import Timing, timing_of
-from schedlang.database.record import Record
+from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Run
 from schedlang.database.trace_events import TraceEvents
+from schedlang.database.trials import TrialRow, trial_rows
 from schedlang.errors import SchedlangError
 from schedlang.measurement.phase import Phase
 
@@ -124,6 +124,11 @@ class RunHistory:
         used = accumulate(map(sub, ends, begins), initial=0.0)
         return begins, ends, list(used)
 
+    @cached_property
+    def rows(self) -> Sequence[TrialRow]:
+        """A row for each candidate, in order: when it was measured, by whom, and how fast it is."""
+        return trial_rows(self.run.id, self.records, self.trials, self.seconds_at)
+
     def to_dataframe(self) -> pandas.DataFrame:
         """Return one row for each candidate, in order, as a pandas data frame.
 
@@ -139,10 +144,10 @@ class RunHistory:
 
         ``MissingExtraError`` where pandas is not installed.
         """
-        finals = {one.record_id: one.latency for one in self.finals if one.ok}
-        return dataframe_of(
-            self.run.id, self.records, self.reference, self.trials, self.seconds_at, finals
-        )
+        finals: dict[int | None, float] = {
+            one.record_id: one.latency for one in self.finals if one.ok
+        }
+        return dataframe_of(self.rows, self.reference, finals)
 
     def to_trace(self, path: str | os.PathLike[str]) -> Path:
         """Write the time line as JSON that https://ui.perfetto.dev and Chrome show.

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedlang.database.finals import FinalsEntry
-from schedlang.database.record import Record
+from schedlang.database.record import FinalsEntry, Record
 from schedlang.measurement.finals import Interval, median_interval
 from schedlang.measurement.latency import describe_latency
 from schedlang.measurement.measurement import no_latency

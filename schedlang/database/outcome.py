@@ -1,4 +1,4 @@
-"""How a run ended, and who won: what a database tells of it besides the records."""
+"""How a run ended or where it stands, and who won: what a database tells besides the records."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import RunHistory
 from schedlang.database.latency import Timing
-from schedlang.database.record import Record
-from schedlang.database.so_far import fastest_first, has_gone_on
+from schedlang.database.record import FinalsEntry, Record
+from schedlang.database.run import went_on
 from schedlang.measurement.finals import Interval
+
+NOT_ENDED = "not yet, or it was interrupted"
+"""Why a run ended that has not, as far as its database tells."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,22 @@ def outcome_of(history: RunHistory) -> Outcome:
         timing=history.timing(winner) if decided else Timing(winner),
         runner_up=others[0] if others else None,
     )
+
+
+def has_gone_on(history: RunHistory) -> bool:
+    """Whether the run has measured more since the end that its outcome tells of."""
+    return went_on(history.run, len(history.records))
+
+
+def fastest_first(history: RunHistory) -> list[Record]:
+    """Return the records that may win, the fastest first; of equal ones the unscheduled program.
+
+    Where results were compared, candidates whose results were not come last.
+    """
+    unscheduled = () if history.unscheduled is None else (history.unscheduled,)
+    compared = any(one.ok and one.verified for one in history.records)
+    ok = [one for one in (*unscheduled, *history.records) if one.ok]
+    return sorted(ok, key=lambda one: (compared and not one.verified, one.latency))
 
 
 def _stored(history: RunHistory) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from schedlang.database.database import Database
-from schedlang.database.finals import FinalsEntry
-from schedlang.database.record import Record
+from schedlang.database.record import FinalsEntry, Record
 
 # A record that took no part in the newest finals replaces their winner if the winner is slower by
 # more than this factor: latencies that were not measured at one time differ by some percent.

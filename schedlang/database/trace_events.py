@@ -50,7 +50,7 @@ class TraceEvents:
         if self.trials:
             yield _name(_WORKERS, _FIRST_THREAD, "process_name", f"{self.name}: workers")
         workers = {
-            worker_of(phase, trial) for trial in self.trials.values() for phase in trial.phases
+            trial.worker_of(phase) for trial in self.trials.values() for phase in trial.phases
         }
         for worker in sorted(workers):
             yield _name(_WORKERS, _FIRST_THREAD + worker, "thread_name", f"worker {worker}")
@@ -62,7 +62,7 @@ class TraceEvents:
             trial = None if record.id is None else self.trials.get(record.id)
             for phase in () if trial is None else trial.phases:
                 assert trial is not None
-                thread = _FIRST_THREAD + worker_of(phase, trial)
+                thread = _FIRST_THREAD + trial.worker_of(phase)
                 place = {"cat": "trial", "pid": _WORKERS, "tid": thread}
                 yield {**self._span(phase), **place, "args": _said(record, number)}
 
@@ -83,11 +83,6 @@ class TraceEvents:
 
     def _time(self, moment: float) -> float:
         return self.seconds_at(moment) * _MICROSECONDS
-
-
-def worker_of(phase: Phase, trial: TrialDetails) -> int:
-    """Return the number of the worker that did what a phase of a trial tells."""
-    return trial.worker if phase.worker is None else phase.worker
 
 
 def _name(process: int, thread: int, kind: str, name: str) -> dict[str, Any]:

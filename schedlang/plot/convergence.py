@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import altair as alt
 
 from schedlang.database.history import RunHistory
+from schedlang.database.trials import TrialRow, gains
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.style import (
     BLUE,
@@ -29,10 +30,9 @@ from schedlang.plot.style import (
     styled,
 )
 from schedlang.plot.tables.machine import machine_limits
-from schedlang.plot.tables.trials import TrialRow, gains, trial_rows
 
 Over = Literal["trials", "seconds"]
-Rows = Mapping[str, list[TrialRow]]
+Rows = Mapping[str, Sequence[TrialRow]]
 """The trials of runs by name."""
 
 NO_LATENCY = "no candidate has a latency"
@@ -68,19 +68,18 @@ def convergence(runs: Runs, *, over: Over = "trials") -> alt.LayerChart:
     if over not in ("trials", "seconds"):
         raise ValueError(f'over={over!r}; give "trials" or "seconds"')
     histories = histories_of(runs)
-    rows = {name: trial_rows(history) for name, history in histories.items()}
-    if not _latencies(rows):
+    if not _latencies(rows_of(histories)):
         raise ValueError(f"{', '.join(histories)}: {NO_LATENCY}")
-    chart = convergence_chart(histories, over, inline, rows)
+    chart = convergence_chart(histories, over, inline)
     title = "Best latency so far"
     return styled(chart, f"{title}: {next(iter(histories))}" if len(histories) == 1 else title)
 
 
 def convergence_chart(
-    histories: Mapping[str, RunHistory], over: Over, source: Source, rows: Rows | None = None
+    histories: Mapping[str, RunHistory], over: Over, source: Source
 ) -> alt.LayerChart:
-    """Return the chart without its style; ``rows`` are the trials where they are known."""
-    rows = rows or {name: trial_rows(history) for name, history in histories.items()}
+    """Return the chart without its style."""
+    rows = rows_of(histories)
     channels = _channels(histories, over, rows)
     layers = _best_layers(channels, source("steps", lambda: _steps(rows, channels.unit)))
     if not channels.several:
@@ -92,6 +91,11 @@ def convergence_chart(
             *_level_layers(history, channels.unit, source),
         ]
     return alt.LayerChart(layer=layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def rows_of(histories: Mapping[str, RunHistory]) -> Rows:
+    """Return the trials of runs by name."""
+    return {name: history.rows for name, history in histories.items()}
 
 
 def unit_of(rows: Rows) -> Unit:

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 
 from schedlang.database.history import RunHistory
+from schedlang.database.trials import TrialRow, gains
 from schedlang.plot.convergence import NO_LATENCY, unit_of
 from schedlang.plot.sources import Runs, one_run
 from schedlang.plot.style import Data, Source, Unit, inline, significant, styled
@@ -19,7 +20,6 @@ from schedlang.plot.tables.decisions import (
     shown_values,
     weigh,
 )
-from schedlang.plot.tables.trials import TrialRow, gains, trial_rows
 
 SMALLEST_CELL, LARGEST_CELL, ROOM = 28, 54, 560
 """Bounds of the width and height of a cell, and the width that all cells should take, in pixels."""
@@ -50,7 +50,7 @@ def decisions(runs: Runs, x: str | None = None, y: str | None = None) -> alt.Lay
     if pair is None:
         raise ValueError(f"{name}: {NO_PAIR}")
     columns = (found.column(pair[0]), found.column(pair[1]))
-    rows = trial_rows(history)
+    rows = history.rows
     if not gains(rows):
         raise ValueError(f"{name}: {NO_LATENCY}")
     unit = unit_of({name: rows})

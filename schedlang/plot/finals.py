@@ -10,7 +10,6 @@ from schedlang.plot.medians import medians_chart, names_up
 from schedlang.plot.sources import Runs, one_run
 from schedlang.plot.style import GREY, Source, inline, latency_unit, significant, styled
 from schedlang.plot.tables.finals import FinalsTable, finals_table
-from schedlang.plot.tables.trials import trial_rows
 
 
 def finals(runs: Runs) -> alt.LayerChart:
@@ -22,7 +21,7 @@ def finals(runs: Runs) -> alt.LayerChart:
     where no finals were held.
     """
     name, history = one_run("finals", runs)
-    table = finals_table(history, trial_rows(history))
+    table = finals_table(history)
     if not comparable(table):
         raise ValueError(f"{name}: {why_empty(history)}")
     return styled(finals_chart(table, inline), f"Finals: {name}")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.database.history import RunHistory
-from schedlang.database.outcome import Outcome, outcome_of
-from schedlang.database.so_far import NOT_ENDED
+from schedlang.database.outcome import NOT_ENDED, Outcome, outcome_of
 from schedlang.errors import SchedlangError
 from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import (

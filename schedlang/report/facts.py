@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from schedlang.database.so_far import NOT_ENDED
+from schedlang.database.outcome import NOT_ENDED
 from schedlang.report.numbers import (
     duration_text,
     latency_text,
@@ -99,7 +99,7 @@ def _verified(context: Context) -> Tile:
 
 
 def _trials(context: Context) -> Tile:
-    rows = context.rows
+    rows = context.history.rows
     trials = sum(row.number is not None for row in rows)
     rejected = len(rows) - trials
     failed = sum(not row.record.ok for row in rows) - rejected
@@ -114,7 +114,7 @@ def _trials(context: Context) -> Tile:
 
 def _time_note(context: Context) -> str:
     winner = context.outcome.winner
-    found = [row for row in context.rows if row.record is winner]
+    found = [row for row in context.history.rows if row.record is winner]
     return f"best found after {duration_text(found[0].seconds)}" if found else ""
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from schedlang.database.trials import TrialRow, gains
 from schedlang.plot.bests import bests_chart
+from schedlang.plot.convergence import rows_of
 from schedlang.plot.sources import Runs
 from schedlang.plot.style import latency_unit
-from schedlang.plot.tables.trials import TrialRow, gains, trial_rows
 from schedlang.report.comparison import Best, Comparison, compare
 from schedlang.report.datasets import Datasets
 from schedlang.report.numbers import (
@@ -95,13 +97,13 @@ def _best_row(best: Best) -> list[str]:
 
 def _convergence(comparison: Comparison, data: Datasets) -> View:
     title = "Best latency so far"
-    rows = {name: trial_rows(history) for name, history in comparison.runs.items()}
+    rows = rows_of(comparison.runs)
     if not any(row.latency is not None for of_one in rows.values() for row in of_one):
         return View("convergence", title, empty="no run has a candidate with a latency")
     if not comparison.same_workload:
         return View("convergence", title, empty=comparison.workloads)
     label = "Lines of the best latency of each run over {over}."
-    charts = convergence_charts(comparison.runs, rows, data, label)
+    charts = convergence_charts(comparison.runs, data, label)
     found = [f"{name} {_when(of_one)}" for name, of_one in rows.items()]
     finding = f"When each run had its fastest trial: {', '.join(found)}."
     knew = [name for name, history in comparison.runs.items() if history.run.known]
@@ -154,7 +156,7 @@ def _decisions(comparison: Comparison) -> View:
     return View("decisions", title, finding, tables=tables)
 
 
-def _when(rows: list[TrialRow]) -> str:
+def _when(rows: Sequence[TrialRow]) -> str:
     best = gains(rows)
     if not best:
         return "never"

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 
 from schedlang.database import Database, RunHistory, history, opened_database
-from schedlang.database.so_far import NOT_ENDED, fastest_first, has_gone_on
+from schedlang.database.outcome import NOT_ENDED, fastest_first, has_gone_on
 from schedlang.errors import DatabaseError, WorkloadError
 from schedlang.language.schedule import Trace
 from schedlang.targets import Target, as_target

@@ -11,6 +11,7 @@ import schedlang as sl
 from schedlang.database import FinalsEntry, Record
 from schedlang.database.history import Phase, RunHistory, TrialDetails
 from schedlang.database.outcome import outcome_of
+from schedlang.database.trials import gains
 from schedlang.measurement import Status
 from schedlang.plot.tables.decisions import (
     OTHER,
@@ -23,7 +24,6 @@ from schedlang.plot.tables.decisions import (
 from schedlang.plot.tables.finals import finals_table
 from schedlang.plot.tables.machine import machine_limits
 from schedlang.plot.tables.time_line import time_line
-from schedlang.plot.tables.trials import gains, trial_rows
 from schedlang.testing.database import make_record, make_run
 from tests.report.synthetic import make_history
 
@@ -61,7 +61,7 @@ def test_rejected_candidates_are_no_trials_and_gaps_do_not_count() -> None:
         a_record(104, 6e-6),
     ]
     later = (Phase("search", 1100.0, 1110.0),)
-    rows = trial_rows(RunHistory(RUN, "w", records, phases=(*BATCH, *later)))
+    rows = RunHistory(RUN, "w", records, phases=(*BATCH, *later)).rows
     assert [row.number for row in rows] == [1, None, 2, 3, 4]
     assert [row.seconds for row in rows] == [3, 4, 5, 13, 14]
     assert [gain.row.number for gain in gains(rows)] == [1, 3]
@@ -70,7 +70,7 @@ def test_rejected_candidates_are_no_trials_and_gaps_do_not_count() -> None:
 
 def test_records_of_other_runs_take_no_time() -> None:
     other = dataclasses.replace(a_record(7, 1e-6), run_id=9, created=5.0)
-    rows = trial_rows(RunHistory(RUN, "w", [a_record(3), other], phases=BATCH))
+    rows = RunHistory(RUN, "w", [a_record(3), other], phases=BATCH).rows
     assert [(row.seconds, row.reused) for row in rows] == [(3.0, False), (3.0, True)]
 
 
@@ -152,7 +152,7 @@ def test_finals_compare_round_by_round() -> None:
         FinalsEntry(8, 5.0, 2, Status.CRASHED, ()),
     ]
     history = RunHistory(RUN, "w", [a_record(1), a_record(2)], finals=finals)
-    table = finals_table(history, trial_rows(history))
+    table = finals_table(history)
     winner, second, failed = table.finalists
     assert (winner.name, second.name, failed.name) == ("trial 1", "trial 2", "record 8")
     # The machine became slower by the round, which the differences do not see.

@@ -15,8 +15,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.database import history, open_database
-from schedlang.database.outcome import outcome_of
-from schedlang.database.so_far import NOT_ENDED
+from schedlang.database.outcome import NOT_ENDED, outcome_of
 from schedlang.report.facts import tiles
 from schedlang.report.views.context import Context
 from schedlang.tuning import read_result

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from schedlang.database.database import Database, opened_database
 from schedlang.database.details import Rejections, RunDetails
-from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import (
     FINALS,
     REJECTIONS,
@@ -16,7 +15,7 @@ from schedlang.database.history import (
     UNSCHEDULED_LATENCY,
     RunHistory,
 )
-from schedlang.database.record import Record
+from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Run, named_unscheduled, told, why_finished
 from schedlang.errors import DatabaseError
 from schedlang.measurement.rejection import reason_of

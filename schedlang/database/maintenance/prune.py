@@ -10,9 +10,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from schedlang.database.database import Database
-from schedlang.database.finals import FinalsEntry
 from schedlang.database.maintenance.reading import all_records
 from schedlang.database.ranking import Standing, preferred
+from schedlang.database.record import FinalsEntry
 from schedlang.database.run import mentioned
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from schedlang.database.owner import is_alive
-from schedlang.database.sqlite.connection import SQLiteConnection
-from schedlang.database.sqlite.parts import parts
+from schedlang.database.sqlite.connection import AMONG, SQLiteConnection
 
-_SELECT_OTHERS = """
+_SELECT_OTHERS = f"""
     SELECT program_key, other.owner FROM claim
     JOIN run AS other ON other.id = claim.run_id
     JOIN run AS own ON own.workload_key = other.workload_key
         AND own.target_key = other.target_key AND own.toolchain_key = other.toolchain_key
-    WHERE own.id = ? AND other.id != own.id AND program_key IN
+    WHERE own.id = ? AND other.id != own.id AND program_key {AMONG}
 """
 _INSERT = """
     INSERT INTO claim (program_key, run_id)
-    SELECT given.column1, run.id FROM run JOIN (VALUES {values}) AS given WHERE run.id = ?
+    SELECT given.value, run.id FROM run JOIN json_each(?) AS given WHERE run.id = ?
 """
 
 
@@ -29,16 +29,11 @@ def claim_programs(
     Call it inside ``writing``.
     """
     wanted = set(program_keys)
-    claimed: list[tuple[str, str]] = []
-    for some in parts(wanted):
-        marks = ", ".join("?" * len(some))
-        claimed += connection.rows(f"{_SELECT_OTHERS} ({marks})", [run_id, *some])
+    claimed = connection.rows(_SELECT_OTHERS, [run_id, json.dumps([*wanted])])
     alive = {owner: is_alive(owner) for owner in {owner for _, owner in claimed}}
     taken = frozenset(program_key for program_key, owner in claimed if alive[owner])
     end_claims(connection, run_id)
-    for some in parts(wanted - taken):
-        values = ", ".join(["(?)"] * len(some))
-        connection.execute(_INSERT.format(values=values), [*some, run_id])
+    connection.execute(_INSERT, [json.dumps([*(wanted - taken)]), run_id])
     return taken
 
 

@@ -18,6 +18,9 @@ from schedlang.errors import DatabaseError
 
 T = TypeVar("T")
 
+AMONG = "IN (SELECT value FROM json_each(?))"
+"""SQL for a column that has one of the values of a JSON list, of any length."""
+
 _REMEDIES = {
     "record": "`delete([id])` removes the record",
     "run": "`delete_run(id)` makes `tune` begin it again",

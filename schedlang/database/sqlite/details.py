@@ -8,7 +8,6 @@ from typing import Any
 
 from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.sqlite.connection import SQLiteConnection
-from schedlang.database.sqlite.parts import parts
 from schedlang.database.sqlite.rows import Columns, check_types, read_json
 from schedlang.measurement.phase import Phase, check_phases
 
@@ -80,13 +79,6 @@ def remove_details(connection: SQLiteConnection, run_id: int) -> None:
     connection.execute(f"DELETE FROM trial WHERE record_id IN ({own})", [run_id])
     connection.execute("DELETE FROM phase WHERE run_id = ?", [run_id])
     connection.execute("DELETE FROM rejection WHERE run_id = ?", [run_id])
-
-
-def remove_trials(connection: SQLiteConnection, record_ids: Sequence[int]) -> None:
-    """Forget the details of the trials of some records; call it inside ``writing``."""
-    for some in parts(record_ids):
-        marks = ", ".join("?" * len(some))
-        connection.execute(f"DELETE FROM trial WHERE record_id IN ({marks})", some)
 
 
 def _trial_of(row: Sequence[Any]) -> TrialDetails:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedlang.database.finals import FinalsEntry
-from schedlang.database.record import Record
+from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.packing import unpack
 from schedlang.measurement import Status

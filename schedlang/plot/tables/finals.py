@@ -6,11 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlang.database.finals import FinalsEntry
 from schedlang.database.history import RunHistory
+from schedlang.database.record import FinalsEntry
 from schedlang.measurement.finals import Interval, median_interval
 from schedlang.measurement.rank_test import mann_whitney
-from schedlang.plot.tables.trials import TrialRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +54,17 @@ class FinalsTable:
     noise: float | None = None
 
 
-def names_of(history: RunHistory, rows: Sequence[TrialRow]) -> Mapping[int, str]:
+def names_of(history: RunHistory) -> Mapping[int, str]:
     """Return what each record is called, by its id."""
-    names = {row.record.id: row.name for row in rows if row.record.id is not None}
+    names = {row.record.id: row.name for row in history.rows if row.record.id is not None}
     if history.unscheduled is not None and history.unscheduled.id is not None:
         names[history.unscheduled.id] = "unscheduled"
     return names
 
 
-def finals_table(history: RunHistory, rows: Sequence[TrialRow]) -> FinalsTable:
+def finals_table(history: RunHistory) -> FinalsTable:
     """Compare the programs of the newest finals with their winner."""
-    names = names_of(history, rows)
+    names = names_of(history)
     entries = sorted(history.finals, key=lambda entry: entry.place)
     winner = next((entry for entry in entries if entry.ok), None)
     if winner is None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlang.database.history import Phase, RunHistory, TrialDetails
+from schedlang.database.history import RunHistory
 
 ACTIVITIES = ("build", "run", "verify")
 """What a worker does; the rest of the time it is idle."""
@@ -97,15 +97,11 @@ def _with_idle(parts: Mapping[str, float], whole: float) -> dict[str, float]:
     return {**shares, "idle": max(1.0 - sum(shares.values()), 0.0)}
 
 
-def _worker(details: TrialDetails, phase: Phase) -> int:
-    return details.worker if phase.worker is None else phase.worker
-
-
 def time_line(history: RunHistory) -> TimeLine:
     """Return the time line of a run; it is empty where the database has none."""
     clock = history.seconds_at
     spans = [
-        Span(_worker(details, phase), phase.activity, clock(phase.begin), clock(phase.end), number)
+        Span(details.worker_of(phase), phase.activity, clock(phase.begin), clock(phase.end), number)
         for number, details in history.trials.items()
         for phase in details.phases
     ]

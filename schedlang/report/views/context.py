@@ -7,12 +7,12 @@ from functools import cached_property
 
 from schedlang.database.history import RunHistory
 from schedlang.database.outcome import Outcome, outcome_of
+from schedlang.database.trials import Gain, gains
 from schedlang.plot.convergence import unit_of
 from schedlang.plot.style import Unit
 from schedlang.plot.tables.decisions import Decisions, Weight, read_decisions, weigh
 from schedlang.plot.tables.finals import FinalsTable, finals_table, names_of
 from schedlang.plot.tables.machine import MachineLimits, machine_limits
-from schedlang.plot.tables.trials import Gain, TrialRow, gains, trial_rows
 from schedlang.report.datasets import Datasets
 
 
@@ -24,19 +24,14 @@ class Context:
     data: Datasets = field(default_factory=Datasets)
 
     @cached_property
-    def rows(self) -> list[TrialRow]:
-        """The trials."""
-        return trial_rows(self.history)
-
-    @cached_property
     def gains(self) -> list[Gain]:
         """Trials that were faster than all before."""
-        return gains(self.rows)
+        return gains(self.history.rows)
 
     @cached_property
     def unit(self) -> Unit:
         """Of all latencies."""
-        return unit_of({self.history.name: self.rows})
+        return unit_of({self.history.name: self.history.rows})
 
     @cached_property
     def outcome(self) -> Outcome:
@@ -61,12 +56,12 @@ class Context:
     @cached_property
     def finals(self) -> FinalsTable:
         """The finals."""
-        return finals_table(self.history, self.rows)
+        return finals_table(self.history)
 
     @cached_property
     def names(self) -> dict[int, str]:
         """What each record is called, by its id."""
-        return dict(names_of(self.history, self.rows))
+        return dict(names_of(self.history))
 
     def name_of(self, record_id: int | None) -> str:
         """Return what a record is called."""

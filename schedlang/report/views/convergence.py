@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedlang.database.history import RunHistory
-from schedlang.plot.convergence import Over, Rows, convergence_chart
+from schedlang.plot.convergence import Over, convergence_chart
 from schedlang.report.datasets import Datasets
 from schedlang.report.numbers import count_text, duration_text, latency_text, percent_text
 from schedlang.report.views.context import Context
@@ -28,7 +28,6 @@ def convergence_view(context: Context) -> View:
         return View(view.key, view.title, empty=empty)
     charts = convergence_charts(
         {history.name: history},
-        {history.name: context.rows},
         context.data,
         f"Line chart of the best latency so far over {{over}}. {_finding(context)}",
     )
@@ -47,7 +46,7 @@ def convergence_view(context: Context) -> View:
 
 
 def convergence_charts(
-    histories: Mapping[str, RunHistory], rows: Rows, data: Datasets, label: str
+    histories: Mapping[str, RunHistory], data: Datasets, label: str
 ) -> list[Chart]:
     """Return the charts of one or several runs, of which a reader chooses one.
 
@@ -56,14 +55,14 @@ def convergence_charts(
     both: tuple[Over, Over] = ("trials", "seconds")
     charts = []
     for over in both:
-        chart = convergence_chart(histories, over, data, rows)
+        chart = convergence_chart(histories, over, data)
         said = label.replace("{over}", over)
         charts.append(Chart(f"convergence-{over}", spec_of(chart), said, f"over {over}"))
     return charts
 
 
 def _finding(context: Context) -> str:
-    last, trials = context.gains[-1], max(row.number or 0 for row in context.rows)
+    last, trials = context.gains[-1], max(row.number or 0 for row in context.history.rows)
     text = (
         f"The best latency fell {count_text(len(context.gains), 'time')}, last at trial "
         f"{last.row.number:,} of {trials:,} ({duration_text(last.row.seconds)})."

@@ -33,7 +33,7 @@ def decisions_view(context: Context) -> View:
     chart = decisions_chart(
         context.decisions.column(pair[0]),
         context.decisions.column(pair[1]),
-        context.rows,
+        context.history.rows,
         context.unit,
         context.data,
     )
@@ -66,7 +66,7 @@ def packed_decisions(context: Context) -> dict[str, Any]:
             if column.tried >= 2:
                 axes.append(_axis(column, place, known, number))
     best = {id(gain.row) for gain in context.gains}
-    path = [place for place, row in enumerate(context.rows) if id(row) in best]
+    path = [place for place, row in enumerate(context.history.rows) if id(row) in best]
     return {"sites": sites, "axes": axes, "path": path}
 
 

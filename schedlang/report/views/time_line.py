@@ -24,7 +24,7 @@ def time_line_view(context: Context) -> View:
     line = time_line(context.history)
     if not line.spans:
         return View("time", title, empty=why_empty(context.history))
-    numbers = {row.record.id: row.number for row in context.rows}
+    numbers = {row.record.id: row.number for row in context.history.rows}
     named = {key: number for key, number in numbers.items() if key and number}
     finding = _finding(line)
     chart = timeline_chart(line, named, context.data)

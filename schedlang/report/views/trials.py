@@ -23,14 +23,14 @@ _LONGEST_MESSAGE = 400
 def trials_view(context: Context) -> View:
     """Return the view; its rows are the page's data ``trials``."""
     title = "All trials"
-    if not context.rows:
+    if not context.history.rows:
         return View("trials", title, empty="the run has no trials")
-    statuses = Counter(row.record.status for row in context.rows)
+    statuses = Counter(row.record.status for row in context.history.rows)
     ok = statuses.pop(Status.OK, 0)
     failed = ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
-    finding = f"{count_text(len(context.rows), 'candidate')}: {ok:,} have a latency"
+    finding = f"{count_text(len(context.history.rows), 'candidate')}: {ok:,} have a latency"
     finding += f"; {failed}." if failed else "."
-    reused = sum(row.reused for row in context.rows)
+    reused = sum(row.reused for row in context.history.rows)
     if reused:
         finding += f" {count_text(reused, 'record')} came from other runs."
     return View("trials", title, finding, _READING, more={"statuses": [*statuses, Status.OK]})
@@ -41,7 +41,7 @@ def trial_data(context: Context) -> list[dict[str, Any]]:
     scale = context.unit.scale
     again = {one.record_id: one.latency for one in context.history.finals if one.ok}
     rows = []
-    for row in context.rows:
+    for row in context.history.rows:
         record = row.record
         finals = None if record.id is None else again.get(record.id)
         rows.append(

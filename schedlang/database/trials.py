@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlang.database.history import RunHistory
+from schedlang.database.details import TrialDetails
 from schedlang.database.record import Record
 from schedlang.measurement import Status
 from schedlang.measurement.finals import median_interval
@@ -41,26 +41,31 @@ class TrialRow:
         return "rejected candidate" if self.number is None else f"trial {self.number}"
 
 
-def trial_rows(history: RunHistory) -> list[TrialRow]:
-    """Return a row for each record of a run, in its order."""
+def trial_rows(
+    run_id: int | None,
+    records: Sequence[Record],
+    trials: Mapping[int, TrialDetails],
+    seconds_at: Callable[[float], float],
+) -> list[TrialRow]:
+    """Return a row for each record of a run, in its order; see ``RunHistory.rows``."""
     rows = []
-    trials = 0
+    ran = 0
     reached = 0.0
-    for record in history.records:
+    for record in records:
         number = None
         if record.status is not Status.REJECTED:
-            trials += 1
-            number = trials
+            ran += 1
+            number = ran
         # A record that was taken over is older than the run.
-        reused = record.run_id != history.run.id
-        seconds = reached if reused else history.seconds_at(record.created)
-        details = None if record.id is None else history.trials.get(record.id)
+        reused = record.run_id != run_id
+        seconds = reached if reused else seconds_at(record.created)
+        details = None if record.id is None else trials.get(record.id)
         parts: dict[str, float] = {}
         if details is not None:
             for phase in details.phases:
-                parts[phase.activity] = parts.get(phase.activity, 0.0) + phase.end - phase.begin
+                parts[phase.activity] = parts.get(phase.activity, 0.0) + (phase.end - phase.begin)
             if details.phases:
-                seconds = history.seconds_at(details.phases[-1].end)
+                seconds = seconds_at(details.phases[-1].end)
         reached = max(reached, seconds)
         rows.append(
             TrialRow(

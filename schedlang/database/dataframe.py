@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from schedlang.database.record import Record
 from schedlang.database.trials import TrialRow
 from schedlang.errors import MissingExtraError
@@ -64,13 +62,18 @@ def _measured(
         "latency": latencies,
         "finals_latency": [finals.get(row.record.id, math.nan) for row in rows],
         "speedup": [unscheduled / latency for latency in latencies],
-        "best": np.fmin.accumulate(latencies).tolist(),
+        "best": list(accumulate(latencies, _lower)),
         "verified": [row.record.verified for row in rows],
         "reused": [row.reused for row in rows],
         "worker": [row.worker for row in rows],
         **{f"{name}_seconds": [_spent(row, name) for row in rows] for name in _ACTIVITIES},
         "search": [row.record.search for row in rows],
     }
+
+
+def _lower(best: float, latency: float) -> float:
+    """Return the lower of two latencies; a NaN only where both are."""
+    return latency if math.isnan(best) or latency < best else best
 
 
 def _spent(row: TrialRow, activity: str) -> float:

@@ -52,7 +52,7 @@ def test_wrong_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"apache-tvm-ffi": "0.1.15.post2"}
     own = software.version_of
     monkeypatch.setattr(software, "version_of", lambda name: versions.get(name) or own(name))
-    [check] = software.check_versions()
+    check = software.check_versions()
     assert check.state == "fail" and "apache-tvm-ffi 0.1.15.post2" in check.text
     assert 'pip install "apache-tvm-ffi==' in check.remedy
 
@@ -81,9 +81,9 @@ def test_the_clock_of_other_machines(tmp_path: Path) -> None:
     for name, text in {"cpufreq/boost": "1", "cpu0/cpufreq/scaling_governor": "powersave"}.items():
         (cpu / name).parent.mkdir(parents=True, exist_ok=True)
         (cpu / name).write_text(f"{text}\n", encoding="utf-8")
-    [check] = machine.check_clock(tmp_path)
+    check = machine.check_clock(tmp_path)
     assert check.state == "warn" and "turbo is on" in check.text and check.remedy
-    [unknown] = machine.check_clock(tmp_path / "elsewhere")
+    unknown = machine.check_clock(tmp_path / "elsewhere")
     assert unknown.state == "ok" and unknown.figures["turbo"] is None
 
 
@@ -97,9 +97,8 @@ def test_a_container_with_a_limit(tmp_path: Path) -> None:
 
 
 def test_a_check_that_raises_is_a_failed_check() -> None:
-    def broken() -> Iterator[Check]:
+    def broken() -> Check:
         raise RuntimeError("no such thing")
-        yield
 
     def well() -> Iterator[Check]:
         yield Check("second", "ok", "fine")

@@ -56,11 +56,14 @@ class Check:
         return "\n".join([head, *(f"{start}{line}" for line in others)])
 
 
-def run_checks(makers: Iterable[tuple[str, Callable[[], Iterable[Check]]]]) -> Iterator[Check]:
+def run_checks(
+    makers: Iterable[tuple[str, Callable[[], Check | Iterable[Check]]]],
+) -> Iterator[Check]:
     """Run checks one after the other; one that raises an error is a failed check."""
     for name, make in makers:
         try:
-            yield from make()
+            found = make()
+            yield from [found] if isinstance(found, Check) else found
         except Exception as error:  # whatever is wrong here, the other checks go on
             text = first_line(f"{type(error).__name__}: {error}")
             yield Check(name, "fail", text, "schedlang --debug shows more where a verb fails too")

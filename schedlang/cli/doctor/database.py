@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import schedlang as sl
@@ -11,7 +10,7 @@ from schedlang.cli.doctor.check import Check
 _NAMED = 3
 
 
-def check_database(path: Path) -> Iterator[Check]:
+def check_database(path: Path) -> Check:
     """Open a database, which checks the file, and apply the best record of each workload."""
     from schedlang.database import best_first
     from schedlang.database.owner import is_alive
@@ -19,18 +18,15 @@ def check_database(path: Path) -> Iterator[Check]:
     from schedlang.targets import toolchain_key
 
     name = "database"
+    if path.is_dir():
+        return Check(name, "fail", f"{path} is a folder", "give the file of a database")
     if not path.is_file():
-        if path.is_dir():
-            yield Check(name, "fail", f"{path} is a folder", "give the file of a database")
-        else:
-            yield Check(name, "fail", f"{path}: there is no such file", "tune --database makes one")
-        return
+        return Check(name, "fail", f"{path}: there is no such file", "tune --database makes one")
     try:
         opened = sl.open_database(path, read_only=True)
     except sl.DatabaseError as error:
         reason, _, remedy = str(error).partition("; ")
-        yield Check(name, "fail", reason, remedy)
-        return
+        return Check(name, "fail", reason, remedy)
     key, toolchain = sl.Target("cpu").key, toolchain_key()
     with opened:
         workloads, runs, unreadable = opened.workloads(), opened.runs(), Unreadable()
@@ -58,19 +54,17 @@ def check_database(path: Path) -> Iterator[Check]:
         f"this machine and toolchain; {len(runs)} runs"
     )
     if unreadable:
-        yield Check(
+        return Check(
             name,
             "warn",
             f"{text}; some rows cannot be used: {unreadable}",
             "they were written by another version, or are damaged; the others are used",
             figures,
         )
-        return
     if unfinished and len(alive) < len(unfinished):
         ids = ", ".join(f"#{run.id}" for run in unfinished[:_NAMED])
         more = "" if len(unfinished) <= _NAMED else f" and {len(unfinished) - _NAMED} more"
-        yield Check(
+        return Check(
             name, "ok", f"{text}; not ended: {ids}{more}, the same call continues", figures=figures
         )
-        return
-    yield Check(name, "ok", text, figures=figures)
+    return Check(name, "ok", text, figures=figures)

@@ -1,4 +1,4 @@
-"""The cores of this machine, who else uses them, its clock and its memory."""
+"""The cores of this machine, who else uses them, its clock, its memory and its GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORKER_BYTES = 2 << 30
 _LOAD = 0.5
 
 
-def check_cores() -> Iterator[Check]:
+def check_cores() -> Check:
     """Say which cores schedlang uses, and which threads TVM would take by itself."""
     import schedlang as sl
     from schedlang.targets import host
@@ -39,25 +39,23 @@ def check_cores() -> Iterator[Check]:
     }
     quota = cpu_quota()
     if quota is not None and quota < target.cores:
-        yield Check(
+        return Check(
             "cores",
             "warn",
             f"{text}; this container may use {quota:g} of them at a time",
             f"raise the container's limit, or tune with --target cpu,cores={max(int(quota), 1)}",
             figures | {"quota": quota},
         )
-        return
-    yield Check("cores", "ok", text, figures=figures)
+    return Check("cores", "ok", text, figures=figures)
 
 
-def check_load() -> Iterator[Check]:
+def check_load() -> Check:
     """Say whether other programs run."""
     load = os.getloadavg()[0]
     figures = {"load": load}
     if load < _LOAD:
-        yield Check("load", "ok", f"{load:.2f}: no other program runs", figures=figures)
-        return
-    yield Check(
+        return Check("load", "ok", f"{load:.2f}: no other program runs", figures=figures)
+    return Check(
         "load",
         "warn",
         f"{load:.2f}: in the last minute, other programs ran",
@@ -66,7 +64,7 @@ def check_load() -> Iterator[Check]:
     )
 
 
-def check_clock(root: Path = Path("/")) -> Iterator[Check]:
+def check_clock(root: Path = Path("/")) -> Check:
     """Say whether the clock changes with the load."""
     folder = root / _CPU
     no_turbo, boost = _text(folder / "intel_pstate/no_turbo"), _text(folder / "cpufreq/boost")
@@ -78,43 +76,66 @@ def check_clock(root: Path = Path("/")) -> Iterator[Check]:
         turbo = boost == "1"
     figures = {"turbo": turbo, "governor": governor}
     if turbo is None and governor is None:
-        yield Check(
+        return Check(
             "clock", "ok", "turbo is not known here (a virtual machine); see noise", figures=figures
         )
-        return
     states = {True: "turbo is on", False: "turbo is off", None: "turbo is not known"}
     text = states[turbo] + (f", governor {governor}" if governor else "")
     if governor == "powersave" and no_turbo is None:
         remedy = "cpupower frequency-set --governor performance"
-        yield Check("clock", "warn", f"{text}: the clock stays low", remedy, figures)
-        return
+        return Check("clock", "warn", f"{text}: the clock stays low", remedy, figures)
     if turbo:
         text += ": the clock changes with load and temperature; finals take turns for that reason"
-    yield Check("clock", "ok", text, figures=figures)
+    return Check("clock", "ok", text, figures=figures)
 
 
-def check_memory() -> Iterator[Check]:
+def check_memory() -> Check:
     """Say how much memory is free for workers."""
     import schedlang as sl
     from schedlang.targets import host
 
     free = host.available_memory()
     if free is None:
-        yield Check("memory", "ok", "how much is free is not known")
-        return
+        return Check("memory", "ok", "how much is free is not known")
     cores = sl.Target("cpu").cores
     figures = {"free_bytes": free}
     text = f"{free / _GIB:.1f} GiB are free"
     if free >= cores * _WORKER_BYTES:
-        yield Check("memory", "ok", text, figures=figures)
-        return
-    yield Check(
+        return Check("memory", "ok", text, figures=figures)
+    return Check(
         "memory",
         "warn",
         f"{text}, for {cores} workers",
         "stop other programs: with little memory there are fewer workers for large tensors",
         figures,
     )
+
+
+def check_gpu() -> Iterator[Check]:
+    """Say which GPUs there are, and whether programs can be compiled for them."""
+    from schedlang.targets.cuda import nvcc
+    from schedlang.targets.cuda.device import device_count, driver_version, read_device, why_none
+
+    devices = [read_device(number) for number in range(device_count())]
+    compiler, version = nvcc.find(), nvcc.version()
+    if devices:
+        text = ", ".join(one.name for one in devices) + f", driver for CUDA {driver_version()}"
+        yield Check("GPU", "ok", text, figures={"devices": [one.name for one in devices]})
+    else:
+        yield Check("GPU", "ok", f"none: {why_none()}; CPUs can be tuned", figures={"devices": []})
+    figures = {"version": None if compiler is None else version}
+    if compiler is not None:
+        yield Check("nvcc", "ok", f"{version}, {compiler}", figures=figures)
+    elif devices:
+        yield Check(
+            "nvcc",
+            "warn",
+            "none: registers and spills of candidates are not known",
+            "install the CUDA toolkit, or put its bin folder on the PATH",
+            figures,
+        )
+    else:
+        yield Check("nvcc", "ok", "none: only programs for GPUs need it", figures=figures)
 
 
 def tvm_threads() -> int:

@@ -67,7 +67,7 @@ def _noise(samples: object) -> Check:
     )
 
 
-def check_measuring() -> Iterator[Check]:
+def check_measuring() -> Check:
     """Have a worker build, run and verify a small program."""
     target = sl.Target("cpu")
     workload = sl.workloads.matmul(32, 32, 32)
@@ -75,10 +75,9 @@ def check_measuring() -> Iterator[Check]:
     with target.measurer(workload, verify="all") as measurer:
         [found] = measurer.measure([sl.Candidate(0, schedule.mod)])
     if found.ok and found.verified:
-        yield Check("measuring", "ok", "a worker built, ran and verified a program")
-        return
+        return Check("measuring", "ok", "a worker built, ran and verified a program")
     why = found.message or "its results were not verified"
-    yield Check(
+    return Check(
         "measuring",
         "fail",
         f"a worker could not measure a small matmul: {found.status}: {why}",

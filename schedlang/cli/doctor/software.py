@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import tomllib
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -25,9 +24,9 @@ _EXTRAS = {
 }
 
 
-def check_versions() -> Iterator[Check]:
+def check_versions() -> Check:
     """Compare the installed packages with what this version of schedlang needs."""
-    wanted = {name: spec for name, spec in requirements().items()}
+    wanted = requirements()
     found = {name: version_of(name) for name in wanted}
     wrong = {
         name: (found[name], spec)
@@ -39,13 +38,11 @@ def check_versions() -> Iterator[Check]:
     shown.append(f"Python {platform.python_version()}")
     figures = {"schedlang": schedlang.__version__, **found, "python": platform.python_version()}
     if not wanted:
-        yield Check(
+        return Check(
             "versions", "warn", ", ".join(shown), "what is needed is not known: pip install ."
         )
-        return
     if not wrong:
-        yield Check("versions", "ok", ", ".join(shown), figures=figures)
-        return
+        return Check("versions", "ok", ", ".join(shown), figures=figures)
     texts = [
         f"{name} {version or 'is not installed'}, needed {spec or 'in any version'}"
         for name, (version, spec) in wrong.items()
@@ -53,19 +50,19 @@ def check_versions() -> Iterator[Check]:
     remedy = "pip install " + " ".join(f'"{name}{spec}"' for name, (_, spec) in wrong.items())
     if _FFI in wrong:
         remedy += "  (with another one, TVM ends the process while tuning)"
-    yield Check("versions", "fail", "; ".join(texts), remedy, figures)
+    return Check("versions", "fail", "; ".join(texts), remedy, figures)
 
 
-def check_tvm() -> Iterator[Check]:
+def check_tvm() -> Check:
     """Import TVM, and say what it was built with."""
     from schedlang.tvm import codegen
 
     found = codegen.versions()
     text = ", ".join(f"{name} {version}" for name, version in found.items())
-    yield Check("tvm", "ok", text, figures=found)
+    return Check("tvm", "ok", text, figures=found)
 
 
-def check_extras() -> Iterator[Check]:
+def check_extras() -> Check:
     """Say which optional packages are there."""
     there = {name: version for name in _EXTRAS if (version := version_of(name))}
     missing = [
@@ -76,17 +73,16 @@ def check_extras() -> Iterator[Check]:
     text = ", ".join(f"{name} {version}" for name, version in there.items()) or "none is installed"
     if missing:
         text += f"; without {', '.join(missing)}"
-    yield Check("extras", "ok", text, figures=there)
+    return Check("extras", "ok", text, figures=there)
 
 
-def check_compiler() -> Iterator[Check]:
+def check_compiler() -> Check:
     """Look for the C compiler that links libraries."""
     from schedlang.tvm import codegen
 
     if codegen.has_linker():
-        yield Check("C compiler", "ok", "found: libraries can be exported")
-        return
-    yield Check(
+        return Check("C compiler", "ok", "found: libraries can be exported")
+    return Check(
         "C compiler",
         "warn",
         "none: kernels can be tuned and called, and no library can be exported",
@@ -141,15 +137,14 @@ def fits(version: str, spec: str) -> bool:
     return True
 
 
-def check_environment() -> Iterator[Check]:
+def check_environment() -> Check:
     """Name environment variables that change what is measured."""
     names = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "TVM_BIND_THREADS", "TVM_LOG_DEBUG")
     there = {name: os.environ[name] for name in names if name in os.environ}
     if not there:
-        yield Check("environment", "ok", "no variable changes TVM's threads")
-        return
+        return Check("environment", "ok", "no variable changes TVM's threads")
     text = ", ".join(f"{name}={value}" for name, value in there.items())
-    yield Check(
+    return Check(
         "environment",
         "warn",
         f"{text} is set, which TVM reads",

@@ -23,10 +23,9 @@ def doctor(
 ) -> Answer:
     """Check this machine: versions, cores, noise, measured peak and copy rate, GPU, a database."""
     from schedlang.cli.doctor import machine, software
-    from schedlang.cli.doctor.gpu import check_gpu
 
     # Versions come first: with a wrong one, importing TVM may end the process.
-    makers: list[tuple[str, Callable[[], Iterable[Check]]]] = [
+    makers: list[tuple[str, Callable[[], Check | Iterable[Check]]]] = [
         ("versions", software.check_versions),
         ("tvm", software.check_tvm),
         ("extras", software.check_extras),
@@ -41,7 +40,7 @@ def doctor(
         from schedlang.cli.doctor.rates import check_measuring, check_rates
 
         makers += [("peak", check_rates), ("measuring", check_measuring)]
-    makers.append(("GPU", check_gpu))
+    makers.append(("GPU", machine.check_gpu))
     if database is not None:
         from schedlang.cli.doctor.database import check_database
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 
-from schedlang.database import Database, Record
+from schedlang.database import Database, Record, RunHistory
 from schedlang.errors import SchedlangError, UnreadableWarning, WorkloadError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.printed import first_line, listed
@@ -68,6 +69,18 @@ class Unreadable:
         if self.rows:
             message = f"some rows of the database are not used: {self.listed}"
             warnings.warn(message, UnreadableWarning, stacklevel=stacklevel + 1)
+
+
+def workload_of(history: RunHistory) -> Workload:
+    """Return the workload of a run; WorkloadError where the database does not have its program."""
+    if not history.program:
+        raise WorkloadError("the database does not hold the program")
+    return _read(history.program, history.name)
+
+
+@lru_cache(maxsize=8)
+def _read(text: str, name: str) -> Workload:
+    return Workload(read_stored_program(text), name)
 
 
 def program_text(workload: Workload) -> str:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.errors import NetworkError
-from schedlang.networks.arrays import as_numpy
 from schedlang.networks.convention import ByName
 from schedlang.networks.network import Network
-from schedlang.networks.tensor import inputs_and_outputs
+from schedlang.networks.tensor import as_numpy, inputs_and_outputs
 from schedlang.tvm.relax.frontends import read_relax
 from schedlang.tvm.relax.lowering import lower
 from schedlang.tvm.relax.machine import Machine

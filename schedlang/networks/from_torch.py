@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import NetworkError
-from schedlang.networks.arrays import as_numpy
 from schedlang.networks.extras import require
+from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
-from schedlang.networks.tensor import inputs_and_outputs
+from schedlang.networks.tensor import as_numpy, inputs_and_outputs
 from schedlang.networks.torch_capture import capture
 from schedlang.networks.torch_convention import TorchConvention
-from schedlang.networks.torch_operators import KEPT
 from schedlang.networks.torch_wiring import wiring
 from schedlang.printed import first_line
 from schedlang.tvm.relax.lowering import lower
@@ -29,6 +28,48 @@ from schedlang.tvm.relax.torch.graph import (
     refusal,
     unsupported,
 )
+
+# Composite operators of torch that stay whole when a network is imported.
+KEPT = frozenset(
+    f"aten.{name}"
+    for name in (
+        "linear.default",
+        "matmul.default",
+        "conv1d.default",
+        "conv2d.default",
+        "conv3d.default",
+        "conv_transpose1d.default",
+        "conv_transpose2d.input",
+        "conv_transpose3d.input",
+        "scaled_dot_product_attention.default",
+        "softmax.int",
+        "log_softmax.int",
+        "gelu.default",
+        "silu.default",
+        "relu6.default",
+        "hardtanh.default",
+        "hardswish.default",
+        "hardsigmoid.default",
+        "softplus.default",
+        "layer_norm.default",
+        "group_norm.default",
+        "max_pool1d.default",
+        "max_pool2d.default",
+        "max_pool3d.default",
+        "avg_pool1d.default",
+        "adaptive_avg_pool1d.default",
+        "adaptive_avg_pool2d.default",
+        "adaptive_avg_pool3d.default",
+        "embedding.default",
+        "pad.default",
+        "upsample_nearest2d.vec",
+        "upsample_bilinear2d.vec",
+        "upsample_bicubic2d.vec",
+    )
+)
+"""Torch decomposes all others into its core operators. These it would take apart into views, masks
+and sums that TVM does not fuse again: attention alone becomes 20 operators. One that TVM fails to
+convert as a whole is decomposed after all."""
 
 
 def is_torch(model: Any) -> bool:
@@ -60,9 +101,7 @@ def _arguments(torch: Any, examples: Any) -> tuple[tuple[Any, ...], dict[str, An
     examples = torch.utils._pytree.tree_map(
         lambda leaf: _as_torch(torch, leaf) if isinstance(leaf, np.ndarray) else leaf, examples
     )
-    if isinstance(examples, dict):
-        return (), examples
-    return (tuple(examples) if isinstance(examples, tuple | list) else (examples,)), {}
+    return arguments(examples)
 
 
 def _as_torch(torch: Any, array: np.ndarray) -> Any:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.errors import NetworkError
-from schedlang.networks.arrays import as_numpy
 from schedlang.networks.convention import Convention
-from schedlang.networks.description import describe
 from schedlang.networks.tasks import Task, tasks_of
-from schedlang.networks.tensor import Tensor
+from schedlang.networks.tensor import Tensor, as_numpy
 from schedlang.networks.verification import Verification, compare
 from schedlang.targets import Target, as_target
 from schedlang.tvm.codegen import runtime
@@ -171,9 +169,26 @@ class Network:
         return drawn
 
     def __str__(self) -> str:
-        return describe(
-            self.name, self.inputs, self.outputs, self.parameters, self.tasks, self.untunable
-        )
+        """Write its tensors, and a table of its tasks, those with most arithmetic first."""
+        elements = sum(value.size for value in self.parameters.values())
+        size = sum(value.nbytes for value in self.parameters.values())
+        calls = sum(task.weight for task in self.tasks)
+        moving = sum(task.moves_data for task in self.tasks)
+        lines = [
+            f"network {self.name}: {_short(elements)} parameters ({size / 2**20:.1f} MiB), "
+            f"{_short(self.flops)} operations a call",
+            *(f"  in   {tensor}" for tensor in self.inputs),
+            *(f"  out  {tensor}" for tensor in self.outputs),
+            f"{calls} calls of {len(self.tasks)} tasks, {moving} of them only move data",
+            "  calls   share  operations  task",
+        ]
+        for task in sorted(self.tasks, key=lambda task: -task.weight * task.flops):
+            share = f"{task.weight * task.flops / self.flops:.1%}" if self.flops else "-"
+            amount = "moves data" if task.moves_data else _short(task.flops) if task.flops else "-"
+            lines.append(f"  {task.weight:5d}  {share:>6}  {amount:>10}  {task.name}")
+            lines += [f"{'':27}  = {other}" for other in task.functions[1:]]
+        lines += [f"not tunable: {name}: {reason}" for name, reason in self.untunable.items()]
+        return "\n".join(lines)
 
 
 def _read_only(value: np.ndarray) -> np.ndarray:
@@ -185,3 +200,11 @@ def _read_only(value: np.ndarray) -> np.ndarray:
         value[...] = source
     value.flags.writeable = False
     return value
+
+
+def _short(number: float) -> str:
+    """``25_500_000 -> "25.5 M"``."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import NetworkError
-from schedlang.networks.arrays import as_numpy
+from schedlang.networks.tensor import as_numpy
 from schedlang.networks.torch_convention import Fixed, TorchConvention
 
 _DTYPES = (

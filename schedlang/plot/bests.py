@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 
 from schedlang.measurement.finals import median_interval
-from schedlang.plot.fences import axis_of
-from schedlang.plot.medians import medians_chart, names_up
+from schedlang.plot.medians import axis_of, medians_chart, names_up
 from schedlang.plot.style import Source, Unit, significant
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import altair as alt
 
 from schedlang.database.history import FINALS, RunHistory
-from schedlang.plot.fences import axis_of
-from schedlang.plot.medians import medians_chart, names_up
+from schedlang.plot.medians import axis_of, medians_chart, names_up
 from schedlang.plot.sources import Runs, one_run
 from schedlang.plot.style import GREY, Source, inline, latency_unit, significant, styled
 from schedlang.plot.tables.finals import FinalsTable, finals_table

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from schedlang.database.history import RunHistory
 from schedlang.database.outcome import NOT_ENDED, Outcome, outcome_of
+from schedlang.database.programs import workload_of
 from schedlang.errors import SchedlangError
 from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import (
@@ -19,7 +20,6 @@ from schedlang.measurement.finals import (
 from schedlang.measurement.rank_test import mann_whitney
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables.decisions import read_decisions
-from schedlang.plot.tables.programs import workload_of
 from schedlang.printed import show_text
 from schedlang.report.numbers import (
     count_text,

@@ -1,10 +1,13 @@
-"""Pages made of templates: everything that goes in is escaped."""
+"""Pages made of templates: everything that goes in is escaped, and no other script runs."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,11 @@ import jinja2
 from markupsafe import Markup
 
 from schedlang.report.datasets import script_json
-from schedlang.report.scripts import content_policy, page_script, static_text
 from schedlang.report.vega import VegaScript
 from schedlang.report.views.view import View
 
 _LONGEST_TITLE = 300
+_SCRIPTS = ("data.js", "charts.js", "heat_map.js", "trials.js", "diff.js", "page.js")
 
 
 def render(
@@ -31,12 +34,12 @@ def render(
     """Write a page: a template, the views and values in it, and the data of its scripts."""
     charts = {chart.name: chart.spec for view in views for chart in view.charts}
     text = script_json({**data, "charts": charts})
-    scripts = (vega.text(), page_script())
+    scripts = (vega.text(), _page_script())
     page = _environment().get_template(template)
     html = page.render(
         title=title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE]}...",
-        policy=content_policy(*scripts),
-        style=Markup(static_text("report.css")),
+        policy=_content_policy(*scripts),
+        style=Markup(_static_text("report.css")),
         vega=Markup(scripts[0]),
         script=Markup(scripts[1]),
         data=Markup(text),
@@ -58,6 +61,36 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
     if found.is_dir():
         raise IsADirectoryError(f"{found} is a folder; give the path of a file in it")
     return found
+
+
+@cache
+def _page_script() -> str:
+    """Return our script."""
+    parts = [_static_text(name) for name in _SCRIPTS]
+    return "(() => {\n'use strict';\n" + "\n".join(parts) + "\n})();\n"
+
+
+@cache
+def _static_text(name: str) -> str:
+    """Return a file of ``static/``."""
+    return (files("schedlang.report") / "static" / name).read_text(encoding="utf-8")
+
+
+def _content_policy(*scripts: str) -> str:
+    """Return a content security policy: these scripts run, and nothing is loaded.
+
+    Vega compiles the expressions of charts with ``Function``, which needs ``unsafe-eval``.
+    """
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 @cache

@@ -14,7 +14,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.cli.declared import flag, help_of
-from schedlang.cli.naming.inputs import tolerance_of
+from schedlang.cli.naming.settings import tolerance_of
 from schedlang.cli.verb import UsageError
 from schedlang.cli.verbs.networks import tune_network
 from schedlang.cli.verbs.tune import tune

@@ -9,12 +9,13 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+
 import schedlang
 from schedlang.cli.doctor.check import Check
 
 _FFI = "apache-tvm-ffi"
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*([^;]*)")
-_CLAUSE = re.compile(r"(==|>=|<=|<|>|~=|!=)\s*([0-9A-Za-z.*]+)")
 # What an extra is for.
 _EXTRAS = {
     "torch": ("torch", "models of PyTorch; run --bench against it"),
@@ -122,19 +123,7 @@ def version_of(package: str) -> str | None:
 
 def fits(version: str, spec: str) -> bool:
     """Whether a version is one that ``spec`` allows: ``">=2.0,<3"``, ``"==0.27.0.post1"``."""
-    own = _parts(version)
-    for sign, other in _CLAUSE.findall(spec):
-        if sign == "==":
-            prefix = other.removesuffix(".*")
-            if not (
-                version == other or (other != prefix and f"{version}.".startswith(f"{prefix}."))
-            ):
-                return False
-            continue
-        bound = _parts(other)
-        if (sign == ">=" and own < bound) or (sign == "<" and own >= bound):
-            return False
-    return True
+    return SpecifierSet(spec).contains(version, prereleases=True)
 
 
 def check_environment() -> Check:
@@ -151,7 +140,3 @@ def check_environment() -> Check:
         f"unset {' '.join(there)}, unless a deployed program needs it",
         there,
     )
-
-
-def _parts(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version.partition("+")[0])]

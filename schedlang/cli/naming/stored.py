@@ -12,10 +12,11 @@ from schedlang.cli.naming.files import names_in
 from schedlang.cli.naming.programs import UnknownOperator, check_program, workload_of
 from schedlang.cli.verb import NothingFound, UsageError
 from schedlang.cli.words import OPERATORS, operator_called
+from schedlang.errors import DatabaseError
 from schedlang.printed import nearest
 
 if TYPE_CHECKING:
-    from schedlang.database import Database, Record
+    from schedlang.database import Database, Record, RunHistory
     from schedlang.language.schedule import Schedule
     from schedlang.workloads.workload import Workload
 
@@ -104,6 +105,26 @@ def _refuse_part(path: Path) -> None:
     if part is not None and part["number"].isdecimal() and Path(part["file"]).is_file():
         kind = _PARTS[part["sign"]]
         raise UsageError(f"{path} names a {kind}; give the database itself: {part['file']}")
+
+
+def history_of(text: str) -> RunHistory:
+    """Return the run that is named."""
+    from schedlang.database import history
+
+    found = named(text)
+    if found.record is not None:
+        raise UsageError(f"{text!r} is a record; a run is named as {found.path}#1")
+    try:
+        return history(found.path, found.run)
+    except DatabaseError as error:
+        raise NothingFound(str(error)) from error
+
+
+def histories_of(texts: Sequence[str]) -> dict[str, RunHistory]:
+    """Return runs by the names that they were given."""
+    if len(set(texts)) < len(texts):
+        raise UsageError("the same run is named twice")
+    return {text: history_of(text) for text in texts}
 
 
 def record_of(database: Database, number: int) -> Record:

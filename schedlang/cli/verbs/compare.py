@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedlang.cli import documents
-from schedlang.cli.naming.runs import histories_of
-from schedlang.cli.naming.stored import Named, named, opened, record_of
+from schedlang.cli.naming.stored import Named, histories_of, named, opened, record_of
 from schedlang.cli.verb import Answer, UsageError, verb
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from schedlang.cli import documents, options
 from schedlang.cli.chosen import no_best
 from schedlang.cli.naming.files import module_of
 from schedlang.cli.naming.machines import check_target, target_of, target_of_key
-from schedlang.cli.naming.runs import history_of
-from schedlang.cli.naming.stored import Named, named, record_of
+from schedlang.cli.naming.stored import Named, history_of, named, record_of
 from schedlang.cli.verb import Answer, NothingFound, verb
 
 

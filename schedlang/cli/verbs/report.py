@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from schedlang.cli.naming.runs import histories_of
-from schedlang.cli.naming.stored import writable
+from schedlang.cli.naming.stored import histories_of, writable
 from schedlang.cli.verb import Answer, UsageError, verb
 
 

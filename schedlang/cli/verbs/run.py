@@ -14,11 +14,12 @@ from schedlang.cli.naming.stored import named, opened, schedule_of
 from schedlang.cli.output import note
 from schedlang.cli.table import table
 from schedlang.cli.verb import FAILED, Answer, option_names, verb
+from schedlang.measurement import describe_latency
+from schedlang.measurement.contest import Standing
+from schedlang.measurement.finals import DRIFT, Interval
 
 if TYPE_CHECKING:
     from schedlang.database import Timing
-    from schedlang.measurement.contest import Standing
-    from schedlang.measurement.finals import Interval
 
 
 @verb
@@ -86,9 +87,6 @@ def _say_it_compiles() -> None:
 
 
 def _drift(timing: Timing, ours: Standing) -> str:
-    from schedlang.measurement import describe_latency
-    from schedlang.measurement.finals import DRIFT
-
     if not timing.record.ok:
         return f"it was recorded as {timing.record.status}"
     ratio = ours.latency / timing.latency
@@ -99,8 +97,6 @@ def _drift(timing: Timing, ours: Standing) -> str:
 
 
 def _line(side: Standing, flops: float) -> str:
-    from schedlang.measurement import describe_latency
-
     text = f"  now         {describe_latency(side.latency, flops)}"
     if side.interval is None:
         return text
@@ -108,14 +104,10 @@ def _line(side: Standing, flops: float) -> str:
 
 
 def _between(interval: Interval) -> str:
-    from schedlang.measurement import describe_latency
-
     return f"{describe_latency(interval.low)} to {describe_latency(interval.high)}"
 
 
 def _table(sides: list[Standing], flops: float) -> str:
-    from schedlang.measurement import describe_latency
-
     rows = []
     for side in sides:
         between = "" if side.interval is None else _between(side.interval)

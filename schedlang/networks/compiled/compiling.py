@@ -18,7 +18,6 @@ from schedlang.networks.compiled.choices import Choice, defaulted, recorded
 from schedlang.networks.compiled.display import Display
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.compiled.summary import Summary, TaskSummary, ordered
-from schedlang.networks.compiled.twins import twins_of
 from schedlang.networks.network import Network
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target
@@ -28,7 +27,7 @@ from schedlang.tuning.lookup import UntunedWarning, opened_for_reading
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls
 from schedlang.tvm.relax.executable import prepared
-from schedlang.tvm.relax.twins import with_twins
+from schedlang.tvm.relax.twins import Twin, with_twins
 from schedlang.workloads.construct import from_prim_func
 from schedlang.workloads.workload import Workload
 from schedlang.workloads.wrong_kind import not_a_network
@@ -79,7 +78,7 @@ def compile_network(
     unreadable = Unreadable()
     with ExitStack() as stack:
         display = stack.enter_context(Display(f"compiling {network.name}", progress))
-        mod, parameters = with_twins(network.mod, network.parameters, twins_of(network))
+        mod, parameters = with_twins(network.mod, network.parameters, _twins_of(network))
         mod = prepared(mod, target.tvm_target())
         weights = Counter(call.function for call in calls(mod))
         opened = None if database is None else opened_for_reading(database, stack)
@@ -166,3 +165,40 @@ def _summary(
             )
         )
     return Summary(ordered(rows), "as the records say")
+
+
+def _twins_of(network: Network) -> dict[str, Twin]:
+    """Return the first function of its task for each other function of the task.
+
+    They have one exact key, so that they compute the same of tensors that may have more or fewer
+    axes of extent 1. A record is of the first one only.
+    """
+    functions = program.named_functions(network.mod)
+    found = {}
+    for task in network.tasks:
+        for name in task.functions[1:]:
+            twin = _twin(task.workload, from_prim_func(functions[name], name))
+            if twin is not None:
+                found[name] = twin
+    return found
+
+
+def _twin(first: Workload, other: Workload) -> Twin | None:
+    """Tell how to call ``first`` in place of ``other``; None unless the last is the only output."""
+    places = dict(zip(other.structure.parameters, first.structure.parameters, strict=True))
+    order = tuple(places[position] for position in range(len(other.args)))
+    for workload in (first, other):
+        roles = [argument.role for argument in workload.args]
+        if roles[-1] != "output" or set(roles[:-1]) - {"input"}:
+            return None
+    for position, place in enumerate(order):
+        one, two = first.args[place], other.args[position]
+        if one.dtype != two.dtype or _without_ones(one.shape) != _without_ones(two.shape):
+            return None
+    if order[-1] != len(order) - 1:
+        return None
+    return Twin(first.name, order, tuple(argument.shape for argument in first.args))
+
+
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    return [extent for extent in shape if extent != 1]

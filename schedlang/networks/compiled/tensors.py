@@ -11,8 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from schedlang.errors import NetworkError
-from schedlang.networks.arrays import as_numpy
-from schedlang.networks.tensor import Tensor
+from schedlang.networks.tensor import Tensor, as_numpy
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from schedlang.database.history import RunHistory
+from schedlang.database.programs import workload_of
 from schedlang.errors import SchedlangError, TargetError
-from schedlang.plot.tables.programs import workload_of
 from schedlang.targets import Target
 from schedlang.targets.roofline import Roofline, peak_of, roofline_of
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedlang.database.history import Rejections, RunHistory
+from schedlang.database.details import Rejections
+from schedlang.database.history import RunHistory
 
 PLACES, REST = 15, "all others"
 """Number of places that a chart shows; the others are one."""
@@ -23,12 +25,12 @@ class Place:
     """
 
     name: str
-    reasons: dict[str, int]
+    reasons: Counter[str]
 
     @property
     def count(self) -> int:
         """Number of traces."""
-        return sum(self.reasons.values())
+        return self.reasons.total()
 
 
 def place_name(one: Rejections) -> str:
@@ -38,24 +40,22 @@ def place_name(one: Rejections) -> str:
 
 def rejection_places(history: RunHistory, most: int = PLACES) -> list[Place]:
     """Return the places that lost most traces, first the worst; ``most`` and one of all others."""
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, Counter[str]] = defaultdict(Counter)
     for one in history.rejections:
-        reasons = found.setdefault(place_name(one), {})
-        reasons[one.reason] = reasons.get(one.reason, 0) + one.count
+        found[place_name(one)][one.reason] += one.count
     places = sorted((Place(*item) for item in found.items()), key=lambda place: -place.count)
     if len(places) <= most + 1:
         return places
-    rest: dict[str, int] = {}
-    for place in places[most:]:
-        for reason, count in place.reasons.items():
-            rest[reason] = rest.get(reason, 0) + count
-    return [*places[:most], Place(REST, rest)]
+    return [*places[:most], Place(REST, _counts(places[most:]))]
 
 
 def reasons_of(places: Sequence[Place]) -> list[str]:
     """Return the reasons of places, the most frequent first."""
-    counts: dict[str, int] = {}
+    return [reason for reason, _ in _counts(places).most_common()]
+
+
+def _counts(places: Sequence[Place]) -> Counter[str]:
+    counts: Counter[str] = Counter()
     for place in places:
-        for reason, count in place.reasons.items():
-            counts[reason] = counts.get(reason, 0) + count
-    return sorted(counts, key=lambda reason: -counts[reason])
+        counts.update(place.reasons)
+    return counts

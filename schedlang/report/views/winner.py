@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from schedlang.database.history import RunHistory
+from schedlang.database.programs import workload_of
 from schedlang.database.record import Record
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Trace
 from schedlang.plot.tables.decisions import read_decisions
-from schedlang.plot.tables.programs import workload_of
 from schedlang.printed import first_line
 from schedlang.report.numbers import count_text, latency_text
 from schedlang.report.side_by_side import Part, side_by_side
@@ -51,7 +53,7 @@ def winner_view(context: Context) -> View:
     names = (_name(context, winner), _name(context, runner_up))
     decisions = _decisions(winner, runner_up, names)
     traces = _compared("Traces", lambda one: str(_trace(one)), winner, runner_up)
-    programs = _compared("Programs", _Programs(context), winner, runner_up)
+    programs = _compared("Programs", partial(_program, context.history), winner, runner_up)
     return View(
         "winner",
         title,
@@ -94,17 +96,11 @@ def _trace(record: Record) -> Trace:
     return Trace.from_json(record.trace_json)
 
 
-class _Programs:
-    """The program that a record's trace makes, as TVMScript."""
-
-    def __init__(self, context: Context) -> None:
-        self._history = context.history
-
-    def __call__(self, record: Record) -> str:
-        workload = workload_of(self._history)
-        text: str = _trace(record).replay(workload).mod.script()
-        # Tabs take less room than four spaces.
-        return re.sub("^(?: {4})+", lambda found: "\t" * (len(found[0]) // 4), text, flags=re.M)
+def _program(history: RunHistory, record: Record) -> str:
+    """Return the program that a record's trace makes, as TVMScript."""
+    text: str = _trace(record).replay(workload_of(history)).mod.script()
+    # Tabs take less room than four spaces.
+    return re.sub("^(?: {4})+", lambda found: "\t" * (len(found[0]) // 4), text, flags=re.M)
 
 
 def _compared(

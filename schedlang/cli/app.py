@@ -13,17 +13,14 @@ import typer
 import schedlang
 from schedlang.cli.output import note, open_missing
 from schedlang.cli.verb import DEBUG, FAILED, INTERRUPTED, USAGE
-from schedlang.cli.verbs.best import best
-from schedlang.cli.verbs.compare import compare
+from schedlang.cli.verbs.compare import compare, report
 from schedlang.cli.verbs.doctor import doctor
 from schedlang.cli.verbs.exchange import export, import_records
 from schedlang.cli.verbs.explain import explain
-from schedlang.cli.verbs.maintenance import merge, prune
+from schedlang.cli.verbs.maintenance import merge, prune, summary
 from schedlang.cli.verbs.networks import compile_network, tune_network
-from schedlang.cli.verbs.report import report
 from schedlang.cli.verbs.run import run
-from schedlang.cli.verbs.show import show
-from schedlang.cli.verbs.summary import summary
+from schedlang.cli.verbs.show import best, show
 from schedlang.cli.verbs.tune import tune
 
 _HELP = "Tune tensor programs, and look at what was found. Every verb has --help and --json."

@@ -1,18 +1,20 @@
-"""Standard output and standard error: what goes where, and in which characters."""
+"""Standard output and standard error: what goes where, in which characters, and tables."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
+import shutil
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 import typer
 
 _STANDARD_ERROR = 2
+_GAP = "  "
 
 
 def note(message: str) -> None:
@@ -73,3 +75,38 @@ def _moved(output: TextIO, place: TextIO) -> Iterator[None]:
             ctypes.CDLL(None).fflush(None)  # what C++ wrote is in a buffer of its own
         os.dup2(kept, number)
         os.close(kept)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Return rows in columns; where they are wider than the terminal, each row is a few lines.
+
+    ``width`` is by default that of the terminal, and endless where the output is none.
+    """
+    if width is None:
+        width = terminal_width()
+    rows = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
+    lines = [head, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+    used = [place for place in range(len(head)) if any(row[place] for row in rows)]
+    if not used:
+        used = list(range(len(head)))
+    if width is not None and sum(widths[place] + len(_GAP) for place in used) - len(_GAP) > width:
+        return _stacked(head, rows, used)
+    return "\n".join(
+        _GAP.join(line[place].ljust(widths[place]) for place in used).rstrip() for line in lines
+    )
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal in characters; None where the output is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _stacked(head: Sequence[str], rows: Sequence[Sequence[str]], used: Sequence[int]) -> str:
+    first, *others = used
+    label = max((len(head[place]) for place in others), default=0)
+    lines = []
+    for row in rows:
+        lines.append(row[first])
+        lines += [f"  {head[place].ljust(label)}  {row[place]}" for place in others if row[place]]
+    return "\n".join(lines)

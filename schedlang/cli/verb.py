@@ -6,19 +6,21 @@ import functools
 import inspect
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from schedlang.cli.interrupts import Interrupts
+from schedlang.cli.documents import plain
 from schedlang.cli.output import note, only_answers, printable
-from schedlang.cli.plain import plain
 from schedlang.errors import SchedlangError, SpaceError, TargetError
 
 P = ParamSpec("P")
@@ -173,3 +175,30 @@ def _print(answer: Answer, as_json: bool) -> int:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     note(str(message))
+
+
+class Interrupts:
+    """Notes Ctrl-C: code of others may turn the ``KeyboardInterrupt`` into an error of its own.
+
+    numpy's C code does, where it comes while it is imported.
+    """
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    @contextmanager
+    def noted(self) -> Iterator[Interrupts]:
+        """Note each Ctrl-C in the block; it raises ``KeyboardInterrupt`` as usual."""
+        here = threading.current_thread() is threading.main_thread()
+        if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield self
+            return
+        signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.seen = True
+        signal.default_int_handler(number, frame)

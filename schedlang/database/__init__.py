@@ -5,13 +5,12 @@ from __future__ import annotations
 from schedlang.database.database import Database, open_database, opened_database
 from schedlang.database.details import Rejections, RunDetails, TrialDetails
 from schedlang.database.history import RunHistory
-from schedlang.database.latency import Timing, timing_in, timing_of
 from schedlang.database.maintenance.diff import BestDiffers, Difference, diff
 from schedlang.database.maintenance.history import history
 from schedlang.database.maintenance.merge import Merged, merge
 from schedlang.database.maintenance.prune import Pruned, prune
 from schedlang.database.maintenance.summary import Summary, format_summary, summary
-from schedlang.database.ranking import best_first
+from schedlang.database.ranking import Timing, best_first, timing_in, timing_of
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.lost_journal import IncompleteDatabaseWarning

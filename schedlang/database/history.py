@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.database.dataframe import dataframe_of
 from schedlang.database.details import Rejections, TrialDetails
-from schedlang.database.latency import Timing, timing_of
+from schedlang.database.ranking import Timing, timing_of
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Run
 from schedlang.database.trace_events import TraceEvents

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlang.database.history import RunHistory
-from schedlang.database.latency import Timing
+from schedlang.database.ranking import Timing
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import went_on
 from schedlang.measurement.finals import Interval

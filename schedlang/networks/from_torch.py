@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import NetworkError
+from schedlang.networks.convention import TorchConvention
 from schedlang.networks.extras import require
 from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
 from schedlang.networks.tensor import as_numpy, inputs_and_outputs
 from schedlang.networks.torch_capture import capture
-from schedlang.networks.torch_convention import TorchConvention
 from schedlang.networks.torch_wiring import wiring
 from schedlang.printed import first_line
 from schedlang.tvm.relax.lowering import lower
@@ -29,7 +29,6 @@ from schedlang.tvm.relax.torch.graph import (
     unsupported,
 )
 
-# Composite operators of torch that stay whole when a network is imported.
 KEPT = frozenset(
     f"aten.{name}"
     for name in (
@@ -67,9 +66,9 @@ KEPT = frozenset(
         "upsample_bicubic2d.vec",
     )
 )
-"""Torch decomposes all others into its core operators. These it would take apart into views, masks
-and sums that TVM does not fuse again: attention alone becomes 20 operators. One that TVM fails to
-convert as a whole is decomposed after all."""
+"""Composite operators that stay whole; torch decomposes all others into its core operators. These
+it would take apart into views, masks and sums that TVM does not fuse again: attention alone becomes
+20 operators. One that TVM fails to convert as a whole is decomposed after all."""
 
 
 def is_torch(model: Any) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import NetworkError
+from schedlang.networks.convention import Fixed, TorchConvention
 from schedlang.networks.tensor import as_numpy
-from schedlang.networks.torch_convention import Fixed, TorchConvention
 
 _DTYPES = (
     *("float64", "float32", "float16", "bfloat16", "bool"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from types import TracebackType
 from typing import ClassVar, Self
 
 import altair as alt
@@ -46,12 +45,7 @@ class VegaScript:
                 pass  # this process makes it
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._process is not None:
             self._process.kill()
             with self._process:  # closes the pipe, and waits

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.database.trials import TrialRow, gains
-from schedlang.plot.bests import bests_chart
 from schedlang.plot.convergence import rows_of
+from schedlang.plot.medians import bests_chart
 from schedlang.plot.sources import Runs
 from schedlang.plot.style import latency_unit
 from schedlang.report.comparison import Best, Comparison, compare

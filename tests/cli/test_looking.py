@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.cli.bench import torch_operators
 from schedlang.cli.bench.operator import NoPeer, parameters_of
 from schedlang.cli.naming.stored import Named, named
-from schedlang.cli.table import table
+from schedlang.cli.output import table
 from schedlang.database.programs import put_program
 from schedlang.measurement import describe_latency
 from schedlang.testing.database import make_record

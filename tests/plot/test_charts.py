@@ -10,7 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang.database.history import REJECTIONS, TIME_LINE, RunHistory
 from schedlang.measurement import Status
-from schedlang.plot.bests import bests_chart
+from schedlang.plot.medians import bests_chart
 from schedlang.plot.sources import histories_of, names_of
 from schedlang.plot.style import Unit, inline
 from schedlang.plot.timeline import COLORS

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import typer
 
-from schedlang.cli.table import terminal_width
+from schedlang.cli.output import terminal_width
 from schedlang.printed import first_line
 
 State = Literal["ok", "warn", "fail"]

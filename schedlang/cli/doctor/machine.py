@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import schedlang as sl
 from schedlang.cli.doctor.check import Check
 
 _CPU = "sys/devices/system/cpu"
@@ -19,7 +20,6 @@ _LOAD = 0.5
 
 def check_cores() -> Check:
     """Say which cores schedlang uses, and which threads TVM would take by itself."""
-    import schedlang as sl
     from schedlang.targets import host
 
     target = sl.Target("cpu")
@@ -91,7 +91,6 @@ def check_clock(root: Path = Path("/")) -> Check:
 
 def check_memory() -> Check:
     """Say how much memory is free for workers."""
-    import schedlang as sl
     from schedlang.targets import host
 
     free = host.available_memory()

@@ -1,4 +1,4 @@
-"""The program that a command line names, as a workload."""
+"""The program or the network that a command line names."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import schedlang as sl
 from schedlang.cli.naming.files import (
     existing_file,
     is_python,
     member_of,
     module_of,
+    object_of,
     own_objects,
     split_name,
 )
 from schedlang.cli.naming.sizes import NO_OPTIONS, call_with, check_names, parameters_in, sizes_of
 from schedlang.cli.verb import UsageError
 from schedlang.cli.words import OPERATORS, SCRIPT, operator_called
-from schedlang.errors import WorkloadError
+from schedlang.errors import NetworkError, WorkloadError
 from schedlang.printed import nearest
 
 if TYPE_CHECKING:
+    from schedlang.networks import Network
     from schedlang.workloads.workload import Workload
 
 
@@ -168,3 +171,52 @@ def _check_no_sizes(what: str, sizes: Mapping[str, str]) -> None:
     if sizes:
         name = next(iter(sizes)).replace("_", "-")
         raise UsageError(f"{what} is a program already, and takes no --{name}")
+
+
+NETWORK = (
+    "An ONNX file, or file.py:function that returns a model of PyTorch with its example inputs "
+    "(model, inputs), a Relax module or a Network. The file is run."
+)
+
+
+def check_network(what: str, words: Sequence[str]) -> None:
+    """UsageError for words that name no network, as far as that is known without TVM."""
+    sizes = sizes_of(words)
+    path, name = split_name(what)
+    if not is_python(what):
+        if not what.endswith(".onnx"):
+            raise UsageError(f"{what!r} is no network; give an .onnx file, or file.py:function")
+        if sizes:
+            raise UsageError(f"{what} takes no sizes")
+    elif not name:
+        raise UsageError(f"{path}: name the function that returns the model, as {path}:function")
+    existing_file(Path(path))
+
+
+def network_of(
+    what: str, words: Sequence[str], options: Mapping[str, bool], layout: str
+) -> Network:
+    """Return the network that ``what`` names, called with its sizes."""
+    check_network(what, words)
+    if not is_python(what):
+        return sl.import_network(what, layout=layout)
+    sizes, (_, name) = sizes_of(words), split_name(what)
+    found = object_of(what)
+    if _is_function(found):
+        found = call_with(found, what, sizes, options)
+    elif sizes:
+        raise UsageError(f"{what} is no function, and takes no sizes")
+    model, inputs = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+    if isinstance(model, sl.Network):
+        return model
+    try:
+        return sl.import_network(model, inputs, name=name, layout=layout)
+    except NetworkError as error:
+        if type(error) is not NetworkError:  # operators that cannot be imported
+            raise
+        raise UsageError(f"{what}: {error}") from error
+
+
+def _is_function(found: Any) -> bool:
+    """Whether it makes a model; a model of torch can be called, too."""
+    return callable(found) and not isinstance(found, sl.Network) and not hasattr(found, "forward")

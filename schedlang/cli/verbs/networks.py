@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.cli import documents, options
 from schedlang.cli.declared import arguments_of, check_words, taking
 from schedlang.cli.naming.machines import target_of
-from schedlang.cli.naming.networks import NETWORK, check_network, network_of
+from schedlang.cli.naming.programs import NETWORK, check_network, network_of
 from schedlang.cli.naming.stored import existing, writable
 from schedlang.cli.output import note
 from schedlang.cli.verb import DONE, FAILED, INTERRUPTED, Answer, option_names, verb

@@ -11,8 +11,7 @@ from schedlang.cli.chosen import chosen
 from schedlang.cli.naming.machines import target_of, target_of_key
 from schedlang.cli.naming.programs import workload_of
 from schedlang.cli.naming.stored import named, opened, schedule_of
-from schedlang.cli.output import note
-from schedlang.cli.table import table
+from schedlang.cli.output import note, table
 from schedlang.cli.verb import FAILED, Answer, option_names, verb
 from schedlang.measurement import describe_latency
 from schedlang.measurement.contest import Standing

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedlang.database.database import Database
-from schedlang.database.latency import timing_in
 from schedlang.database.maintenance.reading import all_records
-from schedlang.database.ranking import best_record
+from schedlang.database.ranking import best_record, timing_in
 from schedlang.measurement import describe_latency
 
 HEAD = ("workload", "key", "target", "trials", "best", "verified", "newest", "failures")

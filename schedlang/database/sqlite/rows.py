@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.packing import unpack
 from schedlang.measurement import Status
+
+T = TypeVar("T")
 
 _TEXT = (str,)
 _PACKED = (str, bytes)
@@ -129,7 +131,7 @@ def record_of(row: Sequence[Any]) -> Record:
         target_key=target_key,
         toolchain_key=toolchain_key,
         trace_json=_unpacked("trace_json", trace_json),
-        status=_status(status),
+        status=read_as(Status, "status", status),
         samples=_numbers(samples),
         message=message,
         verified=bool(verified),
@@ -155,7 +157,7 @@ def final_of(row: Sequence[Any]) -> FinalsEntry:
     """Return the entry of a row of ``SELECT_FINALS``; ValueError or TypeError where it is none."""
     check_types(row, _FINAL_READ)
     held, place, status, samples, record_id = row
-    return FinalsEntry(record_id, held, place, _status(status), _numbers(samples))
+    return FinalsEntry(record_id, held, place, read_as(Status, "status", status), _numbers(samples))
 
 
 def provenance_text(provenance: Mapping[str, str]) -> str | None:
@@ -174,32 +176,25 @@ def check_types(row: Sequence[Any], columns: Columns) -> None:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    stored = read_json("samples", text)
+    stored = read_as(json.loads, "samples", text)
     if not isinstance(stored, list) or not all(type(one) in (int, float) for one in stored):
         raise TypeError("column 'samples': expected a JSON list of numbers")
     return tuple(map(float, stored))
 
 
 def _texts(text: str) -> dict[str, str]:
-    stored = read_json("provenance", text)
+    stored = read_as(json.loads, "provenance", text)
     if not isinstance(stored, dict):
         raise TypeError("column 'provenance': expected a JSON object")
     return {name: str(value) for name, value in stored.items()}
 
 
-def read_json(column: str, text: str) -> Any:
-    """Return the value of a JSON text; ValueError where it is none."""
+def read_as(make: Callable[[str], T], column: str, text: str) -> T:
+    """Return what ``make`` makes of a text; its ValueError names the column."""
     try:
-        return json.loads(text)
+        return make(text)
     except ValueError as error:
         raise ValueError(f"column {column!r}: {error}") from None
-
-
-def _status(text: str) -> Status:
-    try:
-        return Status(text)
-    except ValueError as error:
-        raise ValueError(f"column 'status': {error}") from None
 
 
 def _whole(column: str, text: str) -> int:
@@ -242,7 +237,7 @@ def run_of(row: Sequence[Any]) -> Run:
     stored = dict(zip(_RUN_READ, row, strict=True))
     stored["seed"] = _whole("seed", stored["seed"])
     stored["state"] = _unpacked("state", stored["state"])
-    stored["tags"] = read_json("tags", stored["tags"])
+    stored["tags"] = read_as(json.loads, "tags", stored["tags"])
     return Run(**stored)
 
 

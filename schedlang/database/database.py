@@ -257,9 +257,8 @@ class Database:
     ) -> list[tuple[str, str]]:
         """Return (key, name) of the programs with the given structural keys, oldest first."""
         given = {"exact_key": exact_key, "family_key": family_key, "kin_key": kin_key}
-        if not self._has(WITH_KIN):
-            if given.pop("kin_key"):
-                return []
+        if not self._has(WITH_KIN) and given.pop("kin_key"):
+            return []
         wanted = {column: value for column, value in given.items() if value is not None}
         where = " AND ".join(f"{column} = ?" for column in wanted) or "true"
         found = self._programs(["key", "name"], where, list(wanted.values()))

@@ -118,7 +118,7 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
             alt.Y(
                 "lane:N",
                 title=None,
-                scale=in_order(_lanes(line), padding=0.18),
+                scale=in_order((f"worker {one}" for one in line.workers), padding=0.18),
                 axis=alt.Axis(
                     minExtent=AXIS, maxExtent=AXIS, ticks=False, domain=False, labelPadding=8
                 ),
@@ -147,14 +147,6 @@ def _first_window(line: TimeLine, time: Unit) -> list[float]:
     return [0.0, line.window[1] * time.scale]
 
 
-def _lanes(line: TimeLine) -> list[str]:
-    return [_lane(worker) for worker in line.workers]
-
-
-def _lane(worker: int | None) -> str:
-    return "run" if worker is None else f"worker {worker}"
-
-
 def _busy(line: TimeLine, time: Unit) -> list[dict[str, Any]]:
     rows = []
     for part in line.busy(BINS):
@@ -177,7 +169,7 @@ def _busy(line: TimeLine, time: Unit) -> list[dict[str, Any]]:
 def _spans(line: TimeLine, numbers: Mapping[int, int], time: Unit) -> list[dict[str, Any]]:
     return [
         {
-            "lane": _lane(span.worker),
+            "lane": f"worker {span.worker}",
             "activity": span.activity,
             "begin": significant(span.begin * time.scale, 7),
             "end": significant(span.end * time.scale, 7),

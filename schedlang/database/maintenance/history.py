@@ -29,6 +29,7 @@ _NOT_YET = (
     "nothing is stored of it: the first batch of the run has not ended, or it was interrupted, or "
     "a version of schedlang stored the run that did not keep it"
 )
+_NO_LATENCY = "the unscheduled program has no record: it was not measured to the end"
 
 
 def history(database: Database | str | os.PathLike[str], run_id: int | None = None) -> RunHistory:
@@ -80,11 +81,13 @@ def as_history(
     ``finished`` says why the run ended; ``program`` is TVM's JSON text.
     """
     finals = _newest_finals(records, unscheduled, details, entries)
+    nothing = "" if details.phases else _NOT_KEPT if finished else _NOT_YET
+    lost = nothing if finished else ""
     lacks = {
-        TIME_LINE: _why_no_time_line(run, records, details, finished),
-        REJECTIONS: "" if details.phases else _why_nothing(finished),
-        FINALS: "" if finals else _why_no_finals(details, finished),
-        UNSCHEDULED_LATENCY: "" if unscheduled is not None else _why_no_latency(details, finished),
+        TIME_LINE: "" if details.trials else nothing or _why_no_time_line(run, records),
+        REJECTIONS: nothing,
+        FINALS: "" if finals else lost or _why_no_finals(finished),
+        UNSCHEDULED_LATENCY: "" if unscheduled is not None else lost or _NO_LATENCY,
     }
     return RunHistory(
         run,
@@ -186,17 +189,7 @@ def _all_rejections(records: Iterable[Record], details: RunDetails) -> tuple[Rej
     return tuple(sorted(found.values(), key=lambda one: (-one.count, one.place)))
 
 
-def _why_nothing(finished: str) -> str:
-    return _NOT_KEPT if finished else _NOT_YET
-
-
-def _why_no_time_line(
-    run: Run, records: Sequence[Record], details: RunDetails, finished: str
-) -> str:
-    if details.trials:
-        return ""
-    if not details.phases:
-        return _why_nothing(finished)
+def _why_no_time_line(run: Run, records: Sequence[Record]) -> str:
     if not records:
         return "no candidate was measured"
     if not any(record.run_id == run.id for record in records):
@@ -204,15 +197,7 @@ def _why_no_time_line(
     return "the measurer does not tell when its workers built and ran candidates"
 
 
-def _why_no_latency(details: RunDetails, finished: str) -> str:
-    if finished and not details.phases:
-        return _NOT_KEPT
-    return "the unscheduled program has no record: it was not measured to the end"
-
-
-def _why_no_finals(details: RunDetails, finished: str) -> str:
-    if finished and not details.phases:
-        return _NOT_KEPT
+def _why_no_finals(finished: str) -> str:
     if not finished:
         return "the run was interrupted before its finals, or it is still in progress"
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import schedlang as sl
 from schedlang.language.schedule import Trace
 from schedlang.networks import NetworkResult
-from schedlang.printed import first_line, listed
+from schedlang.printed import first_line, listed, nearest
 from schedlang.report import Comparison
 from schedlang.tuning.explaining.explanation import Explanation
 
@@ -65,3 +65,11 @@ def test_the_first_line_of_what_was_said() -> None:
     assert first_line("\n one\ntwo") == "one"
     assert first_line(ValueError("one\ntwo")) == "one"
     assert (first_line(""), first_line(ValueError(" \n"))) == ("", "ValueError")
+
+
+def test_the_nearest_word_is_named_in_its_own_form() -> None:
+    known = ["matmul", "GMM", "conv2d"]
+    assert nearest("matmull", known) == "; did you mean 'matmul'?"
+    assert nearest("gmm", known) == "; did you mean 'GMM'?"
+    assert nearest("con2d", known, "--{}".format) == "; did you mean --conv2d?"
+    assert nearest("softmax", known) == nearest(3, []) == ""

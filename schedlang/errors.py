@@ -6,6 +6,7 @@ combinators (``Space``, ``Stochastic``) catch; all others reach the user.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 
@@ -163,6 +164,20 @@ class UnsupportedOperatorError(NetworkError):
 
 class MissingExtraError(SchedlangError, ImportError):
     """An optional package is needed and not installed; the message names the extra to install."""
+
+
+def require(package: str, purpose: str, extra: str = "") -> Any:
+    """Import an optional package; ``MissingExtraError`` where it is not installed.
+
+    ``extra`` is the name of the extra that installs it; by default that of the package.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        extra = extra or package.partition(".")[0]
+        raise MissingExtraError(
+            f'{purpose} needs {package}: pip install "schedlang[{extra}]"'
+        ) from error
 
 
 class UnreadableWarning(UserWarning):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.database.record import Record
 from schedlang.database.trials import TrialRow
-from schedlang.errors import MissingExtraError
+from schedlang.errors import require
 from schedlang.formats.decisions import stored_decisions
 
 if TYPE_CHECKING:
@@ -28,12 +28,9 @@ def dataframe_of(
     ``unscheduled`` is the latency of that program in seconds, NaN where it is not known; ``finals``
     are latencies in the finals, by the record's id.
     """
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtraError(
-            'to_dataframe needs pandas: pip install "schedlang[dataframe]"'
-        ) from error
+    require("pandas", "to_dataframe", "dataframe")
+    import pandas
+
     records = [row.record for row in rows]
     decisions = _decisions(records)
     kinds = {name: _kind_of(values) for name, values in decisions.items()}

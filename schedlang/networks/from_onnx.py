@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import NetworkError
-from schedlang.networks.extras import require
+from schedlang.errors import NetworkError, require
 from schedlang.networks.from_relax import example_shapes, network_of
 from schedlang.networks.network import Network
 from schedlang.tvm.relax.frontends import read_onnx, read_relax

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import NetworkError
+from schedlang.errors import NetworkError, require
 from schedlang.networks.convention import TorchConvention
-from schedlang.networks.extras import require
 from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
 from schedlang.networks.tensor import as_numpy, inputs_and_outputs

@@ -129,8 +129,10 @@ def replayed(
 ) -> Schedule | None:
     """Apply a record's trace to the first of ``workloads`` to which it applies; None without one.
 
-    The reason is noted in ``unreadable``.
+    The reason is noted in ``unreadable``. The record of the unscheduled program needs no trace.
     """
+    if record.unscheduled:
+        return Schedule(workloads[0])
     first: SchedlangError | None = None
     for workload in workloads:
         try:

@@ -37,8 +37,7 @@ def check_database(path: Path) -> Check:
             found = best_first(opened, workload_key, key)
             program = unreadable.workload(opened, workload_key, workload_name)
             if found and program is not None:
-                if found[0].unscheduled or replayed(found[0], program, unreadable=unreadable):
-                    usable += 1
+                usable += replayed(found[0], program, unreadable=unreadable) is not None
     unfinished = [run for run in runs if not run.outcome]
     alive = [run for run in unfinished if run.owner and is_alive(run.owner)]
     figures = {

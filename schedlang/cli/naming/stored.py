@@ -201,13 +201,7 @@ def schedule_of(record: Record, database: Database) -> Schedule:
 
     unreadable = Unreadable()
     workload = unreadable.workload(database, record.workload_key, record.workload_name)
-    made = None
-    if workload is not None and record.unscheduled:
-        from schedlang.language.schedule import Schedule
-
-        made = Schedule(workload)
-    elif workload is not None:
-        made = replayed(record, workload, unreadable=unreadable)
+    made = None if workload is None else replayed(record, workload, unreadable=unreadable)
     if made is None:
         why = str(unreadable) or "the database does not hold its program"
         raise NothingFound(f"record {record.id} cannot be applied: {why}")

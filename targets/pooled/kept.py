@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from schedlang.errors import TargetError
+from schedlang.errors import SchedlangError, TargetError
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
+from schedlang.targets.measure.fault import describe
 from schedlang.targets.pooled.measurer import PooledMeasurer
 from schedlang.targets.target import Target, as_target
 
@@ -29,13 +30,25 @@ def measurer(target: Target | str | Any = "cpu", **options: Any) -> Measurer:
         take, how often candidates run (``schedlang.targets.LocalCPU`` has those of a CPU).
 
     Raises TargetError for a target that this machine is not, and where measurers of the kind do not
-    stay; TypeError for an option that it does not have, or that each call says itself.
+    stay or need a workload; TypeError for an option that it does not have, or that each call says
+    itself.
     """
     machine = as_target(target)
     machine.check_present()
     if said := sorted(options.keys() & _SAID_BY_CALLS):
         raise TypeError(f"measurer: {said[0]}= is said by each call: tune(..., {said[0]}=...)")
-    made = machine.measurer(None, **options)
+    try:
+        made = machine.measurer(None, **options)
+    except SchedlangError:
+        raise
+    except Exception as error:
+        if options and isinstance(error, (TypeError, ValueError)):
+            raise  # of an option
+        raise TargetError(
+            f"{machine.kind!r} has no measurer without a workload ({describe(error)}), whose "
+            "workers could stay between calls: the target's method `measurer` must accept "
+            "None for it, and return a schedlang.targets.PooledMeasurer"
+        ) from error
     if not isinstance(made, PooledMeasurer):
         made.close()
         raise TargetError(

@@ -254,6 +254,15 @@ def test_one_that_is_not_here(dsp: None, workload: sl.Workload) -> None:
         sl.targets.LocalCPU(workload, "dsp")
 
 
+def test_one_whose_measurer_needs_a_workload_has_no_workers_that_stay(dsp: None) -> None:
+    said = r"'dsp' has no measurer without a workload \(AttributeError: .*\), .* must accept None"
+    with pytest.raises(sl.TargetError, match=said) as caught:
+        sl.measurer("dsp")
+    assert isinstance(caught.value.__cause__, AttributeError)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'workers'"):
+        sl.measurer("dsp", workers=1)
+
+
 def test_a_kind_without_a_method_is_no_target(dsp: None) -> None:
     class Half(Target):
         kind = key = "half"

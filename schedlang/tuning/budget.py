@@ -11,7 +11,7 @@ from schedlang.tuning.options import wrong_seconds
 
 # The finals get this fraction of a wall-clock budget, up to this number of seconds.
 _FINALS_PART = 0.2
-_FINALS_SECONDS = 7.0
+FINALS_SECONDS = 7.0
 # Seconds to build the finalists and to end the run, besides the finals' own samples.
 _FINALS_OVERHEAD = 1.5
 
@@ -37,7 +37,7 @@ class Budget:
     def __init__(
         self,
         seconds: float | None = None,
-        finals: float = _FINALS_SECONDS,
+        finals: float = FINALS_SECONDS,
         clock: Clock = SYSTEM,
     ) -> None:
         if seconds is not None and (wrong := wrong_seconds(seconds)):

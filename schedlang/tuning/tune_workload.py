@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from schedlang.database import Database, opened_database
-from schedlang.database.details import check_notes, check_tags
+from schedlang.database import Database
 from schedlang.measurement import SupportsMeasure
-from schedlang.measurement.problem import ComputeReference, Inputs, Problem, Verify
+from schedlang.measurement.problem import ComputeReference, Inputs, Verify
 from schedlang.measurement.tolerance import GivenTolerance
 from schedlang.printed import listed
 from schedlang.search import MakeStrategy, Strategy
@@ -19,16 +18,13 @@ from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.targets.measure.expected.problem import check_problem
 from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
-from schedlang.tuning.budget import Budget
-from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps
-from schedlang.tuning.clock import clock_of
+from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.live import LiveView
-from schedlang.tuning.options import BATCH, TRIALS, TRIALS_WITH_RULES, TUNE, check_values
+from schedlang.tuning.options import BATCH, TRIALS, TRIALS_WITH_RULES, TUNE
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.session import Measuring, Settings, Task, TaskRun, Unfinished
+from schedlang.tuning.session import Call, Task, TaskRun, Unfinished
 from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
@@ -139,54 +135,25 @@ def tune(
     note on it names module, block and line), a full disk, a measurer that fails. The exception is
     raised as it is, and its attribute ``result`` is the result so far.
     """
-    check_values(TUNE, locals())
-    budget = Budget(seconds, clock=clock_of(measurer))
-    workload, target = as_workload(workload), as_target(target)
-    steps = Steps(callbacks, stop_when)
-    steps.check(workload, target)
-    if trials is None and seconds is None:
-        trials = TRIALS if stop_when is None else TRIALS_WITH_RULES
-    notes = None if notes is None else check_notes(notes)
-    tags = None if tags is None else check_tags(tags)
+    call = Call(TUNE, locals(), TRIALS if stop_when is None else TRIALS_WITH_RULES)
+    workload, trials, budget = as_workload(workload), call.trials, call.budget
+    call.steps.check(workload, call.target)
     if space is None:
         space = space_of(search)
-    space = default_space(target) if space is None else as_space(space)
+    space = call.target.default_space() if space is None else as_space(space)
     warn_of_idle(space, [workload])
     make_strategy = partial(as_strategy, search, space, workload, seed, trials)
     strategy = make_strategy()
     check_strategy(strategy, space, workload)
-    # Before the database is opened: a call that cannot measure leaves no file behind.
-    problem = Problem(inputs, tolerance, reference, verify, seed)
     with ExitStack() as stack:
-        measuring = Measuring(measurer, target, problem, stack)
-        if measurer is None:
-            check_problem(problem, workload.args)
-        else:
-            measuring.on(workload)
-        opened = stack.enter_context(opened_database(database))
-        settings = Settings(
-            options=TUNE,
-            target=target,
-            seed=seed,
-            batch=batch,
-            verify=verify,
-            transfer=transfer,
-            remeasure=remeasure,
-            finals=finals,
-            database=opened,
-            journaled=database is not None,
-            budget=budget,
-            measuring=measuring,
-            steps=steps,
-            notes=notes,
-            tags=tags,
-        )
-        task = Task(workload, space, search, make_strategy, identifying=measuring.problem.given())
-        run = TaskRun(task, settings, stack, strategy)
+        call.open(stack, workload)
+        compared = call.measuring.problem.given()
+        task = Task(workload, space, search, make_strategy, identifying=compared)
+        run = TaskRun(task, call, stack, strategy)
         run.open()
         ending = run.ending
         if ending is not None and (
-            ending.covers(trials, seconds, finals=finals > 0) or steps.ended(ending)
+            ending.covers(trials, seconds, finals=finals > 0) or call.steps.ended(ending)
         ):
             return run.stored_result()
         state = run.state
@@ -196,13 +163,13 @@ def tune(
             trials,
             seconds=budget.seconds - budget.earlier,
             flops=workload.flops,
-            roofline=roofline_of(workload, target).seconds,
+            roofline=roofline_of(workload, call.target).seconds,
             show=progress,
             earlier=state.records,
             clock=budget.clock,
         )
         view.enter("starting workers")
-        measuring.started(workload)
+        call.measuring.started(workload)
         how = _NOT_STORED if database is None else STORED
         with Unfinished(run, workload.name, trials, how=how, kept=_KEPT) as unfinished:
             with view:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from schedlang.database import Database
 from schedlang.networks.network import Network
 from schedlang.networks.totals import Total
 from schedlang.networks.tuning.display import Display
@@ -15,7 +13,7 @@ from schedlang.networks.tuning.result import NetworkResult, TaskResult
 from schedlang.networks.tuning.shares import shares_of
 from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search.tasks import TaskScheduler
-from schedlang.tuning.session import Settings
+from schedlang.tuning.session import Call
 
 # Trials of a slice: as few as let every task have one with half of all trials, within limits.
 _FEWEST, _MOST = 4, 16
@@ -31,10 +29,8 @@ class Session:
     ----------
     networks: what is tuned.
     runs: of their tasks, those with most arithmetic first.
-    settings: of all tasks.
-    stored_in: where the records are, to be opened again.
+    call: of all tasks.
     scheduler: says which task is next.
-    trials: limit on the trials of all tasks together, those of earlier calls included.
 
     Attributes
     ----------
@@ -45,22 +41,19 @@ class Session:
         self,
         networks: Sequence[Network],
         runs: Sequence[SlicedTask],
-        settings: Settings,
-        stored_in: Database | str | os.PathLike[str],
+        call: Call,
         scheduler: TaskScheduler,
-        trials: int | None,
     ) -> None:
         self._networks = tuple(networks)
-        self._settings = settings
-        self._stored_in = stored_in
+        self._call = call
         self._scheduler = scheduler
-        self._trials = math.inf if trials is None else trials
+        self._trials = math.inf if call.trials is None else call.trials
         self.runs = runs
 
     def restore_clock(self) -> None:
         """Count the seconds that earlier calls used."""
-        if self._settings.budget.limited:
-            self._settings.budget.earlier = max((run.seconds for run in self.runs), default=0.0)
+        if self._call.budget.limited:
+            self._call.budget.earlier = max((run.seconds for run in self.runs), default=0.0)
 
     @property
     def trials(self) -> int:
@@ -75,8 +68,8 @@ class Session:
     def search(self, display: Display) -> str:
         """Give slices to tasks until trials or time are used up; return why it ended."""
         size = self._slice
-        budget = self._settings.budget
-        deadline = budget.search_deadline(self._settings.finals > 0)
+        budget = self._call.budget
+        deadline = budget.search_deadline(self._call.finals > 0)
         while self.trials < self._trials:
             if budget.clock.now() >= deadline:
                 return f"{budget.seconds:g} s are over"
@@ -103,7 +96,7 @@ class Session:
 
     def conclude(self, display: Display, finished: str) -> None:
         """Hold the finals of all tasks, and store how their runs ended."""
-        budget = self._settings.budget
+        budget = self._call.budget
         changed = [run for run in self.runs if run.is_open]
         if changed:
             display.say(f"finals of {len(changed)} tasks")
@@ -126,21 +119,21 @@ class Session:
             replace(one, share=total.share(part)) for one, part in zip(found, seconds, strict=True)
         )
         places = range(len(self._networks))
-        settings = self._settings
+        call = self._call
         return NetworkResult(
             self._networks,
-            settings.target,
+            call.target,
             tasks,
             tuple(_sum_of((one.weights[k], one.latency) for one in tasks) for k in places),
             tuple(
                 _sum_of((one.weights[k], one.reference_latency) for one in tasks) for k in places
             ),
             self.trials,
-            settings.budget.elapsed,
+            call.budget.elapsed,
             finished,
             interrupted,
-            self._stored_in,
-            settings.budget.split(settings.measuring.seconds, 0.0),
+            call.stored_in,
+            call.budget.split(call.measuring.seconds, 0.0),
         )
 
     def _task_result(self, run: SlicedTask, finished: str) -> TaskResult:

@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any
 
-from schedlang.database import Database, open_database
-from schedlang.database.details import check_notes, check_tags
+from schedlang.database import Database
 from schedlang.errors import NetworkError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer, SupportsMeasure
-from schedlang.measurement.problem import Problem, Verify
+from schedlang.measurement.problem import Verify
 from schedlang.measurement.tolerance import TolerancePair
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
@@ -26,14 +25,12 @@ from schedlang.search.tasks import Objective, TaskScheduler, make_scheduler
 from schedlang.spaces.idle import warn_of_idle
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
-from schedlang.targets import Target, as_target
+from schedlang.targets import Target
 from schedlang.tuning.arguments import as_space, as_strategy
-from schedlang.tuning.budget import Budget
-from schedlang.tuning.callbacks import GivenCallbacks, GivenRules, Steps
-from schedlang.tuning.clock import clock_of
+from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.defaults import default_schedule
-from schedlang.tuning.options import BATCH, NETWORK_TRIALS, TUNE_NETWORK, check_values
-from schedlang.tuning.session import Measuring, Settings, Task, TaskRun, Unfinished
+from schedlang.tuning.options import BATCH, NETWORK_TRIALS, TUNE_NETWORK
+from schedlang.tuning.session import Call, Task, TaskRun, Unfinished
 from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.wrong_kind import not_a_network
 
@@ -124,16 +121,11 @@ def tune_network(
     ``NetworkError`` for what is no network, and what ``tune`` raises for wrong arguments. An error
     that ends the call has the result so far as its attribute ``result``.
     """
-    check_values(TUNE_NETWORK, locals())
-    budget = Budget(seconds, finals=_FINALS_SECONDS, clock=clock_of(measurer))
+    # In memory too: tasks start from what was fast for others.
+    given = {**locals(), "database": Database() if database is None else database}
+    call = Call(TUNE_NETWORK, given, NETWORK_TRIALS, _FINALS_SECONDS)
     networks = _networks(network)
-    steps = Steps(callbacks, stop_when)
-    target = as_target(target)
-    if trials is None and seconds is None:
-        trials = NETWORK_TRIALS
-    notes = None if notes is None else check_notes(notes)
-    tags = None if tags is None else check_tags(tags)
-    used_space = target.default_space() if space is None else as_space(space)
+    used_space = call.target.default_space() if space is None else as_space(space)
     schedules = make_scheduler(
         scheduler,
         objective=objective,
@@ -157,78 +149,49 @@ def tune_network(
         )
     warn_of_idle(used_space, [shared.task.workload for shared in tasks])
     title = ", ".join(one.name for one in networks)
-    problem = Problem(tolerance=tolerance, verify=verify, seed=seed)
     with ExitStack() as stack:
-        measuring = Measuring(measurer, target, problem, stack)
-        opened = open_database(database)
-        if opened is not database and database is not None:
-            stack.callback(opened.close)
-        settings = Settings(
-            options=TUNE_NETWORK,
-            target=target,
-            seed=seed,
-            batch=batch,
-            verify=verify,
-            transfer=transfer,
-            remeasure=remeasure,
-            finals=finals,
-            database=opened,
-            journaled=True,  # in memory too: tasks start from what was fast for others
-            budget=budget,
-            measuring=measuring,
-            steps=steps,
-            notes=notes,
-            tags=tags,
-        )
+        call.open(stack)
         runs = [
             SlicedTask(
                 shared,
-                TaskRun(_task(shared, target, used_space, search, problem), settings, stack),
-                lambda ending: ending.exhausted or steps.ended(ending),
+                TaskRun(_task(shared, call, used_space, search), call, stack),
+                lambda ending: ending.exhausted or call.steps.ended(ending),
             )
             for shared in tasks
         ]
-        stored_in = opened if database is None else database
-        session = Session(networks, runs, settings, stored_in, schedules, trials)
+        session = Session(networks, runs, call, schedules)
         session.restore_clock()
+        clock = call.budget.clock
         in_memory = "its records are in result.database"
         how = in_memory if database is None else STORED
-        with Unfinished(session, title, trials, how=how, kept=in_memory) as unfinished:
-            with Display(
-                f"tuning {title}", session.runs, trials, progress, budget.clock
-            ) as display:
+        with Unfinished(session, title, call.trials, how=how, kept=in_memory) as unfinished:
+            with Display(f"tuning {title}", runs, call.trials, progress, clock) as display:
                 finished = session.search(display)
                 session.conclude(display, finished)
             return session.result(finished)
         return unfinished.result
 
 
-def _task(
-    shared: SharedTask,
-    target: Target,
-    space: Space,
-    search: str | MakeStrategy,
-    problem: Problem,
-) -> Task:
+def _task(shared: SharedTask, call: Call, space: Space, search: str | MakeStrategy) -> Task:
     """Return what a session tunes for a task: its search starts from the default schedule.
 
     The search does not depend on the number of trials.
     """
     workload = shared.task.workload
-    space = target.movement_space() if shared.task.moves_data else space
+    space = call.target.movement_space() if shared.task.moves_data else space
     made_by = _AUTO if search == "auto" else search
 
     def first() -> list[Trace]:
-        trace = default_schedule(workload, target, space=space).trace
+        trace = default_schedule(workload, call.target, space=space).trace
         return [trace] if len(trace) else []
 
     return Task(
         workload,
         space,
         search,
-        partial(as_strategy, made_by, space, workload, problem.seed, None),
+        partial(as_strategy, made_by, space, workload, call.seed, None),
         cache(first),
-        {"network": "network", **problem.given()},
+        {"network": "network", **call.problem.given()},
     )
 
 

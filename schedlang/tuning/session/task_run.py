@@ -24,7 +24,7 @@ from schedlang.tuning.resume import Journal, RunState, new_run, resume
 from schedlang.tuning.resume.ending import Ending
 from schedlang.tuning.resume.opening import journal_of, run_identity
 from schedlang.tuning.run import FINALS_SECONDS, TuningRun
-from schedlang.tuning.session.settings import Settings
+from schedlang.tuning.session.call import Call
 from schedlang.tuning.warm_start import WarmStart
 from schedlang.workloads.workload import Workload
 
@@ -73,7 +73,7 @@ class TaskRun:
     Parameters
     ----------
     task: what is tuned.
-    settings: of the session.
+    call: of the session.
     stack: closes what the run opens.
     strategy: the search, where it was made already.
 
@@ -86,14 +86,14 @@ class TaskRun:
     def __init__(
         self,
         task: Task,
-        settings: Settings,
+        call: Call,
         stack: ExitStack,
         strategy: Strategy | None = None,
     ) -> None:
         self.task = task
         self._made = strategy
         self.ending: Ending | None = None
-        self._settings = settings
+        self._call = call
         self._stack = stack
         self._journal: Journal | None = None
         self._past: WarmStart | None = None
@@ -108,52 +108,52 @@ class TaskRun:
     @cached_property
     def identity(self) -> str:
         """What is equal for calls that continue this run."""
-        settings, task = self._settings, self.task
+        call, task = self._call, self.task
         return run_identity(
             task.workload,
-            settings.target,
-            settings.options,
+            call.target,
+            call.options,
             space=task.space,
-            seed=settings.seed,
-            verify=str(settings.verify),
-            transfer=settings.transfer,
+            seed=call.seed,
+            verify=str(call.verify),
+            transfer=call.transfer,
             search=search_identity(task.search, self.strategy),
-            measurer=settings.measuring.identity,
+            measurer=call.measuring.identity,
             **task.identifying,
         )
 
     @cached_property
     def _blank(self) -> Record:
-        settings = self._settings
-        verification = describe_problem(settings.measuring.problem)
+        call = self._call
+        verification = describe_problem(call.measuring.problem)
         workload, name = self.task.workload, self.strategy.name
-        return blank_record(workload, settings.target, name, settings.seed, verification)
+        return blank_record(workload, call.target, name, call.seed, verification)
 
     def open(self) -> None:
         """Open the run's journal, where there is one; what it ended with is then known."""
-        settings, workload = self._settings, self.task.workload
-        if self._journal is not None or not settings.journaled:
+        call, workload = self._call, self.task.workload
+        if self._journal is not None or not call.journaled:
             return
         self._past = WarmStart(
-            settings.database,
+            call.database,
             workload,
             self._blank,
-            settings.measuring.verified,
-            transfer=settings.transfer,
-            reuse=not settings.remeasure,
+            call.measuring.verified,
+            transfer=call.transfer,
+            reuse=not call.remeasure,
         )
         self._journal = self._stack.enter_context(
             journal_of(
-                settings.database,
+                call.database,
                 workload,
                 self._blank,
                 self.identity,
                 self._past,
-                anew=settings.remeasure,
-                clock=settings.budget.clock,
+                anew=call.remeasure,
+                clock=call.budget.clock,
             )
         )
-        self._journal.describe(settings.notes, settings.tags)
+        self._journal.describe(call.notes, call.tags)
         self.ending = self._journal.ending
 
     @property
@@ -166,10 +166,10 @@ class TaskRun:
         """Wall time that earlier calls of this run had used, as far as it is known."""
         if self._journal is not None:
             return self._journal.seconds
-        settings = self._settings
-        if not settings.journaled or settings.remeasure:
+        call = self._call
+        if not call.journaled or call.remeasure:
             return 0.0
-        database = settings.database
+        database = call.database
         run = database.find_run(self.identity)
         if run is None or run.id is None:
             return 0.0
@@ -193,7 +193,7 @@ class TaskRun:
     @cached_property
     def state(self) -> RunState:
         """Where the run stands: new, or as earlier calls left it."""
-        settings, made = self._settings, [self.strategy]
+        call, made = self._call, [self.strategy]
 
         def make_strategy() -> Strategy:
             strategy = made.pop() if made else self.task.make_strategy()
@@ -201,8 +201,8 @@ class TaskRun:
                 strategy.suggest(first)
             return strategy
 
-        verified = settings.measuring.verified is not False
-        leaderboard = Leaderboard(max(settings.finals, 1), verified=verified)
+        verified = call.measuring.verified is not False
+        leaderboard = Leaderboard(max(call.finals, 1), verified=verified)
         fresh = RunState(
             self.task.workload, make_strategy(), leaderboard, self._journal, self._past
         )
@@ -213,18 +213,18 @@ class TaskRun:
     @cached_property
     def run(self) -> TuningRun:
         """What measures; the session's measurer starts where it has not yet."""
-        settings, state = self._settings, self.state
-        measurer = settings.measuring.started(self.task.workload)
+        call, state = self._call, self.state
+        measurer = call.measuring.started(self.task.workload)
         described = new_run(self._blank, "", 0)
         return TuningRun(
             state,
             self._blank,
-            settings.database,
+            call.database,
             measurer,
-            settings.budget,
-            Watch(settings.steps, state, settings.target, settings.budget),
-            finals=settings.finals > 0,
-            run=replace(described, notes=settings.notes or "", tags=tuple(settings.tags or ())),
+            call.budget,
+            Watch(call.steps, state, call.target, call.budget),
+            finals=call.finals > 0,
+            run=replace(described, notes=call.notes or "", tags=tuple(call.tags or ())),
         )
 
     @property
@@ -255,16 +255,16 @@ class TaskRun:
     def advance(self, trials: int | None, progress: Progress) -> Slice:
         """Search until the run has this many trials, time is over or a rule ends it."""
         run = self.run
-        measurer = self._settings.measuring.on(self.task.workload)
+        measurer = self._call.measuring.on(self.task.workload)
         known = self.best_of(run.state.records)
         measurer.best_so_far = known if math.isfinite(known) else None
         before = len(run.state.records)
-        finished = run.search(trials, self._settings.batch, progress)
+        finished = run.search(trials, self._call.batch, progress)
         return Slice(run.state.records[before:], finished)
 
     def best_of(self, records: Sequence[Record]) -> float:
         """Return the lowest latency of records that may win, in seconds; NaN without any."""
-        verified = self._settings.measuring.verified is not False
+        verified = self._call.measuring.verified is not False
         may_win = (one for one in records if one.ok and (one.verified or not verified))
         return min((one.latency for one in may_win), default=math.nan)
 
@@ -272,7 +272,7 @@ class TaskRun:
 
     def conclude(self, finals_seconds: float = FINALS_SECONDS) -> None:
         """Hold the finals; their samples take this many seconds at most."""
-        self._settings.measuring.on(self.task.workload)
+        self._call.measuring.on(self.task.workload)
         self.run.conclude(finals_seconds)
 
     def blame(self) -> bool:
@@ -280,7 +280,7 @@ class TaskRun:
 
         Takes a few seconds at most.
         """
-        measuring = self._settings.measuring
+        measuring = self._call.measuring
         if measuring.as_said:
             measuring.on(self.task.workload)
             self.run.blame(measuring.problem)
@@ -291,14 +291,14 @@ class TaskRun:
         # Finals have ranked the programs, the unscheduled one among them.
         if self.run.finals is None:
             self.run.unscheduled.enter()
-        return result_of(self.run, self._settings.target, finished, interrupted=interrupted)
+        return result_of(self.run, self._call.target, finished, interrupted=interrupted)
 
     def stored_result(self) -> TuneResult:
         """Return the result of the earlier call that ended the run."""
         assert self._journal is not None and self.ending is not None
-        settings = self._settings
+        call = self._call
         return stored_result(
-            self.task.workload, settings.target, self._journal, self.ending, settings.budget
+            self.task.workload, call.target, self._journal, self.ending, call.budget
         )
 
     def store(self, result: TuneResult) -> None:

@@ -1,0 +1,99 @@
+"""A call of ``tune`` or ``tune_network``: its arguments, and what the runs of its tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from schedlang.database import Database, opened_database
+from schedlang.database.details import check_notes, check_tags
+from schedlang.measurement.problem import Problem, Verify
+from schedlang.targets import as_target
+from schedlang.targets.measure.expected.problem import check_problem
+from schedlang.tuning.budget import FINALS_SECONDS, Budget
+from schedlang.tuning.callbacks import Steps
+from schedlang.tuning.clock import clock_of
+from schedlang.tuning.options import Option, check_values
+from schedlang.tuning.session.measuring import Measuring
+from schedlang.workloads.workload import Workload
+
+
+class Call:
+    """The arguments that ``tune`` and ``tune_network`` have in common, checked and converted.
+
+    Its wall time counts from the moment the object is made. Nothing is opened before ``open``.
+
+    Parameters
+    ----------
+    options: what the function takes.
+    given: the arguments by name: its ``locals()``.
+    trials: most candidates where neither trials nor seconds are given.
+    finals_seconds: most seconds of a wall-clock budget that are kept free for the finals.
+
+    Attributes
+    ----------
+    options: as given; some of them identify a run.
+    target: the machine.
+    steps: callbacks of all tasks, and rules that end the search of one.
+    trials: limit on the candidates of all tasks; None for no limit.
+    budget: wall time of the call.
+    seed: of searches and random inputs.
+    batch: maximum number of candidates per ``ask``.
+    verify: as given; it is part of a run's identity.
+    transfer: start searches from what was fast for the task and for similar ones.
+    remeasure: ignore what the database holds.
+    finals: number of finalists of a task; 0 for no finals.
+    notes, tags: of the run of each task; None keeps those that it has.
+    stored_in: the database as given, which can be opened again.
+    journaled: whether runs are written there too, so that the same call continues them.
+    problem: how the call says that results are verified; only after ``open``, as what follows.
+    measuring: measures one task after the other.
+    database: where records go.
+    """
+
+    problem: Problem
+    measuring: Measuring
+    database: Database
+
+    def __init__(
+        self,
+        options: tuple[Option, ...],
+        given: Mapping[str, Any],
+        trials: int,
+        finals_seconds: float = FINALS_SECONDS,
+    ) -> None:
+        check_values(options, given)
+        self._measurer, self.stored_in = given["measurer"], given["database"]
+        compared = ("inputs", "tolerance", "reference")
+        self._compared: dict[str, Any] = {name: given.get(name) for name in compared}
+        self.budget = Budget(given["seconds"], finals_seconds, clock_of(self._measurer))
+        self.options = options
+        self.target = as_target(given["target"])
+        self.steps = Steps(given["callbacks"], given["stop_when"])
+        limited = given["trials"] is not None or given["seconds"] is not None
+        self.trials: int | None = given["trials"] if limited else trials
+        self.seed: int = given["seed"]
+        self.batch: int = given["batch"]
+        self.verify: Verify = given["verify"]
+        self.transfer: bool = given["transfer"]
+        self.remeasure: bool = given["remeasure"]
+        self.finals: int = given["finals"]
+        notes, tags = given["notes"], given["tags"]
+        self.notes: str | None = None if notes is None else check_notes(notes)
+        self.tags: Sequence[str] | None = None if tags is None else check_tags(tags)
+        self.journaled = self.stored_in is not None
+
+    def open(self, stack: ExitStack, only: Workload | None = None) -> None:
+        """Take the measurer, then open the database, until the stack is closed.
+
+        ``only`` is the workload, where there is one: a call that cannot measure it leaves no file
+        behind.
+        """
+        self.problem = Problem(**self._compared, verify=self.verify, seed=self.seed)
+        self.measuring = Measuring(self._measurer, self.target, self.problem, stack)
+        if only is not None and self._measurer is None:
+            check_problem(self.problem, only.args)
+        elif only is not None:
+            self.measuring.on(only)
+        self.database = stack.enter_context(opened_database(self.stored_in))

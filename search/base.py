@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlang.language.schedule import Schedule
+from schedlang.measurement.clock import Clock
+from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search.prior import GIVE_UP_AFTER, draw
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.settings import check_setting
@@ -34,6 +36,7 @@ class StrategyBase(Strategy):
     proposals: what was proposed, told and refused.
     rng: the generator; everything random should come from it, as it is saved and loaded.
     failed_draws: draws in a row, up to now, that gave no new program.
+    stopwatch: adds up ``seconds``.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class StrategyBase(Strategy):
         self.rng = random.Random(seed)
         self.give_up_after = give_up_after
         self.failed_draws = 0
+        self.stopwatch = Stopwatch()
 
     # -- what a subclass may give ----------------------------------------------------------------
 
@@ -105,6 +109,13 @@ class StrategyBase(Strategy):
         refused = self.rejections
         last = refused[-1].message if refused else "nothing was drawn"
         return f"no valid program in {self.failed_draws} draws; the last one: {last}"
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        return self.stopwatch.seconds
+
+    def use_clock(self, clock: Clock) -> None:
+        self.stopwatch.clock = clock
 
     @property
     def rejections(self) -> Sequence[Rejection]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
+from schedlang.measurement.clock import Clock
 from schedlang.search.models.cost_model import CostModel
 from schedlang.tvm.program import structural_key
 
@@ -196,3 +197,6 @@ class Strategy(ABC):
     def seconds(self) -> Mapping[str, float]:
         """Wall time of the main parts of ``ask`` and ``tell``, by name."""
         return {}
+
+    def use_clock(self, clock: Clock) -> None:  # noqa: B027 - not every search reads the time
+        """Count ``seconds`` by this clock, which is that of the session; by default nothing."""

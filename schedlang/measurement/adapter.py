@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from schedlang.measurement.clock import clock_of
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.measurement import Candidate, Measurement
 from schedlang.measurement.measurer import Measurer
@@ -42,6 +42,7 @@ class _Adapter(Measurer):
 
     def __init__(self, given: Any) -> None:
         self._given = given
+        self.clock = clock_of(given)
         self._best: float | None = None
         self._deadline = math.inf
 
@@ -132,4 +133,4 @@ class _Adapter(Measurer):
             self._given.close()
 
     def _late(self) -> bool:
-        return time.monotonic() >= self.deadline
+        return self.clock.now() >= self.deadline

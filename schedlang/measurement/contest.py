@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.measurement.finals import (
     CONFIDENCE,
     FEWEST_SAMPLES,
@@ -48,6 +48,7 @@ def hold_contest(
     *,
     looks: Sequence[int] = (),
     enough: Enough[Side] | None = None,
+    clock: Clock = SYSTEM,
 ) -> dict[Side, list[float]]:
     """Time sides in turns; return the samples of those that never failed, equally many of each.
 
@@ -64,15 +65,16 @@ def hold_contest(
         fastest.
     enough: called with the number of rounds and the samples by side, once ``rounds`` are done;
         while it is False, more rounds follow. By default it is always True.
+    clock: tells the time.
 
     Raises ValueError when ``rounds`` is below 1.
     """
     if rounds < 1:
         raise ValueError(f"rounds={rounds}; give 1 or more")
     samples: dict[Side, list[float]] = {side: [] for side in sides}
-    end = time.monotonic() + budget_seconds
+    end = clock.now() + budget_seconds
     for number in itertools.count():
-        late = number >= FEWEST_ROUNDS and time.monotonic() >= end
+        late = number >= FEWEST_ROUNDS and clock.now() >= end
         if not samples or late:
             break
         if number in looks and number < rounds and is_certain(samples):
@@ -106,6 +108,7 @@ def interleave(
     budget_seconds: float = BUDGET_SECONDS,
     *,
     enough: Enough[int] | None = None,
+    clock: Clock = SYSTEM,
 ) -> dict[int, Measurement]:
     """Hold a contest of candidates; return one measurement per candidate, by id.
 
@@ -119,7 +122,7 @@ def interleave(
         one sample. Where it leaves out a candidate, time was up: the round does not count.
     rounds: number of samples of each candidate; fewer, but at least 10, where it is certain which
         is the fastest.
-    budget_seconds, enough: as in ``hold_contest``.
+    budget_seconds, enough, clock: as in ``hold_contest``.
 
     Raises ValueError when ``rounds`` is below 1.
     """
@@ -138,7 +141,9 @@ def interleave(
             latencies[identity] = measurement.latency if measurement.ok else None
         return latencies
 
-    samples = hold_contest(ids, take, rounds, budget_seconds, looks=_LOOKS, enough=enough)
+    samples = hold_contest(
+        ids, take, rounds, budget_seconds, looks=_LOOKS, enough=enough, clock=clock
+    )
     for identity, times in samples.items():
         found[identity] = replace(found[identity], samples=tuple(times))
     return found

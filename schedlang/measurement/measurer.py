@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from schedlang.errors import TargetError
+from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurement import Candidate, Measurement
 
@@ -38,7 +39,8 @@ class Measurer(ABC):
     kept: whether ``schedlang.measurer`` made it, to stay between calls: each call gives it its
         problem, by ``bind(workload, problem)``, and it is no part of the identity of a run.
     kept_for: key of the target that a kept one measures for.
-    deadline: time of ``time.monotonic`` at which ``measure`` stops; a candidate that was not
+    clock: tells the time to the session that measures with it; a simulator brings its own.
+    deadline: time of ``clock`` at which ``measure`` stops; a candidate that was not
         measured by then gets no measurement, or a failed one. Infinite by default.
     best_so_far: lowest latency measured for the workload, in seconds; a measurer may give up on
         candidates that are surely slower. None where nothing is known.
@@ -51,6 +53,7 @@ class Measurer(ABC):
     workload: Workload
     kept: bool = False
     kept_for: str = ""
+    clock: Clock = SYSTEM
     deadline: float = math.inf
     best_so_far: float | None = None
     reference_complete: bool = True
@@ -116,7 +119,7 @@ class Measurer(ABC):
             return self.measure([by_id[identity] for identity in order])
 
         try:
-            found = interleave(list(by_id), take_round, rounds, budget_seconds)
+            found = interleave(list(by_id), take_round, rounds, budget_seconds, clock=self.clock)
         finally:
             self.best_so_far = best
         return [found[candidate.id] for candidate in candidates]

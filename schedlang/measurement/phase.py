@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from schedlang.measurement.clock import SYSTEM, Clock
+
 # Most seconds that the wall clock and the monotonic one differ within a phase, unless one was set.
 _CLOCKS_DIFFER = 1e-3
 
@@ -29,10 +31,11 @@ class Phase(NamedTuple):
 class PhaseLog:
     """Notes one activity after the other, on the wall clock. To enter the present one is no change.
 
-    A phase is as long as the monotonic clock says, so that setting the system's clock changes none.
+    A phase is as long as ``clock`` says, so that setting the system's date changes none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._done: list[Phase] = []
         self._activity = ""
         self._begin = self._since = 0.0
@@ -45,14 +48,14 @@ class PhaseLog:
     @property
     def phases(self) -> tuple[Phase, ...]:
         """What was noted since ``take``; the present phase ends now."""
-        present = (self._present(time.perf_counter()),) if self._activity else ()
+        present = (self._present(self._clock.now()),) if self._activity else ()
         return (*self._done, *present)
 
     def enter(self, activity: str, seconds_ago: float = 0.0) -> None:
         """End the present phase and begin another one; ``""`` begins none."""
         if activity == self._activity:
             return
-        since, begin = time.perf_counter() - seconds_ago, time.time() - seconds_ago
+        since, begin = self._clock.now() - seconds_ago, time.time() - seconds_ago
         if self._activity:
             since = max(since, self._since)
             ended = self._present(since)

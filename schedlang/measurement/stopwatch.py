@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from schedlang.measurement.clock import SYSTEM, Clock
 
 
 class Stopwatch:
@@ -13,10 +14,12 @@ class Stopwatch:
 
     Attributes
     ----------
+    clock: tells the time; the session sets it for what runs within it.
     seconds: of each activity so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self.clock = clock
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._running: list[str] = []
         self._since = 0.0
@@ -38,7 +41,7 @@ class Stopwatch:
         return taken
 
     def _note(self) -> None:
-        now = time.perf_counter()
+        now = self.clock.now()
         if self._running:
             self.seconds[self._running[-1]] += now - self._since
         self._since = now

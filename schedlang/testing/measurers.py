@@ -15,7 +15,6 @@ them. An object that has ``measure`` but is no ``Measurer`` is wrapped, as ``tun
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -192,7 +191,7 @@ class MeasurerContract:
 
     def test_after_the_deadline_nothing_is_measured(self, measurer: SupportsMeasure) -> None:
         ready = bound(measurer)
-        ready.deadline = time.monotonic() - 1
+        ready.deadline = ready.clock.now() - 1
         found = by_id(list(ready.measure(candidates(1, 2, 3))))
         assert set(found) <= {1, 2, 3}
         for measurement in found.values():

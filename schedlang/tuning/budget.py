@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from schedlang.tuning.clock import SYSTEM, Clock
+from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.tuning.options import wrong_seconds
 
 # The finals get this fraction of a wall-clock budget, up to this number of seconds.

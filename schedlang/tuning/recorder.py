@@ -11,8 +11,8 @@ from contextlib import suppress
 from schedlang.database import Database, Record, Rejections, RunDetails, TrialDetails
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Measurement
+from schedlang.measurement.clock import Clock
 from schedlang.measurement.phase import PhaseLog
-from schedlang.tuning.clock import Clock
 from schedlang.tuning.resume import RunState
 
 # Fraction of a run's time that counting the search's rejections may take, approximately.
@@ -37,7 +37,7 @@ class Recorder:
 
     def __init__(self, state: RunState, database: Database, clock: Clock) -> None:
         earlier = RunDetails() if state.run_id is None else database.details(state.run_id)
-        self.log = PhaseLog()
+        self.log = PhaseLog(clock)
         self._clock = clock
         self._state = state
         self._database = database

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from schedlang.database import Record
+from schedlang.measurement.clock import Clock
 from schedlang.search import Proposal
-from schedlang.tuning.clock import Clock
 from schedlang.tuning.resume import RunState
 
 # How long to wait for other processes, in seconds, while they store no record of what is waited

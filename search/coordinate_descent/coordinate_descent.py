@@ -80,7 +80,7 @@ class CoordinateDescent(StrategyBase):
         check_setting(most_loss >= 0, "most_loss", most_loss, "0 or more; math.inf skips no step")
         super().__init__(space, workload, seed)
         given = [start] if isinstance(start, Trace) else start
-        self._step_model = StepModel(self.proposals, seed)
+        self._step_model = StepModel(self.proposals, seed, self.stopwatch)
         self._line_searches = LineSearches(space, self.proposals, self._step_model, significance)
         draws = lines - 1 if given is None else 0
         self._starts = StartingPoints(
@@ -138,10 +138,6 @@ class CoordinateDescent(StrategyBase):
     @property
     def screened(self) -> int:
         return self._step_model.screened
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        return {"model": self._step_model.seconds}
 
     def suggest(self, traces: Sequence[Trace]) -> None:
         """Start the first line searches there."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schedlang.language.schedule import Trace
+from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search.coordinate_descent.neighbourhood import (
     Move,
     Step,
@@ -41,19 +41,19 @@ class StepModel:
     ----------
     proposals: the model learns their outcomes.
     seed: of the model.
+    stopwatch: of the search; it counts the time of the model as ``model``.
 
     Attributes
     ----------
     gains: measured gain of each step, the last time.
     screened: number of candidates that were skipped for what is predicted.
-    seconds: wall time spent in the model.
     """
 
-    def __init__(self, proposals: Proposals, seed: int) -> None:
+    def __init__(self, proposals: Proposals, seed: int, stopwatch: Stopwatch) -> None:
         self.gains: Gains = {}
         self.screened = 0
-        self.seconds = 0.0
         self._proposals = proposals
+        self._stopwatch = stopwatch
         self._model = DecisionModel(seed)
         self._learned = 0
         self._due = _ENOUGH
@@ -68,20 +68,17 @@ class StepModel:
             learned = self._due
             self._due += max(1, self._due // _MORE)
         if learned > self._learned:
-            started = time.perf_counter()
-            new = told[self._learned : learned]
-            values = [site_values(one.trace) for one in new]
-            self._model.update(values, [one.latency for one in new])
+            with self._stopwatch.timing("model"):
+                new = told[self._learned : learned]
+                values = [site_values(one.trace) for one in new]
+                self._model.update(values, [one.latency for one in new])
             self._learned = learned
-            self.seconds += time.perf_counter() - started
         return self._model.trained
 
     def scores(self, candidates: Sequence[Mapping[str, Any]]) -> list[float]:
         """Score decisions by site with the model, higher is faster."""
-        started = time.perf_counter()
-        found = [float(score) for score in self._model.predict(candidates)]
-        self.seconds += time.perf_counter() - started
-        return found
+        with self._stopwatch.timing("model"):
+            return [float(score) for score in self._model.predict(candidates)]
 
     def of_steps(self, trace: Trace) -> dict[Step, float]:
         """Predict all steps of a trace, in program order.

@@ -80,10 +80,11 @@ class Evolutionary(StrategyBase):
         check_setting(hot >= cold, "hot", hot, f"a temperature of cold={cold} or more")
         check_setting(0 <= random_share <= 1, "random_share", random_share, "a share of 0 to 1")
         super().__init__(space, workload, seed, give_up_after=give_up_after)
-        self._builder = ProgramBuilder(space, self.proposals, _THREADS)
+        self._builder = ProgramBuilder(space, self.proposals, self.stopwatch, _THREADS)
         self._surrogate = Surrogate(
             GradientBoosting(seed) if cost_model is None else cost_model,
             workload.key,
+            self.stopwatch,
             decision_model=DecisionModel(seed) if screening else None,
         )
         self._annealing = Annealing(
@@ -133,10 +134,6 @@ class Evolutionary(StrategyBase):
     @property
     def screened(self) -> int:
         return self._annealing.dropped + len(self._annealing.reserve)
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        return {**self._builder.seconds, "model": self._surrogate.seconds}
 
     @property
     def cost_model(self) -> CostModel:

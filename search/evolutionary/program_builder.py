@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.language.schedule import Schedule, Trace
+from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search.evolutionary.crossover import Child
 from schedlang.search.evolutionary.metropolis import Transition
 from schedlang.search.program import Program, extract_features
@@ -26,20 +26,19 @@ class ProgramBuilder:
 
     Parameters
     ----------
+    stopwatch: of the search; it counts the time of ``replay`` (making programs) and ``features``.
     threads: programs made at the same time; TVM does its work outside Python's lock.
-
-    Attributes
-    ----------
-    seconds: wall time of ``replay`` (making programs) and ``features``.
     """
 
-    def __init__(self, space: Space, proposals: Proposals, threads: int) -> None:
+    def __init__(
+        self, space: Space, proposals: Proposals, stopwatch: Stopwatch, threads: int
+    ) -> None:
         self._space = space
         self._proposals = proposals
+        self._stopwatch = stopwatch
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "schedlang-search") if threads > 1 else None
         self._features: dict[str, Features | None] = {}
-        self.seconds = {"replay": 0.0, "features": 0.0}
 
     def draw(self, seeds: Sequence[int]) -> list[Program | None]:
         """Draw from the prior, once for each seed."""
@@ -69,8 +68,6 @@ class ProgramBuilder:
     def _make(
         self, function: Callable[[Any], Schedule], items: Sequence[Any]
     ) -> list[Program | None]:
-        started = time.perf_counter()
-
         def attempt(item: Any) -> Program | InvalidTrace | InstructionError:
             try:
                 program = Program(function(item))
@@ -79,8 +76,10 @@ class ProgramBuilder:
             _ = program.key  # computed here, in the thread
             return program
 
-        made = list(map(attempt, items) if self._pool is None else self._pool.map(attempt, items))
-        self.seconds["replay"] += time.perf_counter() - started
+        with self._stopwatch.timing("replay"):
+            made = list(
+                map(attempt, items) if self._pool is None else self._pool.map(attempt, items)
+            )
         self._extract([entry for entry in made if isinstance(entry, Program)])
         programs: list[Program | None] = []
         for entry in made:
@@ -92,10 +91,9 @@ class ProgramBuilder:
         return programs
 
     def _extract(self, programs: Sequence[Program]) -> None:
-        started = time.perf_counter()
         new = {one.key: one for one in programs if one.key not in self._features}
-        extract_features(list(new.values()), self._threads)
+        with self._stopwatch.timing("features"):
+            extract_features(list(new.values()), self._threads)
         self._features |= {key: program.features for key, program in new.items()}
         for program in programs:
             program.features = self._features[program.key]
-        self.seconds["features"] += time.perf_counter() - started

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -81,7 +80,9 @@ class TreeSearch(StrategyBase):
         self._follow = follow
         self._surrogate: Surrogate | None = None
         if cost_model is not None:
-            self._surrogate = Surrogate(cost_model, workload.key, without_features=-math.inf)
+            self._surrogate = Surrogate(
+                cost_model, workload.key, self.stopwatch, without_features=-math.inf
+            )
         self._rollouts = rollouts
         self._patience = patience
         self._root = Node()
@@ -91,9 +92,6 @@ class TreeSearch(StrategyBase):
         self._best_values: Mapping[str, Any] = {}
         self._suggested: list[Trace] = []
         self._without_gain = self._screened = 0
-        self._seconds = {"replay": 0.0}
-        if self._surrogate is not None:
-            self._seconds["features"] = 0.0
 
     # -- the contract ----------------------------------------------------------------------------
 
@@ -153,11 +151,6 @@ class TreeSearch(StrategyBase):
     def screened(self) -> int:
         return self._screened
 
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        model = {} if self._surrogate is None else {"model": self._surrogate.seconds}
-        return {**self._seconds, **model}
-
     # -- descending ------------------------------------------------------------------------------
 
     def _descend(self) -> list[tuple[Descent, Program]]:
@@ -183,10 +176,9 @@ class TreeSearch(StrategyBase):
 
     def _run(self, rollout: Rollout) -> list[tuple[Descent, Program]]:
         """A descent and its program, if there is one."""
-        started = time.perf_counter()
         descent = Descent(self._root, self._selection, rollout)
-        schedule = self.proposals.attempt(lambda: self.space.run(self.workload, descent))
-        self._seconds["replay"] += time.perf_counter() - started
+        with self.stopwatch.timing("replay"):
+            schedule = self.proposals.attempt(lambda: self.space.run(self.workload, descent))
         if schedule is None:
             descent.commit()
             return []
@@ -201,9 +193,8 @@ class TreeSearch(StrategyBase):
             self._programs[number] = program
 
     def _extract(self, programs: Sequence[Program]) -> None:
-        started = time.perf_counter()
-        extract_features([program for program in programs if program.features is None])
-        self._seconds["features"] += time.perf_counter() - started
+        with self.stopwatch.timing("features"):
+            extract_features([program for program in programs if program.features is None])
 
     # -- the state -------------------------------------------------------------------------------
 

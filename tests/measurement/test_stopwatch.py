@@ -2,22 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from schedlang.measurement import stopwatch
 from schedlang.measurement.stopwatch import Stopwatch
+from tests.tuning.fake_time import Played
 
 
-def test_inner_activities_stop_the_outer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: now[0])
-    watch = Stopwatch()
+def test_inner_activities_stop_the_outer_one() -> None:
+    clock = Played()
+    watch = Stopwatch(clock)
     with pytest.raises(KeyError), watch.timing("outer"):
-        now[0] += 1
+        clock.sleep(1)
         with watch.timing("inner"):
-            now[0] += 10
-        now[0] += 100
+            clock.sleep(10)
+        clock.sleep(100)
         raise KeyError
-    now[0] += 1000
+    clock.sleep(1000)
     with watch.timing("inner"):
-        now[0] += 10000
+        clock.sleep(10000)
     assert watch.take() == {"outer": 101.0, "inner": 10010.0}
     assert watch.take() == {}

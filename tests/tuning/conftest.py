@@ -12,6 +12,5 @@ __all__ = ["environment", "survivors", "worker_pids"]
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     """The time of runs and budgets, whatever else the machine does."""
     fake = FakeTime()
-    for module in ("measurement.adapter", "tuning.clock"):
-        monkeypatch.setattr(f"schedlang.{module}.time", fake)
+    monkeypatch.setattr("schedlang.measurement.clock.time", fake)
     return fake

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from schedlang.measurement.clock import Clock
+
 
 class FakeTime:
     """A clock that only runs while a measurer pretends to work."""
@@ -14,3 +16,16 @@ class FakeTime:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+
+class Played(Clock):
+    """It moves when it is told to wait."""
+
+    def __init__(self) -> None:
+        self.seconds = 5000.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import re
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import schedlang as sl
-from schedlang.tuning.clock import Clock
+from tests.tuning.fake_time import Played
 from tests.tuning.scripted import measured
 
 ROOT = Path(__file__).resolve().parents[2]
 READS = re.compile(r"\btime\.(monotonic|perf_counter|process_time|sleep)\b")
-# What compiles a whole network, and what explains a failure, is no part of a run yet.
-APART = ("schedlang/tuning/defaults/", "schedlang/tuning/failures/")
-
-
-class Played(Clock):
-    """It moves when a measurer says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 5000.0
-
-    def now(self) -> float:
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
+# What compiles a whole network is no part of a run yet.
+APART = "schedlang/tuning/defaults/"
 
 
 class Simulated(sl.Measurer):
@@ -82,13 +71,44 @@ def test_a_rule_counts_the_seconds_of_the_clock() -> None:
     assert "no gain in the last 700 s" in result.finished
 
 
+class System:
+    """The module ``time`` for those who may not ask it how long something takes."""
+
+    time = staticmethod(time.time)
+
+
+@pytest.mark.parametrize("search", ["evolutionary", "tree_search", "dpansor-25"])
+def test_a_run_with_a_clock_of_its_own_asks_no_other(
+    search: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = sl.workloads.matmul(32, 32, 32)
+    sl.tune(
+        workload, trials=1, finals=0, measurer=Simulated(), progress=False
+    )  # loads what it uses
+    for name, module in list(sys.modules.items()):
+        if name.startswith("schedlang.") and getattr(module, "time", None) is time:
+            monkeypatch.setattr(module, "time", System)
+    result = sl.tune(
+        workload, trials=40, search=search, measurer=Simulated(), verify=False, progress=False
+    )
+    assert len(result.records) == 40
+    # Finals take no time of it: the measurer's own clock stands while nothing is measured.
+    assert result.seconds >= 4000.0
+    assert result.time_split["model"] == 0.0
+
+
 def test_nothing_in_a_run_reads_the_time_by_itself() -> None:
     files = [
         path
-        for folder in ("schedlang/tuning", "schedlang/networks/tuning")
+        for folder in (
+            "schedlang/measurement",
+            "schedlang/tuning",
+            "schedlang/networks/tuning",
+            "search",
+        )
         for path in (ROOT / folder).rglob("*.py")
     ]
     assert len(files) > 40
     readers = {str(path.relative_to(ROOT)) for path in files if READS.search(path.read_text())}
     ours = {file for file in readers if not file.startswith(APART)}
-    assert ours == {"schedlang/tuning/clock.py"}
+    assert ours == {"schedlang/measurement/clock.py"}

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.networks.totals import latency_text
 from schedlang.networks.tuning.shares import Shares, shares_of
 from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search import Strategy
-from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.live.screen import Screen
 from schedlang.tuning.live.snapshot import time_text
 

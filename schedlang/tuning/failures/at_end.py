@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from schedlang.database import Record
@@ -30,7 +29,7 @@ def first_fault(
     wrong = next((one for one in records if one.status is Status.WRONG_RESULT), None)
     if wrong is None or seconds < _LEAST_SECONDS:
         return ""
-    deadline = time.monotonic() + min(seconds, _MOST_SECONDS)
+    deadline = measurer.clock.now() + min(seconds, _MOST_SECONDS)
     try:
         found = explain_with(wrong, workload, measurer, problem, deadline, thorough=False)
     except SchedlangError:

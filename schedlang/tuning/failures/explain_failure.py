@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -86,7 +85,8 @@ def explain_failure(
             used = reserve_measurer(measurer, key, stack)
             problem = problem if used.kept else problem_of(measurer)
             bind_to_call(used, workload, problem)
-        return explain_with(record, workload, used, problem, time.monotonic() + seconds)
+        deadline = used.clock.now() + seconds
+        return explain_with(record, workload, used, problem, deadline)
 
 
 def explain_with(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 from schedlang.errors import SchedlangError
@@ -45,7 +44,7 @@ class Prefixes:
     ----------
     line: the instructions; workload: what they apply to.
     measurer: bound to the workload. It must compare results.
-    deadline: of ``time.monotonic``; what has no measurement by then is ``LATE``.
+    deadline: of the measurer's clock; what has no measurement by then is ``LATE``.
 
     Attributes
     ----------
@@ -68,7 +67,7 @@ class Prefixes:
 
     def late(self) -> bool:
         """Whether the time is over."""
-        return time.monotonic() >= self.deadline
+        return self._measurer.clock.now() >= self.deadline
 
     def whole(self) -> Prefix:
         """Measure the whole line; again where it does not fail now."""

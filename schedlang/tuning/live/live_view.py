@@ -14,8 +14,8 @@ from rich.live import Live
 from schedlang.announcing import LOGGER
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.search import Strategy
-from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.live.line import line_of
 from schedlang.tuning.live.notebook import NotebookView, html_of, in_notebook
 from schedlang.tuning.live.output import Output

@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from schedlang.announcing import LOGGER
-from schedlang.tuning.clock import SYSTEM, Clock
+from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.tuning.live.live_view import LINE_SECONDS, NOTEBOOK_SECONDS
 from schedlang.tuning.live.notebook import NotebookView, in_notebook
 from schedlang.tuning.live.output import Output

@@ -19,8 +19,8 @@ from schedlang.database import Ask, Database, Record, Run
 from schedlang.database.owner import is_alive, this_process
 from schedlang.database.run import LONGEST_STATE
 from schedlang.errors import DatabaseError, SchedlangError
+from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.search import Proposal, Recorded, Strategy
-from schedlang.tuning.clock import SYSTEM, Clock
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.records import as_measurement
 from schedlang.tuning.resume.ending import Ending

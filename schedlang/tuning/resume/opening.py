@@ -6,8 +6,8 @@ from typing import Any
 
 from schedlang.database import Database, Record
 from schedlang.database.programs import put_program
+from schedlang.measurement.clock import Clock
 from schedlang.targets import Target
-from schedlang.tuning.clock import Clock
 from schedlang.tuning.options import Option, identifying
 from schedlang.tuning.resume.identity import identity
 from schedlang.tuning.resume.journal import Journal, new_run, open_journal

@@ -8,12 +8,12 @@ from typing import Any
 
 from schedlang.database import Database, opened_database
 from schedlang.database.details import check_notes, check_tags
+from schedlang.measurement.clock import clock_of
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.targets import as_target
 from schedlang.targets.measure.expected.problem import check_problem
 from schedlang.tuning.budget import FINALS_SECONDS, Budget
 from schedlang.tuning.callbacks import Steps
-from schedlang.tuning.clock import clock_of
 from schedlang.tuning.options import Option, check_values
 from schedlang.tuning.session.measuring import Measuring
 from schedlang.workloads.workload import Workload

@@ -197,6 +197,7 @@ class TaskRun:
 
         def make_strategy() -> Strategy:
             strategy = made.pop() if made else self.task.make_strategy()
+            strategy.use_clock(call.budget.clock)
             if first := self.task.first():
                 strategy.suggest(first)
             return strategy

@@ -9,6 +9,7 @@ import pytest
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.coordinate_descent.perturbation import Perturbation
@@ -49,7 +50,10 @@ def test_they_are_new_programs_a_few_decisions_from_one_of_the_fastest(workload:
     """A fresh draw would differ from each of them at ten sites."""
     space = Space([note_many], "many")
     proposals = told(workload, 12, space)
-    perturbation, rng = Perturbation(space, proposals, StepModel(proposals, 0)), random.Random(0)
+    perturbation, rng = (
+        Perturbation(space, proposals, StepModel(proposals, 0, Stopwatch())),
+        random.Random(0),
+    )
     fastest = [one.trace.decisions for one in proposals.told[-3:]]
     for _ in range(8):
         program = perturbation.next(rng)
@@ -71,7 +75,10 @@ def test_what_was_proposed_is_not_wanted_again(workload: Workload) -> None:
             if (a, b) not in left:
                 schedule = space.sample(workload, decisions={"a": a, "b": b})
                 enter(proposals, schedule, 1.0 + abs(a - 5) + abs(b - 5))
-    perturbation, rng = Perturbation(space, proposals, StepModel(proposals, 0)), random.Random(0)
+    perturbation, rng = (
+        Perturbation(space, proposals, StepModel(proposals, 0, Stopwatch())),
+        random.Random(0),
+    )
     found = set()
     for _ in range(2):
         program = perturbation.next(rng)
@@ -84,7 +91,7 @@ def test_what_was_proposed_is_not_wanted_again(workload: Workload) -> None:
 
 def test_there_is_none_before_anything_was_fast(workload: Workload) -> None:
     proposals = Proposals(workload)
-    perturbation = Perturbation(ORDINARY, proposals, StepModel(proposals, 0))
+    perturbation = Perturbation(ORDINARY, proposals, StepModel(proposals, 0, Stopwatch()))
     assert perturbation.next(random.Random(0)) is None
     proposal = proposals.admit(ORDINARY.sample(workload, seed=0))
     assert proposal is not None
@@ -99,7 +106,10 @@ def test_they_are_where_the_model_of_decisions_expects_most(workload: Workload) 
     for h in (1, 21, 41, 61, 91):
         for w in (1, 21, 41, 61, 91):
             enter(proposals, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
-    perturbation, rng = Perturbation(TILES, proposals, StepModel(proposals, 0)), random.Random(0)
+    perturbation, rng = (
+        Perturbation(TILES, proposals, StepModel(proposals, 0, Stopwatch())),
+        random.Random(0),
+    )
     found = [perturbation.next(rng) for _ in range(8)]
     assert all(one is not None and one.trace.decisions["h"] >= 61 for one in found)
 

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from schedlang.language.schedule import Trace
+from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.coordinate_descent.neighbourhood import Step, steps_from
@@ -34,7 +35,7 @@ def learned(workload: Workload, sides: tuple[int, ...]) -> StepModel:
     for h in sides:
         for w in sides:
             enter(proposals, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
-    return StepModel(proposals, 0)
+    return StepModel(proposals, 0, Stopwatch())
 
 
 def test_before_there_are_outcomes_enough_steps_do_what_they_last_did(workload: Workload) -> None:
@@ -120,7 +121,7 @@ def test_a_descent_that_learned_goes_on_where_it_was_saved(workload: Workload) -
 def test_what_it_learned_depends_on_how_many_were_told_alone(workload: Workload) -> None:
     """Asked after each outcome or once at the end: it retrains at the same counts."""
     proposals = Proposals(workload)
-    often, once = StepModel(proposals, 0), StepModel(proposals, 0)
+    often, once = StepModel(proposals, 0, Stopwatch()), StepModel(proposals, 0, Stopwatch())
     for h in range(1, 96, 5):
         for w in range(1, 26, 5):
             schedule = TILES.sample(workload, decisions={"h": h, "w": w})

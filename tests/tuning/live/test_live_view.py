@@ -54,7 +54,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("schedlang.tuning.clock.time", clock)
+    monkeypatch.setattr("schedlang.measurement.clock.time", clock)
     return clock
 
 

@@ -7,8 +7,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
 
+from rich.console import Console
 from rich.live import Live
 
 from schedlang.announcing import LOGGER
@@ -16,17 +16,13 @@ from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.search import Strategy
-from schedlang.tuning.live.line import line_of
-from schedlang.tuning.live.notebook import NotebookView, html_of, in_notebook
-from schedlang.tuning.live.output import Output
+from schedlang.tuning.live.notebook import html_of
+from schedlang.tuning.live.screen import Screen
 from schedlang.tuning.live.snapshot import Snapshot
 from schedlang.tuning.live.terminal import View
 
-LINE_SECONDS, NOTEBOOK_SECONDS = 5.0, 0.5
-"""Seconds between two lines of a log, and between two pictures of a notebook."""
 
-
-class LiveView:
+class LiveView(Screen):
     """A few live lines on a terminal or in a notebook, and a line now and then in a log.
 
     Where the output is neither, the lines go to standard error if ``show`` is True. The logger
@@ -56,10 +52,9 @@ class LiveView:
         earlier: Iterable[Record] = (),
         clock: Clock = SYSTEM,
     ) -> None:
-        self._clock = clock
         self._title, self._limit, self._budget = title, trials, seconds
         self._flops, self._roofline = flops, roofline
-        self._began = self._line_shown = self._picture_shown = self._clock.now()
+        self._began = clock.now()
         self._first: float | None = None
         self._best: float | None = None
         self._counts: Counter[Status] = Counter()
@@ -70,17 +65,8 @@ class LiveView:
         for record in earlier:
             self._count(record)
         self._before = self._trials
-        output = Output(show)
-        self._notebook = NotebookView() if show is not False and in_notebook() else None
-        self._live: Live | None = None
-        if output.moves and self._notebook is None:
-            self._live = Live(
-                console=output.console,
-                refresh_per_second=4,
-                get_renderable=self._render,
-                transient=False,
-            )
-        self._lines = output if output.takes_lines and self._notebook is None else None
+        super().__init__(show, clock)
+        self._line_shown = self._began
 
     # -- what the run tells ----------------------------------------------------------------------
 
@@ -94,13 +80,13 @@ class LiveView:
         self._report = search.report
         if self._best != best:
             LOGGER.debug("%s: new best, %s", self._title, self.snapshot().best_text)
-        self._refresh()
+        self.refresh()
 
     def enter(self, phase: str) -> None:
         """Show what the run does now."""
         if phase != self._phase:
             self._phase = phase
-            self._refresh(now=True)
+            self.refresh(now=True)
 
     def compare_with(self, latency: float, *, complete: bool) -> None:
         """Show how much faster the best is than the unscheduled program."""
@@ -133,11 +119,6 @@ class LiveView:
 
     # -- where it is shown -----------------------------------------------------------------------
 
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -145,30 +126,24 @@ class LiveView:
         traceback: TracebackType | None,
     ) -> None:
         self._phase = "ended" if kind is None else "interrupted"
-        self._refresh(now=True)
-        if self._live is not None:
-            self._live.stop()
+        self.refresh(now=True)
+        super().__exit__(kind, error, traceback)
 
-    def _refresh(self, *, now: bool = False) -> None:
+    def refresh(self, *, now: bool = False) -> None:
         """Show it again, if the last time is long ago or it has to be ``now``."""
-        moment = self._clock.now()
-        if self._notebook is not None:
-            if now or moment - self._picture_shown >= NOTEBOOK_SECONDS:
-                self._picture_shown = moment
-                self._notebook.show(html_of(self.snapshot()))
-        if now or moment - self._line_shown >= LINE_SECONDS:
-            self._line_shown = moment
-            self._write_line()
+        super().refresh(now=now)
+        read = self._lines is not None or LOGGER.isEnabledFor(logging.INFO)
+        if read and (now or self.line_is_due):
+            self.write(self.snapshot().line)
 
-    def _write_line(self) -> None:
-        if self._lines is None and not LOGGER.isEnabledFor(logging.INFO):
-            return
-        line = line_of(self.snapshot())
-        LOGGER.info("%s", line)
-        if self._lines is not None:
-            self._lines.write(line)
+    def html(self) -> str:
+        return html_of(self.snapshot())
 
-    def _render(self) -> View:
+    def _live_on(self, console: Console) -> Live:
+        # Its time goes on between two measurements, and its last picture stays.
+        return Live(console=console, refresh_per_second=4, get_renderable=self._picture)
+
+    def _picture(self) -> View:
         return View(self.snapshot())
 
     # -- counting --------------------------------------------------------------------------------

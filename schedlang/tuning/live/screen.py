@@ -13,11 +13,53 @@ from rich.live import Live
 
 from schedlang.announcing import LOGGER
 from schedlang.measurement.clock import SYSTEM, Clock
-from schedlang.tuning.live.live_view import LINE_SECONDS, NOTEBOOK_SECONDS
 from schedlang.tuning.live.notebook import NotebookView, in_notebook
-from schedlang.tuning.live.output import Output
 
+_LINE_SECONDS, _NOTEBOOK_SECONDS = 5.0, 0.5
+"""Seconds between two lines of a log, and between two pictures of a notebook."""
 _NOTEBOOK_COLUMNS = 110
+
+
+class Output:
+    """Where a run is shown: a terminal on which text can move, lines of text, or nowhere.
+
+    What cannot be written ends no run: standard error may be closed, and nobody may read it.
+
+    Parameters
+    ----------
+    show: None shows a run on a terminal only, False nowhere.
+
+    Attributes
+    ----------
+    console: on standard error.
+    moves: whether it is a terminal that can move its cursor. Not rich's own view of that, which
+        FORCE_COLOR turns: a log file wants no moving bar.
+    """
+
+    def __init__(self, show: bool | None) -> None:
+        self.console = Console(stderr=True)
+        try:
+            terminal = self.console.file.isatty()
+        except ValueError:  # it is closed
+            terminal = show = False
+        dumb = terminal and self.console.is_dumb_terminal
+        self.moves = terminal and not dumb and show is not False
+        self._takes_lines = not self.moves and (bool(show) or (dumb and show is None))
+
+    @property
+    def takes_lines(self) -> bool:
+        """Whether lines are shown."""
+        return self._takes_lines
+
+    def write(self, line: str) -> None:
+        """Write a line, if lines are shown."""
+        if not self._takes_lines:
+            return
+        try:
+            self.console.file.write(f"{line}\n")
+            self.console.file.flush()
+        except (OSError, ValueError):
+            self._takes_lines = False
 
 
 class Screen(ABC):
@@ -40,12 +82,16 @@ class Screen(ABC):
         self._notebook = NotebookView() if show is not False and in_notebook() else None
         self._live: Live | None = None
         if output.moves and self._notebook is None:
-            self._live = Live(console=output.console, refresh_per_second=4, transient=True)
+            self._live = self._live_on(output.console)
         self._lines = output if output.takes_lines and self._notebook is None else None
 
     @abstractmethod
     def _picture(self) -> RenderableType:
         """Return the picture of this moment."""
+
+    def _live_on(self, console: Console) -> Live:
+        """Return what shows it on a terminal."""
+        return Live(console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -67,7 +113,9 @@ class Screen(ABC):
         if self._live is not None:
             self._live.update(self._picture())
         moment = self._clock.now()
-        if self._notebook is not None and (now or moment - self._picture_shown >= NOTEBOOK_SECONDS):
+        if self._notebook is not None and (
+            now or moment - self._picture_shown >= _NOTEBOOK_SECONDS
+        ):
             self._picture_shown = moment
             self._notebook.show(self.html())
 
@@ -80,7 +128,7 @@ class Screen(ABC):
     @property
     def line_is_due(self) -> bool:
         """Whether the last line is long ago."""
-        return self._clock.now() - self._line_shown >= LINE_SECONDS
+        return self._clock.now() - self._line_shown >= _LINE_SECONDS
 
     def write(self, line: str) -> None:
         """Write a line."""

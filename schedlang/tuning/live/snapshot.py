@@ -115,6 +115,18 @@ class Snapshot:
         """How long it took and will take: ``12 s, about 40 s left``."""
         return time_text(self.seconds, self.left)
 
+    @property
+    def line(self) -> str:
+        """All of it as one line, for a log file."""
+        parts = [f"{self.trials_text} trials"]
+        if self.best is not None:
+            parts.append(f"best {self.best_text}")
+        skipped = self.skipped_text
+        parts += [self.failures_text, f"skipped: {skipped}" if skipped else ""]
+        parts += [self.report, self.time_text]
+        head = f"{self.title}: {self.phase}; " if self.phase else f"{self.title}: "
+        return head + "; ".join(filter(None, parts))
+
 
 def time_text(spent: float, left: float | None) -> str:
     """Return how long something took and will take; a time left that is too short is not told."""

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from schedlang.measurement import Measurement, Status
 from schedlang.tuning.live import LiveView
-from schedlang.tuning.live.line import line_of
 from schedlang.tuning.live.notebook import html_of
 from schedlang.tuning.live.snapshot import Snapshot, duration
 from schedlang.tuning.live.terminal import View
@@ -88,7 +87,7 @@ def test_little_is_known_at_first() -> None:
     text = "\n".join(drawn(Snapshot("tuning x", "starting workers", limit=8), 80))
     assert "0/8" in text and "no result yet" in text and "failed" not in text
     assert "nan" not in text and "inf" not in text
-    assert line_of(Snapshot("tuning x")) == "tuning x: 0 trials; 0 s"
+    assert Snapshot("tuning x").line == "tuning x: 0 trials; 0 s"
 
 
 def test_a_bound_and_an_impossible_share_are_no_facts() -> None:
@@ -98,7 +97,7 @@ def test_a_bound_and_an_impossible_share_are_no_facts() -> None:
 
 
 def test_a_line_of_a_log() -> None:
-    assert line_of(WHOLE) == (
+    assert WHOLE.line == (
         "tuning conv2d[3x3]: exploring; 31/64 trials; best 36.1 us, 148.8 GFLOPS, 59.6x faster, "
         "65% of the roofline; 2 build_error, 2 wrong_result; "
         "skipped: 1,412 predicted slower, 14 rejected; "

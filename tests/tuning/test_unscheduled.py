@@ -20,8 +20,8 @@ from schedlang.metaschedule import as_tvm_database, export_json
 from schedlang.search.models.pretraining import pretrain
 from schedlang.testing.database import make_record
 from schedlang.testing.spaces import ORDINARY, small_workload
+from schedlang.tuning.lookup.transfer import _proposals
 from schedlang.tuning.warm_start.suggestions import suggestions
-from schedlang.tuning.warm_start.transfer import _proposals
 from schedlang.tvm.program import structurally_equal
 from tests.tuning.scripted import Scripted
 

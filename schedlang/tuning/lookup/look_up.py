@@ -16,8 +16,8 @@ from schedlang.language.schedule import Schedule
 from schedlang.printed import listed
 from schedlang.targets import Target, as_target, toolchain_key
 from schedlang.tuning.lookup.match import Kind, Match
+from schedlang.tuning.lookup.transfer import transfer
 from schedlang.tuning.records import packed_ahead
-from schedlang.tuning.warm_start import Transferred, transfer
 from schedlang.tvm import program
 from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.workloads.construct import as_workload, from_prim_func
@@ -277,51 +277,31 @@ def _similar(
     unreadable: Unreadable,
 ) -> Match | None:
     tried = transfer(workload, target, opened, unreadable)
-    if not tried.attempts:
+    if not tried:
         return None
-    tried = _kept(tried, workload, opened, database)
-    order = tuple(range(len(workload.args)))
-    if tried.fastest is not None:
-        found = tried.attempts[tried.fastest]
-        kind: Kind = "kin" if found.other_shapes else "family"
-        shapes = " of other shapes" if found.other_shapes else ""
-        note = (
-            f"no record for this program: applied the schedule of the similar program "
-            f"{found.name!r}{shapes}, verified and measured on this one"
-        )
-        timing = Timing(found.record)
-        return Match(workload, found.record, found.schedule, kind, (note,), target, order, timing)
-    if tried.unscheduled is None:
-        return None
-    note = f"no record for this program: {len(tried.attempts)} schedules of similar ones were tried"
-    record, unscheduled = tried.unscheduled, Schedule(workload)
-    return Match(workload, record, unscheduled, "same", (note,), target, order, Timing(record))
+    kept = [one for one in _kept(tried, opened, database) if one.record.ok and one.record.verified]
+    # Of equal ones the unscheduled program.
+    return min(kept, key=lambda one: (one.latency, not one.unscheduled), default=None)
 
 
 def _kept(
-    tried: Transferred,
-    workload: Workload,
+    tried: list[Match],
     opened: Database,
     database: Database | str | os.PathLike[str] | None,
-) -> Transferred:
-    """Store the records; return them as they are where the file cannot be written."""
-    attempts = tried.attempts
-    records = [attempt.record for attempt in attempts]
-    if tried.unscheduled is not None:
-        # Else the slower attempts would be all that the next look-up finds.
-        records.append(tried.unscheduled)
+) -> list[Match]:
+    """Store the records; return them as they are where the file cannot be written.
+
+    That of the unscheduled program too: else the slower ones would be all that the next look-up
+    finds.
+    """
     try:
         with nullcontext(opened) if opened is database else open_database(database) as writable:
             # With the blocks' names that the traces have.
-            put_program(writable, attempts[0].schedule.trace.workload or workload)
-            records = writable.append(records)
+            put_program(writable, tried[0].trace.workload or tried[0].workload)
+            records = writable.append(one.record for one in tried)
     except DatabaseError:
         return tried  # a file that may only be read: they are measured again the next time
-    return replace(
-        tried,
-        attempts=[
-            replace(one, record=record)
-            for one, record in zip(attempts, records[: len(attempts)], strict=True)
-        ],
-        unscheduled=None if tried.unscheduled is None else records[-1],
-    )
+    return [
+        replace(one, record=record, timing=Timing(record))
+        for one, record in zip(tried, records, strict=True)
+    ]

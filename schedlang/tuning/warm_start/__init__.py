@@ -1,11 +1,5 @@
 """What a run takes from earlier ones: traces to start from, a taught cost model, measurements."""
 
-from schedlang.tuning.warm_start.transfer import Attempt, Transferred, transfer
 from schedlang.tuning.warm_start.warm_start import WarmStart
 
-__all__ = [
-    "Attempt",
-    "Transferred",
-    "WarmStart",
-    "transfer",
-]
+__all__ = ["WarmStart"]

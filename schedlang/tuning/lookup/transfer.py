@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice, takewhile
 
-from schedlang.database import Database, Record
+from schedlang.database import Database, Record, Timing
 from schedlang.database.programs import Unreadable, replayed
 from schedlang.errors import TargetError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate
 from schedlang.search import Proposal
 from schedlang.targets import Target, toolchain_key
+from schedlang.tuning.lookup.match import Kind, Match
 from schedlang.tuning.records import as_record, blank_record, unscheduled_record
 from schedlang.tuning.warm_start.kin import carried_over, nearest_kin
 from schedlang.tvm import program
@@ -25,77 +26,51 @@ _KIN = 4
 _OF_EACH = 2
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """A schedule of a similar program, tried on a workload.
-
-    Attributes
-    ----------
-    record: of the workload; no database has it yet.
-    schedule: the trace, applied.
-    name: of the program that it comes from.
-    other_shapes: whether that program has other shapes, and the schedule was carried over.
-    """
-
-    record: Record
-    schedule: Schedule
-    name: str
-    other_shapes: bool
-
-
-@dataclass(frozen=True)
-class Transferred:
-    """What trying schedules of similar programs gave.
-
-    Attributes
-    ----------
-    attempts: one for each program that was tried.
-    fastest: place of the fastest verified attempt; None where none is faster than the unscheduled
-        program.
-    unscheduled: record of the unscheduled program, measured with them; no database has it yet.
-    """
-
-    attempts: list[Attempt] = field(default_factory=list)
-    fastest: int | None = None
-    unscheduled: Record | None = None
-
-
 def transfer(
     workload: Workload, target: Target, database: Database, unreadable: Unreadable
-) -> Transferred:
+) -> list[Match]:
     """Try schedules of similar programs on this machine, which must be the target.
 
     They are those of the family; without any, those of the nearest programs of other shapes
     (``Workload.kin_key``). A program that the database has a record of is not tried again. On
-    another machine there are no attempts. Programs that cannot be read are noted in ``unreadable``.
+    another machine there are none. Programs that cannot be read are noted in ``unreadable``.
+
+    Returns a match for each program that was tried, whether it succeeded or not, and for the
+    unscheduled program last, if it was measured to the end. No database has their records yet.
     """
     try:
         target.check_present()
     except TargetError:
-        return Transferred()
+        return []
     found = list(_proposals(workload, target, database, unreadable))
     if not found:
-        return Transferred()
-    attempts: list[Attempt] = []
+        return []
+    tried: list[Match] = []
+    order = tuple(range(len(workload.args)))
+
+    def enter(record: Record, schedule: Schedule, kind: Kind, note: str) -> None:
+        note = f"no record for this program: {note}"
+        timing = Timing(record)
+        tried.append(Match(workload, record, schedule, kind, (note,), target, order, timing))
+
     blank = blank_record(workload, target, "transfer", None)
     with target.measurer(workload, verify="all") as measurer:
         candidates = [Candidate(proposal.id, proposal.schedule.mod) for proposal, *_ in found]
         for measured in measurer.measure(candidates):
             proposal, name, other_shapes = found[measured.id]
             record = replace(as_record(blank, proposal, measured), proposal=None)
-            attempts.append(Attempt(record, proposal.schedule, name, other_shapes))
-        latencies = {
-            place: one.record.latency
-            for place, one in enumerate(attempts)
-            if one.record.ok and one.record.verified
-        }
-        fastest = min(latencies, key=lambda place: latencies[place], default=None)
-        latency, unscheduled = measurer.reference_latency, None
+            shapes = " of other shapes" if other_shapes else ""
+            note = (
+                f"applied the schedule of the similar program {name!r}{shapes}, verified and "
+                "measured on this one"
+            )
+            enter(record, proposal.schedule, "kin" if other_shapes else "family", note)
+        latency = measurer.reference_latency
         if measurer.reference_complete:
-            unscheduled = unscheduled_record(blank, workload, latency)
-            if fastest is not None and latencies[fastest] >= latency:
-                fastest = None
-    return Transferred(attempts, fastest, unscheduled)
+            record = unscheduled_record(blank, workload, latency)
+            note = f"{len(tried)} schedules of similar ones were tried"
+            enter(record, Schedule(workload), "same", note)
+    return tried
 
 
 def _proposals(

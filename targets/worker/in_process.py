@@ -21,7 +21,7 @@ from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.work import read_run_header
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
-from schedlang.targets.worker.guard import keep_descendants
+from schedlang.targets.worker.guard import keep_descendants, show_torch
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
 from schedlang.targets.worker.process_state import compute_by_default, unchanged_process
 from schedlang.targets.worker.protocol import Message
@@ -212,6 +212,7 @@ def run_worker(worker: Dispatcher) -> None:
 
     From now on ``fork`` makes no copy that lives; ``subprocess`` can be used.
     """
+    show_torch()
     _be_killed_first()
     # A program's leftover processes stay below this one, where they are found.
     keep_descendants()

@@ -145,6 +145,29 @@ def test_a_killed_worker_takes_everything_along(
     assert marked(MARK, tmp_path) == set()
 
 
+def test_torch_is_hidden_while_a_worker_imports_and_not_later(
+    program: Callable[[str], str], tmp_path: Path
+) -> None:
+    """TVM imports torch where there is one: that takes longer than all else a worker imports."""
+    (tmp_path / "torch.py").write_text("")
+    process = WorkerProcess(
+        1,
+        program(
+            """
+try:
+    import torch
+except ImportError:
+    from schedlang.targets.worker.guard import show_torch
+    show_torch()
+    import torch
+    raise SystemExit(3)
+"""
+        ),
+    )
+    wait_any([process], time.monotonic() + 60)
+    assert process.ended() == 3
+
+
 def test_without_a_guard_a_worker_ends_with_its_input(environment: dict[str, str]) -> None:
     """As on systems other than Linux."""
     code = "from schedlang.targets.worker.dispatcher import serve\nserve(print)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     if device_count() == 0:
         pytest.skip(f"needs an NVIDIA GPU: {why_none()}")
+
+
+WITHOUT_TORCH = 'raise ModuleNotFoundError("No module named \'torch\'", name="torch")\n'
+
+
+@pytest.fixture(scope="session", autouse=True)
+def path_of_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Processes that tests start find this repository, and no torch.
+
+    TVM imports torch where it finds it, which takes twice as long as the rest of TVM. What needs
+    torch is tested in pytest's own process, and by the documentation's scripts that name it.
+    """
+    folder = tmp_path_factory.mktemp("without_torch")
+    (folder / "torch.py").write_text(WITHOUT_TORCH)
+    root = Path(__file__).resolve().parents[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{root}")
+        yield
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def check_in_fresh_process(
     changed = {
         RESULT_FILE: str(path),
         "PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), *sys.path])),
     }
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider"],

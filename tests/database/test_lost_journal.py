@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sqlite3
@@ -158,8 +157,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_what_a_killed_process_left_is_told(path: Path, copy: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)], env=env)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)])
     assert killed.returncode == -signal.SIGKILL
     take(path, copy)
     with pytest.warns(IncompleteDatabaseWarning, match=TOLD), open_database(copy) as database:

@@ -111,9 +111,8 @@ while True:
 
 
 def test_what_append_returned_from_survives_a_killed_process(path: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, env=env
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
     )
     assert writer.stdout is not None
     for _ in range(5):
@@ -430,7 +429,6 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
         [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
 
 

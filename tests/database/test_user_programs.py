@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,7 +54,6 @@ def test_a_fresh_process_finds_all(tuned: tuple[Path, dict[str, sl.TuneResult]])
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
     kinds = [line.split()[0] for line in done.stdout.splitlines()]

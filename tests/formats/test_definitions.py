@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,10 +75,7 @@ def run(code: str, folder: Path) -> str:
     """What a script prints that is run in a process of its own."""
     path = folder / "script.py"
     path.write_text(code, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, str(path)], env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -63,7 +63,5 @@ def survivors() -> Callable[[set[int]], set[int]]:
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """For a script: it imports schedlang from here, and nothing else is set."""
-    root = str(Path(__file__).resolve().parents[2])
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TVM_", "OMP_"))}
-    return {**kept, "PYTHONPATH": root}
+    """For a script: nothing is set for TVM's threads."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("TVM_", "OMP_"))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
@@ -167,9 +166,8 @@ def test_keys_differ_by_shape_dtype_and_operation() -> None:
 
 def test_key_is_the_same_in_another_process() -> None:
     code = "from schedlang import workloads; print(workloads.GMM().key, workloads.SFM().key)"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
     assert printed.split() == [workloads.GMM().key, workloads.SFM().key]
 

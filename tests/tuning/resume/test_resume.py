@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import subprocess
 import sys
@@ -258,13 +257,11 @@ def test_records_that_are_gone_are_measured_again(database: Database) -> None:
 def test_two_processes_do_not_work_at_one_run(tmp_path: Path) -> None:
     code = "from schedlang.database import owner; print(owner.this_process(), flush=True)"
     code += "; input()"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     other = subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=env,
     )
     assert other.stdout is not None
     owner = other.stdout.readline().strip()

@@ -44,7 +44,6 @@ def build(folder: Path) -> dict[str, str]:
         **kept,
         "LD_LIBRARY_PATH": str(folder),
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
     }
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import accesses as _accesses
 from schedlang.tvm.analysis.accesses import Access
-from schedlang.tvm.schedule.intrinsics import (
-    define_family,
-    define_intrinsic,
-    host_features,
-    intrinsic_axes,
-)
+from schedlang.tvm.codegen import cpu_features, host_cpu
+from schedlang.tvm.schedule.intrinsics import define_family, define_intrinsic, intrinsic_axes
 
 __all__ = [
     "Access",
@@ -23,6 +21,12 @@ __all__ = [
     "host_features",
     "intrinsic_axes",
 ]
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """Return the CPU features of this machine by LLVM's names, such as ``"avx512vnni"``."""
+    return cpu_features(host_cpu())
 
 
 def block_axes(sch: Schedule, block: BlockRV) -> tuple[tuple[str, int], ...]:

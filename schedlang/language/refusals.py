@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from schedlang.distributions.compute_location import INLINE
 from schedlang.errors import DistributionError, InstructionError, SchedlangError, WorkloadError
 from schedlang.expressions import IntRV
 from schedlang.instructions.contents import describe
@@ -12,7 +13,7 @@ from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.instruction import InstructionKind
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.instructions.user_code import user_location
-from schedlang.tvm import analysis, errors
+from schedlang.tvm import errors
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.tvm.schedule.primitives import Location
 
@@ -60,7 +61,7 @@ def _shown(state: ProgramState, arg: Any) -> str:
         value = state.raw_value(arg)
         try:
             if isinstance(value, Location):
-                return f"{arg!r} ({'inlined' if value.position == analysis.INLINE else 'root'})"
+                return f"{arg!r} ({'inlined' if value.position == INLINE else 'root'})"
             stmt = tvm_schedule.get_statement(state.raw, value)
         except Exception:  # the handle may be dead: its name must do
             return repr(arg)

@@ -12,7 +12,7 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.failures import name_failure
 from schedlang.spaces.visit import Visit
-from schedlang.tvm import analysis
+from schedlang.tvm.program import block_names as names_of_blocks
 
 At = Literal["block", "root"]
 Stage = Literal["finish"]
@@ -178,7 +178,7 @@ def block_names(sch: Schedule, *, repeated: bool = False) -> list[str]:
     Names that several blocks have, as two caches of buffers of one name do, are ``repeated``:
     ``get_block`` cannot say which of them it means.
     """
-    names = [name for name in analysis.block_names(sch.mod) if name != "root"]
+    names = [name for name in names_of_blocks(sch.mod) if name != "root"]
     return names if repeated else [name for name in names if names.count(name) == 1]
 
 

@@ -11,6 +11,8 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map
 
+from schedlang.tvm.values import extent_of
+
 
 def parts_of(stmt: Any) -> tuple[Any, ...]:
     """Return the statements directly inside one, in order; a block's init precedes its body."""
@@ -114,6 +116,18 @@ def is_reduced(axis: Any) -> bool:
 def reduces(block: Any) -> bool:
     """Return whether a block reduces over any of its variables."""
     return any(map(is_reduced, block.iter_vars))
+
+
+def axes_of(block: Any) -> tuple[tuple[str, int], ...]:
+    """Return kind (``"S"`` or ``"R"``) and extent of a block's variables; -1 if not constant."""
+    return tuple(
+        ("R" if is_reduced(axis) else "S", extent_of(axis.dom.extent)) for axis in block.iter_vars
+    )
+
+
+def regions_of(block: Any, role: str) -> Any:
+    """Return the regions that a block reads or writes; ``role`` is "read" or "write"."""
+    return block.reads if role == "read" else block.writes
 
 
 def changed_loop(

@@ -21,7 +21,7 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm.parts import Regions, parts_of, statements_in
-from schedlang.tvm.values import constant, tensor_bytes
+from schedlang.tvm.values import constant, found_in, tensor_bytes
 
 # As files of TVMScript begin; the lines that follow keep their numbers.
 _IMPORTS = re.compile(
@@ -406,3 +406,8 @@ def to_json(mod: IRModule) -> str:
 def from_json(text: str) -> IRModule:
     """Read a module written by ``to_json``; runs no code."""
     return tvm.ir.load_json(text)
+
+
+def block_names(mod: IRModule, function: str = "main") -> list[str]:
+    """Return the names of the blocks in post-order (MetaSchedule, Figure 5), the root last."""
+    return [str(block.name_hint) for block in found_in(mod[function].body, SBlock)]

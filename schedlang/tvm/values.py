@@ -140,13 +140,18 @@ def dtype_of(value: Any) -> str:
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether an expression or buffer has elements of a type of integers."""
-    return dtype_of(value).startswith(("int", "uint"))
+    """Return whether an element type, or that of an expression or tensor, is one of integers.
+
+    Booleans are none.
+    """
+    dtype = value if isinstance(value, str) else dtype_of(value)
+    return dtype.startswith(("int", "uint"))
 
 
 def is_floating(value: Any) -> bool:
-    """Return whether an expression or buffer has elements of a floating-point type."""
-    return dtype_of(value).startswith(("float", "bfloat"))
+    """Return whether an element type, or that of an expression or tensor, is floating-point."""
+    dtype = value if isinstance(value, str) else dtype_of(value)
+    return dtype.startswith(("float", "bfloat"))
 
 
 def element_bits(dtype: str) -> int:

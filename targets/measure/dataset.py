@@ -14,7 +14,8 @@ from schedlang.targets.measure import inputs
 from schedlang.targets.measure.backend import Backend, Memory
 from schedlang.targets.measure.draws import Draw, plain_draw
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.targets.measure.verify import Array, is_floating
+from schedlang.targets.measure.verify import Array
+from schedlang.tvm.values import is_floating
 
 
 class Dataset:

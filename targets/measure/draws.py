@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlang.targets.measure.characters.truth import KINDS
 from schedlang.targets.measure.specification import TensorSpec
-from schedlang.targets.measure.verify import is_floating
 from schedlang.tvm.analysis.extremes import extremes_of
 from schedlang.tvm.analysis.widening import is_whole
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.data_flow.outputs import never_rounded
+from schedlang.tvm.values import is_floating
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

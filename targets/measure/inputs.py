@@ -32,9 +32,10 @@ from schedlang.targets.measure.draws import (
     plain_draw,
 )
 from schedlang.targets.measure.specification import TensorSpec
-from schedlang.targets.measure.verify import Array, is_floating
+from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange
 from schedlang.tvm.analysis.value_room import SMALL_BITS, ValueRoom
+from schedlang.tvm.values import is_floating
 
 _POISON = 0xA5
 _OTHER_POISON = 0x5A

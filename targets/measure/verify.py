@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from schedlang.measurement.tolerance import Tolerance, Tolerances
+from schedlang.tvm.values import is_floating
 
 # A schedule may add up terms in any order. The rounding errors of n additions behave like a random
 # walk: relative to the root mean square of the result their standard deviation is about
@@ -95,11 +96,6 @@ def tolerance(dtype: str, reduction_length: int) -> float:
 def epsilon(dtype: str) -> float:
     """Return the distance from 1 to the next number of a floating-point type."""
     return float(ml_dtypes.finfo(np.dtype(dtype)).eps)  # type: ignore[no-untyped-call]
-
-
-def is_floating(dtype: str) -> bool:
-    """Whether ``dtype`` is a floating-point type, numpy's or one of ml_dtypes'."""
-    return dtype.startswith(("float", "bfloat"))
 
 
 def allowed_error(dtype: str, numerics: Numerics) -> float:

@@ -21,8 +21,8 @@ from schedlang.language.schedule import Schedule
 from schedlang.metaschedule import as_tvm_database
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.tvm import program
-from schedlang.tvm.analysis import block_names
 from schedlang.tvm.codegen.cuda import bound
+from schedlang.tvm.program import block_names
 from schedlang.tvm.schedule import get_module
 from schedlang.workloads import from_script, matmul
 from schedlang.workloads.workload import Workload

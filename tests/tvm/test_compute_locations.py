@@ -9,13 +9,14 @@ import pytest
 from tvm.s_tir.schedule import _ffi_api as ffi
 
 from schedlang.analysis import block_facts, has_trivial_binding, is_output
+from schedlang.distributions.compute_location import INLINE, ROOT
 from schedlang.errors import SchedlangError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.modules import auto_inline, multi_level_tiling
 from schedlang.spaces.module import block_names
 from schedlang.spaces.space import Space
-from schedlang.tvm.analysis import INLINE, ROOT, compute_locations
+from schedlang.tvm.analysis import compute_locations
 from schedlang.tvm.schedule import get_block, get_trace, new_traced_schedule
 from tests.language.primitives.programs import chain
 from tests.properties.programs import SMALL, SPACE, small

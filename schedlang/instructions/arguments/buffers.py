@@ -9,6 +9,7 @@ from schedlang.instructions.arguments.base import Argument, Earlier, described, 
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.tvm import analysis
+from schedlang.tvm import schedule as tvm_schedule
 
 Role = Literal["read", "write"]
 
@@ -52,7 +53,7 @@ class BufferArgument(Argument):
             and type(value[1]) is int
         ):
             try:
-                analysis.buffer_of(state.raw, state.raw_value(earlier["block"]), *value)
+                tvm_schedule.buffer_of(state.raw, state.raw_value(earlier["block"]), *value)
             except IndexError as error:
                 raise BadArgument(str(error)) from None
             return (value[0], value[1])

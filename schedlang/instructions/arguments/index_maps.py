@@ -13,6 +13,7 @@ from schedlang.instructions.arguments.literals import own_map
 from schedlang.instructions.arguments.source import Render, expression, tvm_expression
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.tvm import analysis
+from schedlang.tvm import schedule as tvm_schedule
 from schedlang.tvm.expressions import element_of, index_map_from_tvm
 
 
@@ -88,7 +89,7 @@ class PaddingArgument(Argument):
         if is_of(value, (int, float)):
             role, index = earlier["buffer"]
             block = state.raw_value(earlier["block"])
-            buffer = analysis.buffer_of(state.raw, block, role, index)
+            buffer = tvm_schedule.buffer_of(state.raw, block, role, index)
             try:
                 return element_of(value, str(buffer.ty.dtype))
             except (ValueError, OverflowError) as error:
@@ -120,7 +121,7 @@ def _dimensions(state: ProgramState, earlier: Earlier) -> int | None:
     raw_block = state.raw_value(block)
     if "buffer" in earlier:
         role, position = earlier["buffer"]
-        return len(analysis.buffer_of(state.raw, raw_block, role, position).ty.shape)
+        return len(tvm_schedule.buffer_of(state.raw, raw_block, role, position).ty.shape)
     facts = analysis.block_facts(state.raw, raw_block)
     return len(facts.spatial_extents) + len(facts.reduction_extents)
 

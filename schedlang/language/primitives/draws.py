@@ -19,6 +19,7 @@ from schedlang.distributions import (
     Permutation,
     Subset,
 )
+from schedlang.distributions.compute_location import INLINE, ROOT
 from schedlang.instructions.arguments.weights import level_weights
 from schedlang.instructions.instruction import Result
 from schedlang.tvm import analysis
@@ -97,9 +98,9 @@ def compute_location(sch: TVMSchedule, block: Any, decay: float) -> ComputeLocat
 def place(
     sch: TVMSchedule, distribution: Distribution, decision: Any, block: Any, decay: float
 ) -> Result:
-    if decision == analysis.INLINE:
+    if decision == INLINE:
         return Result([INLINED], "l", True)
-    if decision == analysis.ROOT:
+    if decision == ROOT:
         return Result([AT_ROOT], "l", True)
     consumer = get_consumers(sch, block)[0]
     return Result([get_loops(sch, consumer)[decision]], "l", True)

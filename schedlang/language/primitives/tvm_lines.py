@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from schedlang.distributions.compute_location import INLINE, ROOT
 from schedlang.formats.python import targets
 from schedlang.instructions.arguments.source import literal
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.tvm_counterparts import Places, TVMLines
-from schedlang.tvm.analysis import INLINE, ROOT
 
 
 def at_drawn_place(inline: str) -> TVMLines:

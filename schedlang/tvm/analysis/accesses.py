@@ -7,8 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from schedlang.tvm.analysis.program import regions_of
-from schedlang.tvm.parts import is_reduced
+from schedlang.tvm.parts import axes_of, regions_of
 from schedlang.tvm.schedule import TVMSchedule, get_statement
 from schedlang.tvm.values import extent_of, position_of, variables_in
 
@@ -41,14 +40,7 @@ def accesses(sch: TVMSchedule, block: Any, role: str) -> tuple[Access, ...]:
 
 def block_axes(sch: TVMSchedule, block: Any) -> tuple[tuple[str, int], ...]:
     """Return ``("S" or "R", extent)`` for each block variable; -1 if not constant."""
-    return axes(get_statement(sch, block).iter_vars)
-
-
-def axes(iter_vars: Any) -> tuple[tuple[str, int], ...]:
-    """Return kind (``"S"`` or ``"R"``) and extent of each variable; -1 if not constant."""
-    return tuple(
-        ("R" if is_reduced(axis) else "S", extent_of(axis.dom.extent)) for axis in iter_vars
-    )
+    return axes_of(get_statement(sch, block))
 
 
 def _access(region: Any, variables: list[Any]) -> Access:

@@ -12,8 +12,8 @@ from tvm.tirx import BufferStore
 from tvm.tirx.function import IndexMap as TVMIndexMap
 
 from schedlang.expressions import IndexMap
+from schedlang.tvm.analysis.movement import is_copied
 from schedlang.tvm.expressions import index_map_from_tvm
-from schedlang.tvm.movement import is_copied
 from schedlang.tvm.packing import known_ahead, weight_positions
 from schedlang.tvm.program import MAIN
 from schedlang.tvm.schedule import (

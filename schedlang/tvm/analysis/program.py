@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, IRModule
-from tvm.s_tir import SBlock
+from tvm.ir import Call
 from tvm.s_tir.schedule import _ffi_api
 
-from schedlang.tvm.parts import bindings_of, is_reduced, is_spatial
+from schedlang.distributions.compute_location import INLINE, ROOT
+from schedlang.tvm.parts import bindings_of, is_reduced, is_spatial, regions_of
 from schedlang.tvm.schedule import (
     TVMSchedule,
+    buffer_of,
     constant_extent,
     get_consumers,
     get_loops,
@@ -26,9 +27,6 @@ from schedlang.tvm.values import extent_of, found_in, holds, mentions, variables
 is_trivial_binding = _ffi_api.IsTrivialBinding
 is_output_block = _ffi_api.IsOutputBlock
 _loop_iter_type = _ffi_api.GetLoopIterType
-
-INLINE = -2
-ROOT = -1
 
 
 class LoopKind(enum.StrEnum):
@@ -83,16 +81,6 @@ def block_facts(sch: TVMSchedule, block: Any) -> BlockFacts:
     )
 
 
-def block_names(mod: IRModule, function: str = "main") -> list[str]:
-    """Return the names of the blocks in post-order (MetaSchedule, Figure 5), the root last."""
-    return [str(block.name_hint) for block in found_in(mod[function].body, SBlock)]
-
-
-def regions_of(stmt: Any, role: str) -> Any:
-    """Return the regions that a block reads or writes; ``role`` is "read" or "write"."""
-    return stmt.reads if role == "read" else stmt.writes
-
-
 def buffer_index(sch: TVMSchedule, block: Any, name: str, role: str) -> int:
     """Return the position of buffer ``name`` in a block's reads or writes; ValueError if absent."""
     stmt = get_statement(sch, block)
@@ -102,28 +90,6 @@ def buffer_index(sch: TVMSchedule, block: Any, name: str, role: str) -> int:
             f"block {stmt.name_hint} {role}s no buffer {name!r}; it {role}s {', '.join(names)}"
         )
     return names.index(name)
-
-
-def index_dtype(sch: TVMSchedule, block: Any) -> str:
-    """Return the data type of a block's indices: of its variables, or else of what it accesses."""
-    stmt = get_statement(sch, block)
-    for iter_var in stmt.iter_vars:
-        return str(iter_var.var.ty)
-    for region in (*stmt.writes, *stmt.reads):
-        for dom in region.region:
-            return str(dom.min.ty)
-    return "int64"
-
-
-def buffer_of(sch: TVMSchedule, block: Any, role: str, index: int) -> Any:
-    """Return a buffer that a block reads or writes; IndexError if ``index`` is out of range."""
-    stmt = get_statement(sch, block)
-    regions = regions_of(stmt, role)
-    if not 0 <= index < len(regions):
-        raise IndexError(
-            f"block {stmt.name_hint} has {len(regions)} {role} buffers, there is no number {index}"
-        )
-    return regions[index].source
 
 
 def compute_locations(sch: TVMSchedule, block: Any) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ import numpy as np
 from tvm import relax
 
 from schedlang.tvm.relax.evaluation import evaluate
-from schedlang.tvm.relax.program import dtype_of, is_inexact, operator, shape_of
+from schedlang.tvm.relax.program import operator, shape_of
+from schedlang.tvm.values import dtype_of, is_floating
 
 _LARGEST = 32
 """Larger exponents stay: each product adds a rounding."""
@@ -31,7 +32,7 @@ def power_steps(var: Any, value: Any, known: Callable[[Any], Any]) -> list[tuple
     if exponent is None or np.size(exponent) != 1 or shape_of(value) != shape_of(base):
         return unchanged
     number = float(np.reshape(exponent, ()))
-    is_float = is_inexact(dtype_of(base))
+    is_float = is_floating(base)
     # The power of -inf is inf and its root NaN; torch takes the root in these types.
     if abs(number) == 0.5 and dtype_of(base) in ("float32", "float64", "bfloat16"):
         return [(var, relax.op.sqrt(base) if number > 0 else relax.op.rsqrt(base))]

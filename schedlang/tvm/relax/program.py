@@ -110,21 +110,6 @@ def shape_of(expr: Any) -> tuple[int, ...]:
     return tensor_type(expr.ty)[0]
 
 
-def dtype_of(expr: Any) -> str:
-    """Return the element type of a tensor expression, such as ``"float32"``."""
-    return str(expr.ty.dtype)
-
-
-def is_inexact(dtype: str) -> bool:
-    """Tell whether an element type is a floating-point type."""
-    return dtype.startswith(("float", "bfloat"))
-
-
-def is_integer(dtype: str) -> bool:
-    """Tell whether an element type is an integer type; booleans are not."""
-    return dtype.startswith(("int", "uint"))
-
-
 def substituted(expr: Any, replacement: Callable[[Any], Any]) -> Any:
     """Return a value of a binding with every variable and constant replaced."""
     if isinstance(expr, relax.Var | GenericConst):

@@ -15,7 +15,6 @@ from schedlang.tvm.relax.program import (
     MAIN,
     VIEWS,
     bindings,
-    dtype_of,
     inputs_of,
     operator,
     result,
@@ -25,6 +24,7 @@ from schedlang.tvm.relax.program import (
     weights_of,
     with_inputs,
 )
+from schedlang.tvm.values import dtype_of
 
 
 def rewrite_main(

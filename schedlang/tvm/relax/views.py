@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of, operator, shape_of
+from schedlang.tvm.relax.program import operator, shape_of
+from schedlang.tvm.values import dtype_of
 
 Steps = list[tuple[Any, Any]]
 _ELEMENTWISE = ("relax.add", "relax.subtract", "relax.multiply")

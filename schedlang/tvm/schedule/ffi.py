@@ -13,6 +13,8 @@ from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 from tvm.s_tir.schedule import schedule as _wrapper
 
+from schedlang.tvm.parts import regions_of
+
 TVMSchedule = Any
 ScheduleError = _wrapper.ScheduleError
 
@@ -93,3 +95,25 @@ def loop_extent(sch: TVMSchedule, loop: Any) -> int:
 def block_exists(sch: TVMSchedule, block: Any) -> bool:
     """Return whether the block is still part of the program (inlining removes blocks)."""
     return bool(_ffi_api.HasBlock(sch, block))
+
+
+def index_dtype(sch: TVMSchedule, block: Any) -> str:
+    """Return the data type of a block's indices: of its variables, or else of what it accesses."""
+    stmt = get_statement(sch, block)
+    for iter_var in stmt.iter_vars:
+        return str(iter_var.var.ty)
+    for region in (*stmt.writes, *stmt.reads):
+        for dom in region.region:
+            return str(dom.min.ty)
+    return "int64"
+
+
+def buffer_of(sch: TVMSchedule, block: Any, role: str, index: int) -> Any:
+    """Return a buffer that a block reads or writes; IndexError if ``index`` is out of range."""
+    stmt = get_statement(sch, block)
+    regions = regions_of(stmt, role)
+    if not 0 <= index < len(regions):
+        raise IndexError(
+            f"block {stmt.name_hint} has {len(regions)} {role} buffers, there is no number {index}"
+        )
+    return regions[index].source

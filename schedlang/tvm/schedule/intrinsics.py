@@ -8,7 +8,6 @@ short stack of a thread, one by one until the name is known: 0.2 s for x86, 3 s 
 
 from __future__ import annotations
 
-import functools
 import importlib.machinery
 import importlib.util
 import sys
@@ -21,8 +20,7 @@ from pathlib import Path
 import tvm.s_tir
 from tvm.s_tir import TensorIntrin
 
-from schedlang.tvm.analysis.accesses import axes
-from schedlang.tvm.codegen import cpu_features, host_cpu
+from schedlang.tvm.parts import axes_of
 from schedlang.tvm.program import block_realizes, parse_script
 
 _PACKAGE = "tvm.s_tir.tensor_intrin"
@@ -74,13 +72,7 @@ def intrinsic_axes(name: str) -> tuple[tuple[str, int], ...]:
     """
     require_intrinsic(name)
     *_, innermost = block_realizes(TensorIntrin.get(name).desc)
-    return axes(innermost.block.iter_vars)
-
-
-@functools.cache
-def host_features() -> frozenset[str]:
-    """Return the CPU features of this machine by LLVM's names, such as ``"avx512vnni"``."""
-    return cpu_features(host_cpu())
+    return axes_of(innermost.block)
 
 
 def require_intrinsic(name: str) -> None:

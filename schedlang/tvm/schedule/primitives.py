@@ -9,11 +9,20 @@ from tvm import tirx
 from tvm.s_tir.schedule import _ffi_api as _ffi
 from tvm.tirx.function import IndexMap as TVMIndexMap
 
+from schedlang.distributions.compute_location import INLINE, ROOT
 from schedlang.expressions import IndexMap
-from schedlang.tvm.analysis import INLINE, ROOT, block_names, buffer_of, index_dtype
 from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index_map_to_tvm
+from schedlang.tvm.program import block_names
 from schedlang.tvm.schedule import ffi as _schedule
-from schedlang.tvm.schedule.ffi import TVMSchedule, get_loops, get_module, get_sref, get_statement
+from schedlang.tvm.schedule.ffi import (
+    TVMSchedule,
+    buffer_of,
+    get_loops,
+    get_module,
+    get_sref,
+    get_statement,
+    index_dtype,
+)
 from schedlang.tvm.schedule.intrinsics import require_intrinsic
 from schedlang.tvm.schedule.opaque import (
     within,

@@ -11,11 +11,12 @@ import numpy as np
 
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.spread import PERIOD
-from schedlang.targets.measure.verify import Array, is_floating
+from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.value_room import ValueRoom
 from schedlang.tvm.data_flow.branches import branches_of
 from schedlang.tvm.data_flow.changeable import changeable
 from schedlang.tvm.data_flow.thresholds import thresholds_of
+from schedlang.tvm.values import is_floating
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram

@@ -11,7 +11,8 @@ from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import WHOLE
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.fault import faults
-from schedlang.targets.measure.verify import Numerics, epsilon, is_floating
+from schedlang.targets.measure.verify import Numerics, epsilon
+from schedlang.tvm.values import is_floating
 
 
 def is_exact(

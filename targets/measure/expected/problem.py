@@ -16,8 +16,9 @@ from schedlang.targets.measure.expected.steady import is_steady
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.specification import TensorSpec
-from schedlang.targets.measure.verify import Array, is_floating
+from schedlang.targets.measure.verify import Array
 from schedlang.targets.worker import floating_point
+from schedlang.tvm.values import is_floating
 
 
 def check_problem(problem: Problem, args: Sequence[TensorSpec]) -> None:

@@ -19,10 +19,10 @@ from schedlang.targets.measure.verify import (
     Numerics,
     allowed_error,
     compare,
-    is_floating,
     tolerance,
 )
 from schedlang.tvm.analysis.widening import WIDE
+from schedlang.tvm.values import is_floating
 
 # Results that are as many epsilon off after inputs were changed by 4 are well conditioned.
 _CHANGE, _MOST_CHANGE = 4.0, 32.0

@@ -14,7 +14,7 @@ from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_u
 from schedlang.modules.shared.add_rfactor import add_rfactor
 from schedlang.spaces.sketch import Sketch
 from schedlang.spaces.space import Space
-from schedlang.tvm.analysis import block_names as block_names_of
+from schedlang.tvm.program import block_names as block_names_of
 from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads import NRM, SFM, from_te, matmul
 from schedlang.workloads.workload import Workload

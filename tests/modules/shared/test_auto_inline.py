@@ -14,8 +14,7 @@ from schedlang.errors import NotApplicable, SpaceError
 from schedlang.language.schedule import Schedule
 from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.spaces.module import Module
-from schedlang.tvm.analysis import block_names
-from schedlang.tvm.program import structurally_equal
+from schedlang.tvm.program import block_names, structurally_equal
 from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads import CBR, SFM, TBG, from_script
 from schedlang.workloads.workload import Workload

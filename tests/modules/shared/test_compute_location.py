@@ -18,8 +18,7 @@ from schedlang.modules.shared.auto_inline import auto_inline
 from schedlang.modules.shared.compute_location import random_compute_location
 from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
 from schedlang.spaces.space import Space
-from schedlang.tvm.analysis import block_names
-from schedlang.tvm.program import structurally_equal
+from schedlang.tvm.program import block_names, structurally_equal
 from schedlang.tvm.schedule.intrinsics import register_all
 from schedlang.workloads import NRM, SFM
 from schedlang.workloads.workload import Workload

@@ -10,7 +10,8 @@ from tvm import relax
 
 from schedlang.tvm.relax.layout.definitions import convolution, transposed_convolution
 from schedlang.tvm.relax.layout.phases import by_phase
-from schedlang.tvm.relax.program import dtype_of, operator, shape_of
+from schedlang.tvm.relax.program import operator, shape_of
+from schedlang.tvm.values import dtype_of
 
 _PLAIN = {f"relax.nn.conv{axes}d": axes for axes in (1, 2, 3)}
 _TRANSPOSED = {f"relax.nn.conv{axes}d_transpose": axes for axes in (1, 2, 3)}

@@ -14,7 +14,8 @@ from tvm import relax, te, tirx, topi
 
 from schedlang.tvm.relax.legalisation.ordering import is_number, key, numbers
 from schedlang.tvm.relax.legalisation.rule import Rule, computed_as, default, number, paired
-from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
+from schedlang.tvm.relax.program import shape_of
+from schedlang.tvm.values import dtype_of, is_floating
 
 
 def _keeping(name: str) -> Callable[[Any, Any], Any]:
@@ -60,7 +61,7 @@ def _bounded(bb: Any, x: Any, low: float, high: float, name: str) -> Any:
 
 
 def _bound(value: float, dtype: str) -> Any:
-    return tirx.const(value if is_inexact(dtype) else int(value), dtype)
+    return tirx.const(value if is_floating(dtype) else int(value), dtype)
 
 
 def _elementwise(function: Callable[[Any], Any], name: str) -> Callable[[te.Tensor], te.Tensor]:
@@ -76,7 +77,7 @@ def pairwise(name: str) -> Rule:
 
     def rule(bb: Any, call: Any) -> Any:
         one, other = call.args
-        if not is_inexact(dtype_of(one)):
+        if not is_floating(one):
             return default(bb, call)
         for bound, tensor in ((one, other), (other, one)):
             value = number(bound)
@@ -97,7 +98,7 @@ def reduction(name: str) -> Rule:
             if 0 in shape_of(x):  # a reduction without steps writes nothing
                 return bb.call_te(topi.full, shape_of(call), "bool", name == "min")
             return relax.op.astype(computed_as(bb, call, "uint8"), "bool")
-        if not is_inexact(dtype):
+        if not is_floating(dtype):
             return default(bb, call)
         axes = None if call.attrs.axis is None else [int(axis) for axis in call.attrs.axis]
         keep = bool(call.attrs.keepdims)

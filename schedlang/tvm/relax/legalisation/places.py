@@ -9,7 +9,8 @@ from tvm import relax, te, topi
 
 from schedlang.tvm.relax.legalisation.ordering import keys
 from schedlang.tvm.relax.legalisation.rule import Rule
-from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
+from schedlang.tvm.relax.program import shape_of
+from schedlang.tvm.values import dtype_of, is_floating
 
 
 def first_place(name: str) -> Rule:
@@ -35,7 +36,7 @@ def first_place(name: str) -> Rule:
     def searched(data: te.Tensor, axis: int) -> te.Tensor:
         dtype = str(data.dtype)
         find = topi.argmax if name == "max" else topi.argmin
-        if is_inexact(dtype):
+        if is_floating(dtype):
             return find(keys(data, unknown_first=name == "min"), axis)
         # Of the lowest numbers alone, TVM finds none.
         return find(topi.cast(data, "int64") if dtype != "int64" else data, axis)
@@ -81,7 +82,7 @@ def topk(bb: Any, call: Any) -> Any:
 
 
 def _keys(bb: Any, x: Any) -> Any:
-    if not is_inexact(dtype_of(x)):
+    if not is_floating(x):
         return bb.emit(relax.op.astype(x, "int64" if dtype_of(x) == "uint32" else "int32"))
     made = bb.call_te(lambda data: keys(data), x, primfunc_name_hint="sort_key")
     return bb.emit(made)

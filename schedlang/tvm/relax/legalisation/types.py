@@ -8,7 +8,8 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from schedlang.tvm.relax.legalisation.rule import Rule, computed_as, default, number, paired
-from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
+from schedlang.tvm.relax.program import shape_of
+from schedlang.tvm.values import dtype_of, is_floating
 
 
 def of_booleans(rule: Rule = default) -> Rule:
@@ -34,7 +35,7 @@ def widened(bb: Any, call: Any) -> Any:
 def not_equal(bb: Any, call: Any) -> Any:
     """A NaN differs from every number; to the code generator it does not."""
     one, other = call.args
-    if not is_inexact(dtype_of(one)):
+    if not is_floating(one):
         return default(bb, call)
 
     def differ(a: Any, b: Any) -> Any:
@@ -46,7 +47,7 @@ def not_equal(bb: Any, call: Any) -> Any:
 def equal(bb: Any, call: Any) -> Any:
     """A NaN differs from itself; TVM's simplifier takes ``x == x`` for true."""
     one, other = call.args
-    if is_inexact(dtype_of(one)) and one.same_as(other):
+    if is_floating(one) and one.same_as(other):
         return relax.op.logical_not(bb.emit(relax.op.isnan(one)))
     return default(bb, call)
 
@@ -54,7 +55,7 @@ def equal(bb: Any, call: Any) -> Any:
 def multiply(bb: Any, call: Any) -> Any:
     """A product with the number zero is NaN where the other factor is not finite."""
     for zero, x in (call.args, reversed(call.args)):
-        if number(zero) == 0 and is_inexact(dtype_of(x)):
+        if number(zero) == 0 and is_floating(x):
             return bb.call_te(_nothing, x, primfunc_name_hint="multiply")
     return default(bb, call)
 
@@ -91,7 +92,7 @@ def class_of(name: str) -> Rule:
 
     def rule(bb: Any, call: Any) -> Any:
         x, dtype = call.args[0], dtype_of(call.args[0])
-        if not is_inexact(dtype):
+        if not is_floating(dtype):
             return relax.op.full(shape_of(x), relax.const(name == "isfinite", "bool"), "bool")
         if name == "isnan":
             return bb.call_te(_each_is_nan, x, primfunc_name_hint="tir_isnan")
@@ -115,7 +116,7 @@ def of_nothing(bb: Any, call: Any) -> Any:
     x, axes = call.args[0], call.attrs.axis
     shape = shape_of(x)
     extents = shape if axes is None else [shape[int(axis)] for axis in axes]
-    if 0 not in extents or not is_inexact(dtype_of(x)):
+    if 0 not in extents or not is_floating(x):
         return default(bb, call)
     return bb.call_te(topi.full, shape_of(call), dtype_of(x), math.nan)
 

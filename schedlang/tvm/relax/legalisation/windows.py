@@ -9,14 +9,15 @@ from tvm import te, tirx, topi
 
 from schedlang.tvm.relax.legalisation.extremes import reducer
 from schedlang.tvm.relax.legalisation.rule import default
-from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
+from schedlang.tvm.relax.program import shape_of
+from schedlang.tvm.values import is_floating
 
 
 def max_pool(bb: Any, call: Any) -> Any:
     """The maximum of each window, of 1, 2 or 3 spatial axes in any place."""
     attrs, x = call.attrs, call.args[0]
     layout = str(attrs.layout)
-    if not is_inexact(dtype_of(x)) or not layout.isalpha() or str(attrs.out_layout) != layout:
+    if not is_floating(x) or not layout.isalpha() or str(attrs.out_layout) != layout:
         return default(bb, call)
     axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
     count, shape, after = len(axes), shape_of(x), shape_of(call)

@@ -16,7 +16,7 @@ from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm import program
-from schedlang.tvm.movement import only_moves_data
+from schedlang.tvm.analysis.movement import only_moves_data
 from schedlang.tvm.schedule import ScheduleError
 
 

@@ -18,10 +18,11 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls
-from schedlang.tvm.relax.program import dtype_of, tir_call, weights_of
+from schedlang.tvm.relax.program import tir_call, weights_of
 from schedlang.tvm.relax.rewriting import rewrite_main
 from schedlang.tvm.relax.slices.parts import Part, copies_in_order, of_parts, read_parts
 from schedlang.tvm.relax.slices.views import view
+from schedlang.tvm.values import dtype_of
 
 _STEPS = 4
 """Least number of parts for which a tensor is copied so that each of them is contiguous."""

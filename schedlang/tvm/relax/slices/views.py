@@ -16,14 +16,13 @@ from schedlang.tvm.relax.program import (
     VIEW,
     VIEWS,
     bindings,
-    dtype_of,
     operator,
     tir_call,
     with_arguments,
     with_values,
 )
 from schedlang.tvm.relax.rewriting import with_opaque_functions
-from schedlang.tvm.values import element_bytes
+from schedlang.tvm.values import dtype_of, element_bytes
 
 _MOST_ELEMENTS = 2**31
 

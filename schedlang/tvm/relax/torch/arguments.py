@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of
+from schedlang.tvm.values import dtype_of
 
 Converter = Callable[[Any, Any], Any]
 """From the importer and a node to an expression, or a tuple of them."""

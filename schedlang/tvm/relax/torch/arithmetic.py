@@ -7,7 +7,6 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of
 from schedlang.tvm.relax.torch.arguments import (
     Converter,
     Hopeless,
@@ -18,6 +17,7 @@ from schedlang.tvm.relax.torch.arguments import (
     product,
     result_type,
 )
+from schedlang.tvm.values import dtype_of
 
 
 def _arithmetic(operator: Callable[[Any, Any], Any], swap: bool = False) -> Converter:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx
 
-from schedlang.tvm.relax.program import dtype_of, shape_of
+from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.relax.torch.arguments import Converter, Hopeless, accumulator, argument, cast
+from schedlang.tvm.values import dtype_of
 
 
 def _attention(importer: Any, node: Any) -> Any:

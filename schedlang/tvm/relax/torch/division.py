@@ -11,8 +11,8 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.program import is_inexact
 from schedlang.tvm.relax.torch.arguments import Converter, argument, operands, pair, result_type
+from schedlang.tvm.values import is_floating
 
 Emit = Callable[[Any], Any]
 
@@ -24,7 +24,7 @@ def _rounded(importer: Any, node: Any) -> Any:
     dtype = result_type(node)
     left, right = operands(importer, node, dtype)
     quotient = emit(relax.op.divide(left, right))
-    if mode == "trunc" and is_inexact(dtype):
+    if mode == "trunc" and is_floating(dtype):
         return emit(relax.op.trunc(quotient))
     if mode is None:
         return quotient
@@ -37,7 +37,7 @@ def _by_type(whole: Callable[[Any, Any], Any], inexact: Callable[..., Any]) -> C
     def convert(importer: Any, node: Any) -> Any:
         dtype, emit = result_type(node), importer.block_builder.emit
         left, right = operands(importer, node, dtype)
-        return inexact(emit, left, right, dtype) if is_inexact(dtype) else emit(whole(left, right))
+        return inexact(emit, left, right, dtype) if is_floating(dtype) else emit(whole(left, right))
 
     return convert
 

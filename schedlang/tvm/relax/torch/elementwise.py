@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
+from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.relax.torch.arguments import (
     Converter,
     argument,
@@ -17,6 +17,7 @@ from schedlang.tvm.relax.torch.arguments import (
     pair,
     result_type,
 )
+from schedlang.tvm.values import dtype_of, is_floating
 
 
 def _operand_type(node: Any) -> str:
@@ -96,7 +97,7 @@ def _bucketize(importer: Any, node: Any) -> Any:
     x, borders = argument(importer, node, 0, "input"), argument(importer, node, 1, "boundaries")
     emit = importer.block_builder.emit
     found = importer.convert_map["bucketize.Tensor"](node)
-    if not isinstance(x, relax.Expr) or not is_inexact(dtype_of(x)):
+    if not isinstance(x, relax.Expr) or not is_floating(x):
         return found
     last = relax.const(shape_of(borders)[0], dtype_of(found))
     return emit(relax.op.where(emit(relax.op.isnan(x)), last, found))

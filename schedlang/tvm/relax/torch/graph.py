@@ -10,9 +10,10 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from schedlang.errors import UnsupportedOperatorError
-from schedlang.tvm.relax.program import MAIN, dtype_of, is_integer, shape_of, with_inputs
+from schedlang.tvm.relax.program import MAIN, shape_of, with_inputs
 from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type
 from schedlang.tvm.relax.torch.operators import OPERATORS
+from schedlang.tvm.values import dtype_of, is_integer
 
 
 class FailedOperator(Exception):
@@ -134,7 +135,7 @@ def _checked(importer: Any, node: Any, made: Any) -> Any:
     shape, dtype = expected
     if shape_of(made) != shape:
         raise ValueError(f"TVM gives it the shape {shape_of(made)}, torch {shape}")
-    if dtype_of(made) != dtype and not (is_integer(dtype_of(made)) and is_integer(dtype)):
+    if dtype_of(made) != dtype and not (is_integer(made) and is_integer(dtype)):
         raise ValueError(f"TVM computes it as {dtype_of(made)}, torch as {dtype}")
     return cast(importer, made, dtype)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of, shape_of
+from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.relax.torch.arguments import Converter, Hopeless, argument, cast
+from schedlang.tvm.values import dtype_of
 
 
 def _embedding(importer: Any, node: Any) -> Any:

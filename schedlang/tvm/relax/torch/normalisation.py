@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of, shape_of
+from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.relax.torch.arguments import (
     Converter,
     Hopeless,
@@ -16,6 +16,7 @@ from schedlang.tvm.relax.torch.arguments import (
     cast,
     first_of_three,
 )
+from schedlang.tvm.values import dtype_of
 
 
 def _filled(importer: Any, given: Any, default: int, shape: Any, dtype: str) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of, is_inexact, shape_of
+from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.relax.torch.arguments import Converter, argument, cast, result_type
+from schedlang.tvm.values import dtype_of, is_floating
 
 
 def _extreme(operator: Callable[..., Any]) -> Converter:
@@ -86,7 +87,7 @@ def _median(importer: Any, node: Any) -> Any:
     order = emit(relax.op.argsort(x, axis, False, "int64"))
     places = emit(relax.op.strided_slice(order, [axis], [middle], [middle + 1]))
     values = emit(relax.op.gather_elements(x, places, axis))
-    if is_inexact(dtype_of(x)):
+    if is_floating(x):
         largest = emit(relax.op.max(x, [axis], keepdims=True))
         first = cast(importer, emit(relax.op.argmax(x, axis, keepdims=True)), "int64")
         unknown = emit(relax.op.isnan(largest))

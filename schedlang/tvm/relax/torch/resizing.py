@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from schedlang.tvm.relax.program import dtype_of, shape_of
+from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.relax.torch.arguments import Converter, argument, expected_type
+from schedlang.tvm.values import dtype_of
 
 
 def _average(divisor_place: int, name: str) -> Converter:

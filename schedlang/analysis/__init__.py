@@ -36,7 +36,7 @@ from schedlang.analysis.program import (
     written_rank,
 )
 from schedlang.tvm.analysis import BlockFacts, LoopKind
-from schedlang.tvm.analysis.footprint import Footprint
+from schedlang.tvm.analysis.accesses import Footprint
 
 __all__ = [
     "BlockFacts",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.tvm.analysis import einsum as _tvm
-from schedlang.tvm.analysis.einsum import Einsum
-from schedlang.tvm.analysis.matrices.matrix_product import MatrixProduct
-from schedlang.tvm.analysis.matrices.matrix_product import matrix_product_of as _matrix_product_of
+from schedlang.tvm.analysis import products as _tvm
+from schedlang.tvm.analysis.products import Einsum, MatrixProduct
 
 __all__ = ["Einsum", "MatrixProduct", "find_einsum", "matrix_product"]
 
@@ -19,4 +17,4 @@ def find_einsum(sch: Schedule, block: BlockRV) -> Einsum | None:
 
 def matrix_product(sch: Schedule, block: BlockRV) -> MatrixProduct | str:
     """The matrix product that a block computes after a change of indices; else why it is none."""
-    return _matrix_product_of(sch.raw, sch.raw_value(sch.own(block)))
+    return _tvm.matrix_product_of(sch.raw, sch.raw_value(sch.own(block)))

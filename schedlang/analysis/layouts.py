@@ -9,7 +9,7 @@ from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
 from schedlang.tvm.analysis import buffer_index
 from schedlang.tvm.analysis import layout as _tvm
-from schedlang.tvm.analysis.matrices.vector_run import vector_run as _vector_run
+from schedlang.tvm.analysis.strides import vector_run as _vector_run
 
 __all__ = [
     "computes_ahead",

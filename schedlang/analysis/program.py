@@ -10,11 +10,11 @@ from schedlang.language.schedule import Schedule
 from schedlang.tvm import analysis as _tvm
 from schedlang.tvm import schedule as _tvm_schedule
 from schedlang.tvm.analysis import BlockFacts, LoopKind
+from schedlang.tvm.analysis import accesses as _accesses
 from schedlang.tvm.analysis import branches as _branches
-from schedlang.tvm.analysis import footprint as _footprint
 from schedlang.tvm.analysis import patterns as _patterns
 from schedlang.tvm.analysis import strides as _tvm_strides
-from schedlang.tvm.analysis.footprint import Footprint
+from schedlang.tvm.analysis.accesses import Footprint
 
 
 def require(condition: bool, reason: str) -> None:
@@ -126,7 +126,7 @@ def buffer_shape(
 
 def read_footprints(sch: Schedule, block: BlockRV) -> tuple[Footprint, ...]:
     """Return, for each buffer that a block reads, how much of it a tile of iterations reads."""
-    return _footprint.read_footprints(sch.raw, sch.raw_value(sch.own(block)))
+    return _accesses.read_footprints(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def access_strides(sch: Schedule, block: BlockRV, loops: list[LoopRV]) -> list[list[int]] | None:

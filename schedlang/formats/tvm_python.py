@@ -19,8 +19,8 @@ from schedlang.interpreters.to_tvm import flatten_for_tvm
 from schedlang.tvm import program
 from schedlang.tvm.codegen.pipeline import written_for_tvm
 from schedlang.tvm.schedule import get_module
+from schedlang.tvm.schedule.guarded import as_in_tvm
 from schedlang.tvm.schedule.intrinsics import definition
-from schedlang.tvm.schedule.opaque import as_in_tvm
 from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:

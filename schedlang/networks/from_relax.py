@@ -11,9 +11,9 @@ from schedlang.errors import NetworkError
 from schedlang.networks.convention import ByName
 from schedlang.networks.network import Network
 from schedlang.networks.tensor import as_numpy, inputs_and_outputs
+from schedlang.tvm.relax.executable import Machine
 from schedlang.tvm.relax.frontends import read_relax
 from schedlang.tvm.relax.lowering import lower
-from schedlang.tvm.relax.machine import Machine
 
 if TYPE_CHECKING:
     from schedlang.tvm.relax.program import NetworkProgram

@@ -17,7 +17,7 @@ from schedlang.networks.verification import Verification, compare
 from schedlang.targets import Target, as_target
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.relax.calls import Call, calls
-from schedlang.tvm.relax.machine import Machine
+from schedlang.tvm.relax.executable import Machine
 
 if TYPE_CHECKING:
     from schedlang.tvm.relax.program import NetworkProgram

@@ -63,7 +63,7 @@ NAMES = (
     _Name("tvm.tirx.analysis:_ffi_api", "variables that an expression leaves free", "values.py"),
     _Name("tvm.tirx.build:split_host_device_mods", "a GPU's part of a program", "codegen/cuda.py"),
     _Name("tvm.tirx.build:tir_to_runtime", "code of both parts", "codegen/cuda.py"),
-    _Name("tvm.tirx:compilation_pipeline", "lowering, pass by pass", "codegen/alignment.py"),
+    _Name("tvm.tirx:compilation_pipeline", "lowering, pass by pass", "codegen/cpu_passes.py"),
     _Name("tvm.runtime:Tensor._create_view", "another shape of memory", "codegen/runtime.py"),
     _Name("tvm.relax.expr:_update_type", "the type of a changed expression", "relax/rewriting.py"),
     _Name("tvm.relax.vm_build:_vmcodegen", "instructions of a network", "relax/executable.py"),

@@ -21,9 +21,9 @@ from schedlang.targets.measure.verify import Array, Numerics
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
 from schedlang.targets.worker.protocol import Message
+from schedlang.tvm.analysis.characters import is_polynomial, sums_narrowly, widened
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
-from schedlang.tvm.analysis.widening import is_polynomial, sums_narrowly, widened
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.data_flow.outputs import never_rounded
 from schedlang.tvm.program import from_json, to_json

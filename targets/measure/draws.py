@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlang.targets.measure.characters.truth import KINDS
 from schedlang.targets.measure.specification import TensorSpec
-from schedlang.tvm.analysis.extremes import extremes_of
-from schedlang.tvm.analysis.widening import is_whole
+from schedlang.tvm.analysis.characters import extremes_of, is_whole
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.data_flow.outputs import never_rounded
 from schedlang.tvm.values import is_floating

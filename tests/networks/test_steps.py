@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 
 import schedlang as sl  # noqa: E402
 from schedlang.tvm.relax import lowering  # noqa: E402
-from schedlang.tvm.relax.names import LONGEST, short_name  # noqa: E402
+from schedlang.tvm.relax.calls import LONGEST, short_name  # noqa: E402
 from tests.networks import models  # noqa: E402
 from tests.networks.models import Built, Function, image, seeded  # noqa: E402
 

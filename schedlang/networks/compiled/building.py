@@ -17,8 +17,8 @@ from schedlang.targets.measure.fault import describe
 from schedlang.tuning.lookup import UntunedWarning
 from schedlang.tvm import errors, program
 from schedlang.tvm.packing import split_packing
+from schedlang.tvm.relax.changed_calls import with_packed_weights
 from schedlang.tvm.relax.executable import NetworkCode, check_compiles
-from schedlang.tvm.relax.packed import with_packed_weights
 
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompilerTarget

@@ -26,8 +26,8 @@ from schedlang.tuning.defaults.many import default_schedules
 from schedlang.tuning.lookup import UntunedWarning, opened_for_reading
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls
+from schedlang.tvm.relax.changed_calls import Twin, with_twins
 from schedlang.tvm.relax.executable import prepared
-from schedlang.tvm.relax.twins import Twin, with_twins
 from schedlang.workloads.construct import from_prim_func
 from schedlang.workloads.workload import Workload
 from schedlang.workloads.wrong_kind import not_a_network

@@ -23,7 +23,7 @@ from schedlang.targets import Target
 from schedlang.targets.deployment import library
 from schedlang.targets.deployment.threads import use_threads
 from schedlang.tvm import codegen
-from schedlang.tvm.relax.machine import Machine
+from schedlang.tvm.relax.executable import Machine
 from schedlang.tvm.relax.stored_weights import GETTER, write_weights
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from schedlang.tvm.codegen.compiler import (
     vector_bits,
     versions,
 )
-from schedlang.tvm.codegen.generator import CodeGenerator, target_json
-from schedlang.tvm.codegen.host import compile_for_host
+from schedlang.tvm.codegen.generator import CodeGenerator, compile_for_host, target_json
 from schedlang.tvm.codegen.library import (
     ARCHIVE_SUFFIX,
     SHARED_SUFFIXES,

@@ -1,21 +1,26 @@
-"""TVM's code generator for CPUs: targets and compilation."""
+"""TVM's code generator for CPUs: targets, and compilation of one function or many."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tvm
 import tvm_ffi
 from tvm.ir import IRModule
 from tvm.runtime import Executable
 from tvm.target import Target
+from tvm.target import Target as TVMTarget
 from tvm.target import codegen as _codegen
 
-from schedlang.tvm.codegen.alignment import lower, pipeline_name
+from schedlang.tvm.codegen.cpu_passes import lower, pipeline_name
 from schedlang.tvm.codegen.gathers import code_size, fitting_options
 from schedlang.tvm.program import MAIN
+
+if TYPE_CHECKING:
+    from tvm.runtime import Module
+
 
 CompilerTarget: TypeAlias = Target
 """A machine as TVM's compiler describes it: kind, CPU, features and limits."""
@@ -166,3 +171,26 @@ def load_code(executable: Executable, name: str = MAIN) -> Any:
 def assembly(executable: Executable) -> str:
     """Generate the program's assembly with LLVM."""
     return str(executable.mod.inspect_source("asm"))
+
+
+def compile_functions(mod: IRModule, target: TVMTarget) -> Module | None:
+    """Compile the functions of ``mod`` for a CPU, as ``compile_program`` compiles each of them.
+
+    The generated functions check no shapes, types or devices of their arguments. Returns a module
+    that finds them all by name, also in what it imports; None where there are none.
+    """
+    if not mod.functions:
+        return None
+    with tvm.transform.PassContext(opt_level=3, config={"tirx.disable_assert": True}):
+        lowered, pipeline = lower(mod, target)
+        groups: dict[str, tuple[TVMTarget, dict[Any, Any]]] = {}
+        for name, func in lowered.functions.items():
+            fitting = fitting_options(code_size(IRModule({name: func})), target)
+            groups.setdefault(str(fitting), (fitting, {}))[1][name] = func
+        first, *others = [
+            tvm.compile(IRModule(functions), target=options, tir_pipeline=pipeline).mod
+            for options, functions in groups.values()
+        ]
+    for other in others:
+        first.import_module(other)
+    return first

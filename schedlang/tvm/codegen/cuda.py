@@ -21,12 +21,10 @@ from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import TargetError
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
-from schedlang.tvm.codegen.cuda_names import OWN_NAMES
+from schedlang.tvm.codegen.cuda_passes import OWN_NAMES, OWN_SCOPES, StridedCopies
 from schedlang.tvm.codegen.device import cuda_sources
 from schedlang.tvm.codegen.generator import CodeGenerator
 from schedlang.tvm.codegen.pipeline import default_pipeline
-from schedlang.tvm.codegen.strided_copies import StridedCopies
-from schedlang.tvm.codegen.vector_scopes import OWN_SCOPES
 from schedlang.tvm.program import changed_block, with_root
 from schedlang.tvm.schedule import HeldProgram
 from schedlang.tvm.values import found_in

@@ -1,4 +1,4 @@
-"""The stores of a program: what each writes, and everything that decides it."""
+"""The stores of a program: what decides each, and which arguments decide no place and no end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
+from tvm.ir import IRModule
+from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.tirx.buffer import BufferType
 from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.parts import Definitions, nests_of, parts_of
-from schedlang.tvm.values import found_in, loads_of
+from schedlang.tvm.program import MAIN
+from schedlang.tvm.values import DIVISIONS, found_in, is_floating, loads_of
 
 
 @dataclass(frozen=True)
@@ -124,3 +127,30 @@ def _under(around: Store, *conditions: Any) -> Store:
 
 def _buffers(expression: Any) -> Iterator[Any]:
     return (var for var in found_in(expression, tirx.Var) if isinstance(var.ty, BufferType))
+
+
+def changeable(mod: IRModule) -> frozenset[int]:
+    """Return the positions of arguments that may have any value without a crash.
+
+    No index, no loop's length, no divisor of integers and no call that may write depends on them.
+    """
+    func = mod[MAIN]
+    stores = Stores(func)
+    critical = set().union(*map(stores.loaded, stores.lengths))
+    for store in stores.stores:
+        critical |= store.read
+        for expression in _critical(stores, store):
+            critical |= stores.loaded(expression)
+    behind = set().union(*map(stores.behind, critical))
+    return frozenset(
+        position for position, parameter in enumerate(func.params) if parameter not in behind
+    )
+
+
+def _critical(stores: Stores, store: Store) -> list[Any]:
+    """Return the indices and divisors in the expressions of a store."""
+    found = list(store.indices)
+    for expression in map(stores.resolved, store.expressions):
+        found += [index for load in found_in(expression, TensorLoad) for index in load.indices]
+        found += [it.b for it in found_in(expression, DIVISIONS) if not is_floating(it)]
+    return found

@@ -1,4 +1,8 @@
-"""Matrix products; int8 is summed in int32, bfloat16 in float32, unless ``out_dtype`` is given."""
+"""Matrix products, norm and softmax of MetaSchedule's appendix A.2.
+
+int8 is summed in int32, bfloat16 in float32, unless ``out_dtype`` is given; norm and softmax of
+bfloat16 are computed in float32 and rounded.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +52,36 @@ def _product(
     names = ["b", "i", "j"][-len(left.shape) :]
     product = te.compute((*batch, n, m), multiply_and_sum, name="C", varargs_names=names)
     return [left, right, product]
+
+
+def NRM(m: int = 256, n: int = 256, *, batch: int = 1, dtype: str = "float32") -> list[te.Tensor]:
+    """Frobenius norm of each matrix of A (batch, m, n): out (batch,)."""
+    wide, (a,) = operands(dtype, None, A=(batch, m, n))
+    i, j = sum_axes(i=m, j=n)
+    squares = te.compute(
+        (batch,),
+        lambda b: te.sum(a[b, i, j].astype(wide) * a[b, i, j].astype(wide), axis=[i, j]),
+        name="squares",
+    )
+    norm = te.compute((batch,), lambda b: te.sqrt(squares[b]).astype(dtype), name="norm")
+    return [a, norm]
+
+
+def SFM(m: int = 256, n: int = 256, *, dtype: str = "float32") -> list[te.Tensor]:
+    """Softmax over each row of A (m, n), in four stages: maximum, exponent, sum, quotient."""
+    wide, (a,) = operands(dtype, None, A=(m, n))
+    (k,) = sum_axes(k=n)
+    top = te.compute((m,), lambda i: te.max(a[i, k].astype(wide), axis=k), name="row_max")
+    exponent = te.compute(
+        (m, n), lambda i, j: te.exp(a[i, j].astype(wide) - top[i]), name="exponent"
+    )
+    (r,) = sum_axes(k=n)
+    total = te.compute((m,), lambda i: te.sum(exponent[i, r], axis=r), name="row_sum")
+    # The attribute names the reduced axis, as in TVM's own softmax.
+    softmax = te.compute(
+        (m, n),
+        lambda i, j: (exponent[i, j] / total[i]).astype(dtype),
+        name="softmax",
+        attrs={"axis": 1},
+    )
+    return [a, softmax]

@@ -13,10 +13,9 @@ from tvm.tirx.function import PrimFunc
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.errors import reason_of
-from schedlang.tvm.relax.calls import with_weights_marked
+from schedlang.tvm.relax.calls import with_short_names, with_weights_marked
 from schedlang.tvm.relax.layout.conversion import channels_last
 from schedlang.tvm.relax.legalisation.rules import legalised
-from schedlang.tvm.relax.names import with_short_names
 from schedlang.tvm.relax.simplify import simplify
 from schedlang.tvm.relax.slices.sharing import with_shared_functions
 

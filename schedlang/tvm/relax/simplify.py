@@ -22,9 +22,8 @@ from schedlang.tvm.relax.batch_norm import (
     scaled_weights,
     use_counts,
 )
+from schedlang.tvm.relax.calls import numbered
 from schedlang.tvm.relax.evaluation import compact, evaluate
-from schedlang.tvm.relax.names import numbered
-from schedlang.tvm.relax.powers import power_steps
 from schedlang.tvm.relax.program import (
     bindings,
     inputs_of,
@@ -36,7 +35,7 @@ from schedlang.tvm.relax.program import (
     with_arguments,
 )
 from schedlang.tvm.relax.rewriting import fields, named_weights, with_main
-from schedlang.tvm.relax.views import joined_views, moved_views
+from schedlang.tvm.relax.steps import joined_views, moved_views, power_steps
 
 
 def simplify(

@@ -1,6 +1,7 @@
 """TVM's ``s_tir.Schedule`` and its primitives."""
 
 from schedlang.tvm.schedule.ffi import (
+    HeldProgram,
     ScheduleError,
     TVMSchedule,
     block_exists,
@@ -22,7 +23,6 @@ from schedlang.tvm.schedule.ffi import (
     primitive,
     scope_of,
 )
-from schedlang.tvm.schedule.held import HeldProgram
 
 __all__ = [
     "HeldProgram",

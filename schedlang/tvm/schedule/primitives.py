@@ -23,13 +23,13 @@ from schedlang.tvm.schedule.ffi import (
     get_statement,
     index_dtype,
 )
-from schedlang.tvm.schedule.intrinsics import require_intrinsic
-from schedlang.tvm.schedule.opaque import (
+from schedlang.tvm.schedule.guarded import (
     within,
     within_all,
     within_function,
     within_function_signed,
 )
+from schedlang.tvm.schedule.intrinsics import require_intrinsic
 from schedlang.tvm.values import found_in, holds
 
 _ROLES = {"read": 0, "write": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.tvm.operators import convolution, fused, matrix, normalisation, transposed
+from schedlang.tvm.operators import convolution, fused, matrix, transposed
 from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
 
 C1D = operator("C1D", "conv1d", CONTRACTION_DTYPES)(convolution.C1D)
@@ -15,7 +15,7 @@ CBR = operator("CBR", "conv2d_bn_relu")(fused.CBR)
 TBG = operator("TBG", "transpose_batch_matmul", CONTRACTION_DTYPES)(fused.TBG)
 GMM = operator("GMM", "batch_matmul", CONTRACTION_DTYPES)(matrix.GMM)
 matmul = operator("matmul", "matmul", CONTRACTION_DTYPES)(matrix.matmul)
-NRM = operator("NRM", "norm")(normalisation.NRM)
-SFM = operator("SFM", "softmax")(normalisation.SFM)
+NRM = operator("NRM", "norm")(matrix.NRM)
+SFM = operator("SFM", "softmax")(matrix.SFM)
 T2D = operator("T2D", "conv2d_transpose", CONTRACTION_DTYPES)(transposed.T2D)
 CAP = operator("CAP", "capsule_conv2d", CONTRACTION_DTYPES)(transposed.CAP)

@@ -14,7 +14,7 @@ from schedlang.targets.measure.spread import PERIOD
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.value_room import ValueRoom
 from schedlang.tvm.data_flow.branches import branches_of
-from schedlang.tvm.data_flow.changeable import changeable
+from schedlang.tvm.data_flow.stores import changeable
 from schedlang.tvm.data_flow.thresholds import thresholds_of
 from schedlang.tvm.values import is_floating
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from schedlang.targets.measure.expected.wide import WideProgram
 from schedlang.targets.measure.verify import Array, epsilon, root_mean_square
-from schedlang.tvm.analysis.widening import NARROW, WIDE
+from schedlang.tvm.analysis.characters import NARROW, WIDE
 
 # One standard deviation of rounding errors is at most this times epsilon * sqrt(n) * scale; as many
 # of them may an element be off, and the root mean square of all.

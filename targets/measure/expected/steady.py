@@ -21,7 +21,7 @@ from schedlang.targets.measure.verify import (
     compare,
     tolerance,
 )
-from schedlang.tvm.analysis.widening import WIDE
+from schedlang.tvm.analysis.characters import WIDE
 from schedlang.tvm.values import is_floating
 
 # Results that are as many epsilon off after inputs were changed by 4 are well conditioned.

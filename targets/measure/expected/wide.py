@@ -11,7 +11,7 @@ from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.fault import faults
 from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
-from schedlang.tvm.analysis.widening import WIDE
+from schedlang.tvm.analysis.characters import WIDE
 from schedlang.tvm.values import is_floating
 
 

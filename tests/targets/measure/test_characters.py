@@ -30,7 +30,7 @@ from schedlang.targets.measure.draws import (
 from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.verify import Array
 from schedlang.targets.worker.exit import WRITE_FAULT
-from schedlang.tvm.analysis.extremes import Extremes, extremes_of
+from schedlang.tvm.analysis.characters import Extremes, extremes_of
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
 from schedlang.tvm.data_flow.outputs import never_rounded

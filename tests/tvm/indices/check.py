@@ -12,7 +12,7 @@ from tvm.ir import GlobalVar, IRModule
 
 import schedlang as sl
 from schedlang.errors import SchedlangError
-from schedlang.tvm.codegen.grouping import compile_functions
+from schedlang.tvm.codegen.compiler import compile_functions
 from schedlang.tvm.codegen.runtime import borrow_array
 from schedlang.tvm.program import MAIN
 from tests.tvm.indices.programs import Program, random_program

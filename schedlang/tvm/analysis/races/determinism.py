@@ -18,8 +18,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tvm_ffi import structural_walk
 
-from schedlang.tvm.analysis.races.data import InputData
-from schedlang.tvm.analysis.races.execution import impure_calls, is_true, runs
+from schedlang.tvm.analysis.races.data import InputData, impure_calls, is_true, runs
 from schedlang.tvm.analysis.races.iterations import Definition, Iterations, Race
 from schedlang.tvm.parts import bindings_of, parts_of
 from schedlang.tvm.program import MAIN

@@ -1,8 +1,8 @@
-"""Bounds of index expressions, for many values of one variable at a time."""
+"""Bounds of index expressions for many iterations at a time, and whether their places are apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,3 +147,33 @@ _COMPARISONS: dict[type, Callable[[Interval, Interval], Flags]] = {
     tirx.EQ: lambda a, b: (a.low == b.high) & (a.high == b.low),
     tirx.NE: lambda a, b: (a.high < b.low) | (a.low > b.high),
 }
+
+
+def are_apart(box: Sequence[Interval], outer: int, extent: int) -> bool:
+    """Return whether the boxes of the ``extent`` iterations of a loop are apart from each other.
+
+    ``box`` bounds each index, for ``outer`` executions of the loop one after the other.
+    """
+    places = np.zeros((outer, extent, 0), np.int64)
+    for bounds in box:
+        low, high = (np.broadcast_to(end, outer * extent) for end in bounds)
+        widest = int((high - low).max())
+        steps = np.diff(np.unique(low))
+        # Different lowest indices along this dimension mean boxes that are apart.
+        if steps.size and int(steps.min()) > widest:
+            places = np.concatenate([places, low.reshape(outer, extent, 1)], axis=2)
+    return all(len(np.unique(rows, axis=0)) == extent for rows in places)
+
+
+def meet(indices: Sequence[Interval], outer: int, extent: int, reached: Flags) -> bool:
+    """Return whether two iterations of an execution have the same indices, which are exact.
+
+    ``reached`` are the iterations that count.
+    """
+    if any((index.low != index.high).any() for index in indices):
+        return False
+    places = np.array([np.broadcast_to(index.low, outer * extent) for index in indices])
+    rows = places.reshape(len(indices), outer, extent).transpose(1, 2, 0)
+    counted = np.broadcast_to(reached, outer * extent).reshape(outer, extent)
+    chosen = (row[count] for row, count in zip(rows, counted, strict=True))
+    return any(len(np.unique(row, axis=0)) < len(row) for row in chosen)

@@ -11,16 +11,16 @@ from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.analysis.races.data import InputData
-from schedlang.tvm.analysis.races.execution import impure_calls, runs
+from schedlang.tvm.analysis.races.data import InputData, impure_calls, runs
 from schedlang.tvm.analysis.races.intervals import (
     Interval,
     Unbounded,
+    are_apart,
     holds,
     interval,
+    meet,
     point,
 )
-from schedlang.tvm.analysis.races.places import are_apart, meet
 from schedlang.tvm.parts import bindings_of
 from schedlang.tvm.values import extent_of, found_in, loads_of, mentions
 

@@ -18,9 +18,8 @@ from tvm.ir import GenericConst, IRModule
 
 from schedlang.tvm.relax.batch_norm import use_counts
 from schedlang.tvm.relax.layout import convolutions, orders
-from schedlang.tvm.relax.layout.copies import Copies, transposed
 from schedlang.tvm.relax.layout.operators import RULES, Site, concat, elementwise
-from schedlang.tvm.relax.layout.orders import Order
+from schedlang.tvm.relax.layout.orders import Copies, Order, transposed
 from schedlang.tvm.relax.program import (
     MAIN,
     bindings,

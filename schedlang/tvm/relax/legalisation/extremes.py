@@ -12,8 +12,16 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
-from schedlang.tvm.relax.legalisation.ordering import is_number, key, numbers
-from schedlang.tvm.relax.legalisation.rule import Rule, computed_as, default, number, paired
+from schedlang.tvm.relax.legalisation.rule import (
+    Rule,
+    computed_as,
+    default,
+    is_number,
+    key,
+    number,
+    numbers,
+    paired,
+)
 from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.values import dtype_of, is_floating
 

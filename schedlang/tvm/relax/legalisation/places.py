@@ -7,8 +7,7 @@ from typing import Any
 
 from tvm import relax, te, topi
 
-from schedlang.tvm.relax.legalisation.ordering import keys
-from schedlang.tvm.relax.legalisation.rule import Rule
+from schedlang.tvm.relax.legalisation.rule import Rule, keys
 from schedlang.tvm.relax.program import shape_of
 from schedlang.tvm.values import dtype_of, is_floating
 

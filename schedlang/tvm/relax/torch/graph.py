@@ -1,4 +1,12 @@
-"""An ``ExportedProgram`` of torch as a Relax module, operator by operator."""
+"""An ``ExportedProgram`` of torch as a Relax module, operator by operator.
+
+Converters of our own replace those of TVM's front end that convert wrongly, imprecisely or not at
+all. TVM 0.27 computes products of float64 in float32, ignores ``alpha`` of ``add`` and ``sub`` and
+the scales of ``elu``, casts the scalar of ``integers * 0.5`` to an integer, does not drop values in
+training, reads foreign memory at negative indices and where several tensors index different axes,
+loses NaN in divisions that round, rounds the places of nearest neighbours, and reads the arguments
+of ``batch_norm`` at the places of another operator.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +20,26 @@ from tvm.ir import IRModule
 from schedlang.errors import UnsupportedOperatorError
 from schedlang.tvm.relax.program import MAIN, shape_of, with_inputs
 from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type
-from schedlang.tvm.relax.torch.operators import OPERATORS
+from schedlang.tvm.relax.torch.arithmetic import ARITHMETIC, DIVISION
+from schedlang.tvm.relax.torch.elementwise import ELEMENTWISE
+from schedlang.tvm.relax.torch.images import CONVOLUTIONS, RESIZING
+from schedlang.tvm.relax.torch.indexing import INDEXING
+from schedlang.tvm.relax.torch.normalisation import ATTENTION, NORMALISATION
+from schedlang.tvm.relax.torch.reductions import REDUCTIONS
 from schedlang.tvm.values import dtype_of, is_integer
+
+OPERATORS: dict[str, Converter] = {
+    **ARITHMETIC,
+    **ATTENTION,
+    **CONVOLUTIONS,
+    **DIVISION,
+    **ELEMENTWISE,
+    **INDEXING,
+    **NORMALISATION,
+    **REDUCTIONS,
+    **RESIZING,
+}
+"""Our converters by the name of the operator's overload; they replace TVM's of these names."""
 
 
 class FailedOperator(Exception):

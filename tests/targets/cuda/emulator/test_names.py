@@ -9,7 +9,7 @@ from tvm import te
 
 import schedlang as sl
 from schedlang.targets.cuda import emulate, nvcc
-from schedlang.tvm.codegen.cuda_names import own_name
+from schedlang.tvm.codegen.cuda_passes import own_name
 from schedlang.tvm.codegen.cuda_source import cuda_source
 from tests.targets.cuda.emulator.programs import needs_compiler
 from tests.targets.odd_names import GROUPS

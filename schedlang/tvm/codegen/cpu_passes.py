@@ -1,4 +1,4 @@
-"""Machine code for CPUs that assumes no alignment of the arrays it is called with.
+"""Lowering for CPUs between passes of ours: arrays at any address, vectors of repeated elements.
 
 TVM assumes that every argument starts at a multiple of 64 bytes, does not check it, and loads
 vectors with instructions that fault elsewhere; numpy aligns to 16 bytes. Without the assumption
@@ -7,6 +7,11 @@ LLVM takes the instructions for unaligned vectors, which are as fast on aligned 
 Pragmas that mean nothing to the code generator go too: it would warn of each on standard error, as
 of the ``pragma_scope`` with which TVM's own operators (``scatter``, ``index_put``) put statements
 in a row.
+
+Where a machine has no bfloat16 or 8-bit float, TVM 0.27 stores 16 or 8 bits instead. It changes
+the element of a ``Broadcast`` to integers and leaves the vector's own type as it was, so that
+storing it is an error ("dtype mismatch on BufferStore"): the vectorised initial value of a sum in
+bfloat16, or a row that is repeated.
 """
 
 from __future__ import annotations
@@ -15,13 +20,16 @@ from typing import Any
 
 import tvm
 from tvm.ir import IRModule
+from tvm.s_tir import SBlockRealize
 from tvm.target import Target as TVMTarget
-from tvm.tirx import AttrStmt, compilation_pipeline
+from tvm.tirx import AttrStmt, BufferStore, For, ForKind, Var, compilation_pipeline
 from tvm.tirx.function import PrimFunc
+from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from schedlang.tvm.codegen import broadcasts
 from schedlang.tvm.codegen.pipeline import default_pipeline
+from schedlang.tvm.parts import bindings_of
+from schedlang.tvm.values import found_in
 
 _OTHERS = "schedlang_others"
 _NAME = "schedlang"
@@ -61,7 +69,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     """Return TVM's own pipeline between two passes of ours, and TVM's last passes."""
     lower, finish_host, finish_device = default_pipeline()
     weaken = tvm.tirx.transform.prim_func_pass(_assume_no_alignment, opt_level=0)
-    passes = [broadcasts.LEGALIZE, lower, weaken]
+    passes = [WITHOUT_STORED_BROADCASTS, lower, weaken]
     return tvm.transform.Sequential(passes), finish_host, finish_device
 
 
@@ -74,3 +82,46 @@ def _rest_of_pipeline() -> tuple[Any, Any, Any]:
 compilation_pipeline.register_tir_pipeline(_NAME, _pipeline)
 compilation_pipeline.register_tir_pipeline(_OTHERS, default_pipeline)
 compilation_pipeline.register_tir_pipeline(_LOWERED, _rest_of_pipeline)
+
+
+_STORED_AS_INTEGERS = ("bfloat16", "float8", "float6", "float4")
+
+
+def without_stored_broadcasts(func: PrimFunc, _mod: IRModule, _context: Any) -> PrimFunc:
+    """Make the vectorised loops serial that would store such a vector.
+
+    LLVM makes vectors of them again, after the types were changed.
+    """
+    variables = {loop.loop_var for loop in found_in(func.body, For) if _stores_broadcast(loop)}
+    if not variables:
+        return func
+
+    def serial(loop: For) -> For:
+        if loop.loop_var not in variables:
+            return loop
+        return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, loop.body)
+
+    return func.with_body(structural_map(func.body, (For, serial), order="post"))
+
+
+WITHOUT_STORED_BROADCASTS = prim_func_pass(without_stored_broadcasts, opt_level=0)
+
+
+def _stores_broadcast(loop: For) -> bool:
+    if loop.kind != ForKind.VECTORIZED:
+        return False
+    narrow = [
+        store
+        for store in found_in(loop.body, BufferStore)
+        if str(store.buffer.dtype).startswith(_STORED_AS_INTEGERS)
+    ]
+    if not narrow:
+        return False
+    varying = {loop.loop_var}
+    for realize in reversed(found_in(loop.body, SBlockRealize)):  # outer ones first
+        varying |= {axis.var for axis, value in bindings_of(realize) if _uses(value, varying)}
+    return any(not _uses(store.value, varying) for store in narrow)
+
+
+def _uses(value: Any, variables: set[Var]) -> bool:
+    return not variables.isdisjoint(found_in(value, Var))

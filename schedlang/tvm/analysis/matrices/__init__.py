@@ -1,1 +1,0 @@
-"""Analyses of matrix products and of the copies of their operands."""

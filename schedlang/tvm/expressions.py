@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.tirx.function import IndexMap as TVMIndexMap
 
 from schedlang.expressions import IndexMap, IndexVar, IntExpr, IntOp, IntRV
 
@@ -52,27 +51,29 @@ def to_tvm(
 
 def index_map_to_tvm(
     index_map: IndexMap, random_variable: Callable[[IntRV], Any], dtype: str
-) -> TVMIndexMap:
+) -> tirx.IndexMap:
     """Convert to a TVM index map over new variables of ``dtype``."""
     variables = [tirx.Var(name, dtype) for name in index_map.inputs]
     finals = []
     for output in index_map.outputs:
         final = to_tvm(output, random_variable, variables)
         finals.append(tirx.IntImm(dtype, final) if isinstance(final, int) else final)
-    return TVMIndexMap(variables, finals, None)
+    return tirx.IndexMap(variables, finals, None)
 
 
 def index_map_over(
     index_map: IndexMap, random_variable: Callable[[IntRV], Any], variables: list[Any]
-) -> TVMIndexMap:
+) -> tirx.IndexMap:
     """Convert to a TVM index map over given variables, such as a block's own."""
     finals = [to_tvm(output, random_variable, variables) for output in index_map.outputs]
     dtype = str(variables[0].ty.dtype) if variables else "int32"
     finals = [tirx.IntImm(dtype, f) if isinstance(f, int) else f for f in finals]
-    return TVMIndexMap(variables, finals, None)
+    return tirx.IndexMap(variables, finals, None)
 
 
-def constant_map_to_tvm(value: int | float, ndim: int, dtype: str, index_dtype: str) -> TVMIndexMap:
+def constant_map_to_tvm(
+    value: int | float, ndim: int, dtype: str, index_dtype: str
+) -> tirx.IndexMap:
     """Return a TVM index map from ``ndim`` inputs to a constant of ``dtype`` (padding value).
 
     ValueError for a fraction where ``dtype`` holds integers.
@@ -80,7 +81,7 @@ def constant_map_to_tvm(value: int | float, ndim: int, dtype: str, index_dtype: 
     variables = [tirx.Var(f"i{k}", index_dtype) for k in range(ndim)]
     element = element_of(value, dtype)
     constant = tirx.FloatImm if isinstance(element, float) else tirx.IntImm
-    return TVMIndexMap(variables, [constant(dtype, element)], None)
+    return tirx.IndexMap(variables, [constant(dtype, element)], None)
 
 
 def element_of(value: int | float, dtype: str) -> int | float:
@@ -95,7 +96,7 @@ def element_of(value: int | float, dtype: str) -> int | float:
     return int(value)
 
 
-def index_map_from_tvm(index_map: TVMIndexMap) -> IndexMap:
+def index_map_from_tvm(index_map: tirx.IndexMap) -> IndexMap:
     """Convert from a TVM index map; TypeError names an expression that has no equivalent."""
     names = {var: k for k, var in enumerate(index_map.initial_indices)}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir.analysis import estimate_tir_flops
 from tvm_ffi import structural_map
 

@@ -18,7 +18,7 @@ from tvm.s_tir.meta_schedule.database import Workload as TVMWorkload
 from tvm.s_tir.meta_schedule.tune_context import _normalize_mod
 from tvm.s_tir.schedule import Trace
 from tvm.target import Target as TVMTarget
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import PrimFunc
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm.program import block_realizes, named_functions

@@ -8,9 +8,7 @@ from typing import Any
 
 from tvm.ir import IRModule
 from tvm.s_tir import SBlock, SBlockRealize, renew_defs
-from tvm.tirx import BufferStore, For, ForKind, SeqStmt, Var
-from tvm.tirx.buffer import BufferType
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import BufferStore, BufferType, For, ForKind, PrimFunc, SeqStmt, Var
 from tvm_ffi import structural_map
 
 from schedlang.tvm import program

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tvm import tirx
-from tvm.ir.expr import TensorLoad
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map
 
 from schedlang.tvm.values import extent_of
@@ -50,7 +49,7 @@ def sequence(statements: list[Any]) -> Any:
     return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
 
 
-def nests_of(func: PrimFunc) -> list[Any]:
+def nests_of(func: tirx.PrimFunc) -> list[Any]:
     """Return the statements directly in the root block of a function."""
     return sequence_of(func.body.block.body if isinstance(func.body, SBlockRealize) else func.body)
 

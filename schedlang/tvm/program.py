@@ -12,12 +12,9 @@ import tvm
 import tvm_ffi
 from tvm import te, tirx
 from tvm.error import DiagnosticError
-from tvm.ir import IRModule
-from tvm.ir.type import PointerType
+from tvm.ir import IRModule, PointerType
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import from_source
-from tvm.tirx.buffer import BufferType
-from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm.parts import Regions, parts_of, statements_in
@@ -30,7 +27,7 @@ _IMPORTS = re.compile(
 
 MAIN = "main"
 
-TensorFunction: TypeAlias = PrimFunc
+TensorFunction: TypeAlias = tirx.PrimFunc
 """One tensor function as TVM holds it: parameters, blocks and loops (a PrimFunc)."""
 TensorProgram: TypeAlias = IRModule
 """Tensor functions by name, as TVM holds them (an IRModule); a workload has ``main`` alone."""
@@ -58,20 +55,22 @@ class Parameter:
     scope: str = "global"
 
 
-def named_functions(mod: IRModule) -> dict[str, PrimFunc]:
+def named_functions(mod: IRModule) -> dict[str, tirx.PrimFunc]:
     """Return the PrimFuncs of a module by global name, in name order."""
     found = {
-        var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
+        var.name_hint: func
+        for var, func in mod.functions.items()
+        if isinstance(func, tirx.PrimFunc)
     }
     return dict(sorted(found.items()))
 
 
-def symbol(func: PrimFunc) -> str:
+def symbol(func: tirx.PrimFunc) -> str:
     """Return the exported name of a function, or ``""``."""
     return str(func.attrs["global_symbol"]) if "global_symbol" in func.attrs else ""
 
 
-def as_main(func: PrimFunc) -> IRModule:
+def as_main(func: tirx.PrimFunc) -> IRModule:
     """Return a module with ``func`` alone, renamed ``main``; other attributes are kept.
 
     A block whose name an earlier block has is renamed: instructions find blocks by name.
@@ -84,7 +83,7 @@ def as_main(func: PrimFunc) -> IRModule:
     return IRModule({MAIN: func})
 
 
-def _with_unique_blocks(func: PrimFunc) -> PrimFunc:
+def _with_unique_blocks(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Append ``_1``, ``_2``, ... to names of blocks that occur before, or that are ``root``."""
     names = [str(node.block.name_hint) for node in block_realizes(func)]
     taken = {"root", *names}
@@ -105,15 +104,15 @@ def _with_unique_blocks(func: PrimFunc) -> PrimFunc:
     return with_root_body(func, tvm_ffi.structural_map(body, (SBlock, renamed)))
 
 
-def with_root_body(func: PrimFunc, body: Any) -> PrimFunc:
+def with_root_body(func: tirx.PrimFunc, body: Any) -> tirx.PrimFunc:
     """Return ``func`` with another body of its root block."""
     return with_root(func, changed_block(func.body.block, body=body))
 
 
-def with_root(func: PrimFunc, root: Any) -> PrimFunc:
+def with_root(func: tirx.PrimFunc, root: Any) -> tirx.PrimFunc:
     """Return ``func`` with another root block."""
     realize = SBlockRealize(func.body.iter_values, func.body.predicate, root)
-    return PrimFunc(func.params, realize, func.ret_type, func.attrs)
+    return tirx.PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
 def changed_block(
@@ -147,14 +146,14 @@ def _whole(buffer: Any) -> Any:
     return buffer[tuple(slice(0, extent) for extent in buffer.ty.shape)]
 
 
-def parameters(func: PrimFunc) -> tuple[Parameter, ...]:
+def parameters(func: tirx.PrimFunc) -> tuple[Parameter, ...]:
     """Describe every parameter of ``func`` in order."""
     return tuple(_describe(var) for var in func.params)
 
 
 def _describe(var: Any) -> Parameter:
     kind = var.ty
-    if isinstance(kind, BufferType):
+    if isinstance(kind, tirx.BufferType):
         shape = tuple(_extent(extent) for extent in kind.shape)
         strides = tuple(_extent(stride) for stride in kind.strides)
         compact = strides in ((), _row_major(shape)) and _extent(kind.elem_offset) == 0
@@ -174,7 +173,9 @@ def _row_major(shape: Sequence[int | str]) -> tuple[int, ...]:
     return tuple(math.prod(known[axis + 1 :]) for axis in range(len(known)))
 
 
-def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> PrimFunc:
+def with_parameters(
+    func: tirx.PrimFunc, order: Sequence[int], like: tirx.PrimFunc
+) -> tirx.PrimFunc:
     """Reorder the parameters of ``func``; name and attributes are taken from ``like``.
 
     ``order[k]`` is the position in ``func`` of the k-th parameter of the result. Without a global
@@ -182,7 +183,7 @@ def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> Pri
     not share one.
     """
     chosen = [func.params[place] for place in order]
-    result = PrimFunc(chosen, func.body, func.ret_type, func.attrs)
+    result = tirx.PrimFunc(chosen, func.body, func.ret_type, func.attrs)
     if not symbol(like):
         result = result.without_attr("global_symbol")
     for name, value in like.attrs.items():
@@ -190,7 +191,7 @@ def with_parameters(func: PrimFunc, order: Sequence[int], like: PrimFunc) -> Pri
     return result
 
 
-def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
+def rename_blocks(func: tirx.PrimFunc, names: Mapping[str, str]) -> tirx.PrimFunc:
     """Rename blocks; ``names`` maps old names to new ones."""
 
     def renamed(block: Any) -> Any:
@@ -198,10 +199,10 @@ def rename_blocks(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
         return block if name is None else changed_block(block, name=name)
 
     body = tvm_ffi.structural_map(func.body, (SBlock, renamed))
-    return PrimFunc(func.params, body, func.ret_type, func.attrs)
+    return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
 
 
-def replace_functions(mod: IRModule, functions: Mapping[str, PrimFunc]) -> IRModule:
+def replace_functions(mod: IRModule, functions: Mapping[str, tirx.PrimFunc]) -> IRModule:
     """Return a copy of a module with the functions of these names replaced."""
     result = mod.clone()
     for var in mod.functions:
@@ -210,13 +211,13 @@ def replace_functions(mod: IRModule, functions: Mapping[str, PrimFunc]) -> IRMod
     return result
 
 
-def block_realizes(func: PrimFunc) -> list[SBlockRealize]:
+def block_realizes(func: tirx.PrimFunc) -> list[SBlockRealize]:
     """Return the blocks below the root block, in program order; may be empty."""
     found = [node for node in statements_in(func.body) if isinstance(node, SBlockRealize)]
     return found[1:] if isinstance(func.body, SBlockRealize) else []
 
 
-def allocated_buffers(func: PrimFunc) -> list[Any]:
+def allocated_buffers(func: tirx.PrimFunc) -> list[Any]:
     """Return the buffers that the blocks of ``func`` allocate, in program order."""
     return [
         buffer
@@ -226,7 +227,7 @@ def allocated_buffers(func: PrimFunc) -> list[Any]:
     ]
 
 
-def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]]]:
+def intermediate_shapes(func: tirx.PrimFunc) -> list[tuple[str, tuple[int | str, ...]]]:
     """Return name and shape of every buffer that a block of ``func`` allocates."""
     return [
         (buffer.name, tuple(_extent(extent) for extent in buffer.ty.shape))
@@ -234,19 +235,19 @@ def intermediate_shapes(func: PrimFunc) -> list[tuple[str, tuple[int | str, ...]
     ]
 
 
-def allocates(func: PrimFunc, dtypes: Sequence[str]) -> bool:
+def allocates(func: tirx.PrimFunc, dtypes: Sequence[str]) -> bool:
     """Tell whether a block of ``func`` allocates a buffer of one of these element types."""
     return any(str(buffer.ty.dtype) in dtypes for buffer in allocated_buffers(func))
 
 
-def intermediate_sizes(func: PrimFunc) -> list[int]:
+def intermediate_sizes(func: tirx.PrimFunc) -> list[int]:
     """Return the bytes of every buffer that a block of ``func`` allocates; extents are static."""
     return [
         tensor_bytes(buffer.ty.shape, str(buffer.ty.dtype)) for buffer in allocated_buffers(func)
     ]
 
 
-def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
+def loop_extents(func: tirx.PrimFunc) -> list[tuple[str, int | str]]:
     """Return name and extent of every loop of ``func``, in program order."""
     return [
         (node.loop_var.name, _extent(node.extent))
@@ -255,7 +256,7 @@ def loop_extents(func: PrimFunc) -> list[tuple[str, int | str]]:
     ]
 
 
-def block_loops(func: PrimFunc) -> list[tuple[str, tuple[str, ...]]]:
+def block_loops(func: tirx.PrimFunc) -> list[tuple[str, tuple[str, ...]]]:
     """Return name, and names of the loops around it, of each block below the root, in order."""
     found: list[tuple[str, tuple[str, ...]]] = []
 
@@ -272,7 +273,7 @@ def block_loops(func: PrimFunc) -> list[tuple[str, tuple[str, ...]]]:
     return found[1:]
 
 
-def has_parallel_loop(func: PrimFunc) -> bool:
+def has_parallel_loop(func: tirx.PrimFunc) -> bool:
     """Tell whether a loop of ``func`` runs on several threads."""
     return any(
         isinstance(node, tirx.For) and node.kind == tirx.ForKind.PARALLEL
@@ -280,7 +281,7 @@ def has_parallel_loop(func: PrimFunc) -> bool:
     )
 
 
-def parameter_roles(func: PrimFunc) -> tuple[str, ...]:
+def parameter_roles(func: tirx.PrimFunc) -> tuple[str, ...]:
     """Return ``"input"``, ``"output"`` or ``"inout"`` for each parameter.
 
     The role follows from the regions that the blocks read and write. A written parameter is an
@@ -315,7 +316,7 @@ def _has_inner_block(node: SBlockRealize) -> bool:
     return any(isinstance(inner, SBlockRealize) for inner in statements_in(node.block.body))
 
 
-def _initialised_by_outer_blocks(func: PrimFunc) -> set[Any]:
+def _initialised_by_outer_blocks(func: tirx.PrimFunc) -> set[Any]:
     """Return the buffers that a blockized reduction initialises outside its innermost block."""
     return {
         region.source
@@ -354,7 +355,7 @@ def structurally_equal(one: IRModule, other: IRModule) -> bool:
     return bool(tvm_ffi.structural_equal(one, other))
 
 
-def create_prim_func(tensors: Sequence[te.Tensor]) -> PrimFunc:
+def create_prim_func(tensors: Sequence[te.Tensor]) -> tirx.PrimFunc:
     """Create the S-TIR program of tensor expressions; parameters in the order of ``tensors``."""
     return te.create_prim_func(list(tensors))
 
@@ -366,7 +367,7 @@ def is_module(obj: object) -> bool:
 
 def is_function(obj: object) -> bool:
     """Return whether ``obj`` is a PrimFunc."""
-    return isinstance(obj, PrimFunc)
+    return isinstance(obj, tirx.PrimFunc)
 
 
 def is_tensor(obj: object) -> bool:

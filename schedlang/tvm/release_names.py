@@ -45,7 +45,7 @@ class ReleaseName:
 _Name = ReleaseName
 NAMES = (
     _Name("tvm.tirx", "programs' statements and expressions; tvm.tir before", "program.py"),
-    _Name("tvm.tirx.buffer:BufferType", "the type of a tensor's variable", "program.py"),
+    _Name("tvm.tirx:BufferType", "the type of a tensor's variable", "program.py"),
     _Name("tvm.s_tir", "blocks and schedules; tvm.tir before", "program.py"),
     _Name("tvm.s_tir:SBlockRealize", "a block at its place; tir.BlockRealize before", "program.py"),
     _Name("tvm.s_tir:renew_defs", "fresh variables for a copied function", "packing.py"),

@@ -8,26 +8,23 @@ from __future__ import annotations
 import importlib.util
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import rpc
 from tvm.error import RPCSessionTimeoutError
 from tvm.rpc import base
 from tvm.rpc.server import PopenRPCServerState
+from tvm.runtime import Tensor
 from tvm.support import cc
 
 from schedlang.errors import SchedlangError
 from schedlang.tvm.codegen.runtime import batch_timer, empty_tensor
 from schedlang.tvm.program import MAIN
-
-if TYPE_CHECKING:
-    import threading
-
-    from tvm.runtime import Tensor
 
 _PINGS = 3
 _TRACKER_PACKAGE = "tornado"

@@ -8,8 +8,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm_ffi import WalkResult, structural_map, structural_walk
 
 IF_THEN_ELSE = "prim.if_then_else"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, IRModule, TensorLoad
 
 from schedlang.tvm.parts import reduces
 from schedlang.tvm.program import MAIN, block_realizes, from_json, to_json

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, Range
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, Range, TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
 from tvm_ffi import WalkResult, structural_walk

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 from tvm import tirx
 from tvm.error import InternalError
-from tvm.ir import IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import IRModule, TensorLoad
 from tvm.sym import pattern
-from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_map
 
 from schedlang.tvm.analysis.index_needs import Need, Needs
@@ -59,7 +57,7 @@ class IntegerUses:
 def integer_uses(mod: IRModule) -> IntegerUses:
     """Find out which values the integer arguments of an unscheduled program may have."""
     func = mod[MAIN]
-    if not any(isinstance(var.ty, BufferType) and is_integer(var) for var in func.params):
+    if not any(isinstance(var.ty, tirx.BufferType) and is_integer(var) for var in func.params):
         return IntegerUses({}, frozenset(), frozenset())
     collector = Needs()
     collector.statement(func.body, guarded=False)
@@ -74,7 +72,7 @@ class _Reader:
         self._positions = {
             var: place
             for place, var in enumerate(parameters)
-            if isinstance(var.ty, BufferType) and is_integer(var)
+            if isinstance(var.ty, tirx.BufferType) and is_integer(var)
         }
         self._inverse = InverseBounds(collector.analyzer, self._demand)
         self._demanded: list[tuple[int, Bounds]] = []

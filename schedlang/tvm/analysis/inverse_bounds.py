@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer, ConstIntBound
 from tvm_ffi import structural_equal
 

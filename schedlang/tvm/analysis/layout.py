@@ -9,7 +9,7 @@ import numpy as np
 from tvm.s_tir import SBlock
 from tvm.s_tir.schedule import _ffi_api
 from tvm.tirx import BufferStore
-from tvm.tirx.function import IndexMap as TVMIndexMap
+from tvm.tirx import IndexMap as TVMIndexMap
 
 from schedlang.expressions import IndexMap
 from schedlang.tvm.analysis.movement import is_copied

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir.expr import TensorLoad
-from tvm.tirx.function import PrimFunc
+from tvm.ir import TensorLoad
 
 from schedlang.tvm.analysis.nests.statements import Statement, statement_of
 from schedlang.tvm.program import block_realizes
@@ -16,7 +15,7 @@ from schedlang.tvm.schedule import TVMSchedule
 from schedlang.tvm.values import choice_of, found_in, has_loads
 
 
-def only_moves_data(func: PrimFunc) -> bool:
+def only_moves_data(func: tirx.PrimFunc) -> bool:
     """Tell whether every element that ``func`` writes is one that it reads, or a constant.
 
     Where it comes from may depend on the place and, as for ``take``, on integers that are read; a

@@ -9,8 +9,6 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call
 from tvm.sym import Analyzer
-from tvm.tirx.function import IndexMap
-from tvm.tirx.function import IndexMap as TVMIndexMap
 
 from schedlang.tvm.schedule import TVMSchedule, get_realize, get_statement
 from schedlang.tvm.values import choice_of, constant, extent_of, found_in, loads_of, mentions
@@ -31,7 +29,9 @@ def access_strides(sch: TVMSchedule, block: Any, loops: Sequence[Any]) -> list[l
     rows = []
     for region in (*realize.block.reads, *realize.block.writes):
         starts = [dom.min for dom in region.region]
-        indices = TVMIndexMap(block_variables, starts, None).map_indices(list(realize.iter_values))
+        indices = tirx.IndexMap(block_variables, starts, None).map_indices(
+            list(realize.iter_values)
+        )
         shape = list(map(constant, region.source.ty.shape))
         row = [_stride(indices[:], shape, variable) for variable in variables]
         if None in row:
@@ -48,8 +48,8 @@ def row_length(sch: TVMSchedule, block: Any, loop: Any, most: int) -> int:
     realize, variable = get_realize(sch, block), get_statement(sch, loop).loop_var
     variables = [iter_var.var for iter_var in realize.block.iter_vars]
     last = realize.block.writes[0].region[-1].min
-    (index,) = TVMIndexMap(variables, [last], None).map_indices(list(realize.iter_values))
-    at = TVMIndexMap([variable], [index], None)
+    (index,) = tirx.IndexMap(variables, [last], None).map_indices(list(realize.iter_values))
+    at = tirx.IndexMap([variable], [index], None)
     analyzer = Analyzer()
     places = [at.map_indices([tirx.const(k, variable.ty.dtype)])[0] for k in range(most + 1)]
     for k in range(most):
@@ -118,7 +118,7 @@ def _fits(store: Any, others: list[Any], last: Any, extent: int, width: int) -> 
     accesses += ((load.source, load.indices) for load in loads_of(store.value))
 
     def at(expr: Any, step: Any) -> Any:
-        moved = IndexMap([last.var], [expr], None).map_indices([whole * width + step])
+        moved = tirx.IndexMap([last.var], [expr], None).map_indices([whole * width + step])
         return analyzer.simplify(moved[0])
 
     if any(mentions(at(condition, part), [part]) for condition in conditions):

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir import SBlockRealize
-from tvm.tirx.buffer import BufferType
 
 from schedlang.tvm.parts import Regions, is_reduced, parts_of, reduces
 from schedlang.tvm.program import MAIN, block_realizes
@@ -122,7 +120,7 @@ def _integer_places(func: Any) -> list[int]:
     return [
         place
         for place, var in enumerate(func.params)
-        if isinstance(var.ty, BufferType) and is_integer(var)
+        if isinstance(var.ty, tirx.BufferType) and is_integer(var)
     ]
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
-from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.parts import (
     bindings_of,
@@ -97,7 +96,7 @@ def _others(uses: list[_Uses], place: int) -> list[_Uses]:
     return uses[:place] + uses[place + 1 :]
 
 
-def _nests(func: PrimFunc) -> list[Any]:
+def _nests(func: tirx.PrimFunc) -> list[Any]:
     """Return the statements of the root block."""
     return nests_of(func) if isinstance(func.body, SBlockRealize) else []
 

@@ -7,7 +7,6 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize
-from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.analysis.program import reuses_data
 from schedlang.tvm.parts import nests_of, parts_of, reduces
@@ -24,7 +23,7 @@ _REGISTER_REUSE = 8
 _DIVISIONS = (tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
 
 
-def program_work(func: PrimFunc) -> list[int]:
+def program_work(func: tirx.PrimFunc) -> list[int]:
     """Return the work of each statement directly in the root block: of each loop nest."""
     return [_work(part) for part in nests_of(func)]
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import tvm
 import tvm_ffi
 from tvm.ir import IRModule
-from tvm.runtime import Executable
+from tvm.runtime import Executable, Module
 from tvm.target import Target
-from tvm.target import Target as TVMTarget
 from tvm.target import codegen as _codegen
 
 from schedlang.tvm.codegen.cpu_passes import lower, pipeline_name
 from schedlang.tvm.codegen.gathers import code_size, fitting_options
 from schedlang.tvm.program import MAIN
-
-if TYPE_CHECKING:
-    from tvm.runtime import Module
-
 
 CompilerTarget: TypeAlias = Target
 """A machine as TVM's compiler describes it: kind, CPU, features and limits."""
@@ -173,7 +168,7 @@ def assembly(executable: Executable) -> str:
     return str(executable.mod.inspect_source("asm"))
 
 
-def compile_functions(mod: IRModule, target: TVMTarget) -> Module | None:
+def compile_functions(mod: IRModule, target: Target) -> Module | None:
     """Compile the functions of ``mod`` for a CPU, as ``compile_program`` compiles each of them.
 
     The generated functions check no shapes, types or devices of their arguments. Returns a module
@@ -183,7 +178,7 @@ def compile_functions(mod: IRModule, target: TVMTarget) -> Module | None:
         return None
     with tvm.transform.PassContext(opt_level=3, config={"tirx.disable_assert": True}):
         lowered, pipeline = lower(mod, target)
-        groups: dict[str, tuple[TVMTarget, dict[Any, Any]]] = {}
+        groups: dict[str, tuple[Target, dict[Any, Any]]] = {}
         for name, func in lowered.functions.items():
             fitting = fitting_options(code_size(IRModule({name: func})), target)
             groups.setdefault(str(fitting), (fitting, {}))[1][name] = func

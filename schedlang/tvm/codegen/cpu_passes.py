@@ -22,8 +22,7 @@ import tvm
 from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
 from tvm.target import Target as TVMTarget
-from tvm.tirx import AttrStmt, BufferStore, For, ForKind, Var, compilation_pipeline
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import AttrStmt, BufferStore, For, ForKind, PrimFunc, Var, compilation_pipeline
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 

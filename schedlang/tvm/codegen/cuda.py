@@ -7,17 +7,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tvm
 from tvm.ir import IRModule
-from tvm.runtime import Executable
+from tvm.runtime import Device, Executable
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir.transform import DefaultGPUSchedule
 from tvm.target import Target as TVMTarget
-from tvm.tirx import AttrStmt, For, ForKind, SeqStmt
+from tvm.tirx import AttrStmt, For, ForKind, PrimFunc, SeqStmt
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
-from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import TargetError
 from schedlang.tvm.codegen.cuda_kernels import Kernel, kernels_of
@@ -28,9 +27,6 @@ from schedlang.tvm.codegen.pipeline import default_pipeline
 from schedlang.tvm.program import changed_block, with_root
 from schedlang.tvm.schedule import HeldProgram
 from schedlang.tvm.values import found_in
-
-if TYPE_CHECKING:
-    from tvm.runtime import Device
 
 _FIRST_WITH_ASYNC_COPIES = 80
 _ASYNC_COPY = "tirx.use_async_copy"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm.ir.expr import Var
+from tvm.ir import Var
 from tvm.ir.prim import expr as prim
 from tvm.sym import Analyzer
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import Call, IRModule
-from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, For, Ramp
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, For, PrimFunc, Ramp
 
 from schedlang.tvm.codegen.cuda_alignment import Access, MisalignedAccess, misaligned
 from schedlang.tvm.values import called, constant, element_bytes, found_in

@@ -17,11 +17,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tvm.ir import IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import IRModule, TensorLoad
 from tvm.ir.instrument import pass_instrument
-from tvm.tirx import AttrStmt, BufferStore, IfThenElse, IntImm, Ramp, Var
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import AttrStmt, BufferStore, IfThenElse, IntImm, PrimFunc, Ramp, Var
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 

@@ -10,19 +10,16 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import tvm  # noqa: F401  (registers the type of tensors)
 import tvm_ffi
+from tvm.ir import IRModule
+from tvm.runtime import Device, Executable, Tensor
 from tvm.s_tir import SBlock
 
 from schedlang.tvm.codegen.workspaces import workspace_functions
 from schedlang.tvm.program import MAIN
 from schedlang.tvm.values import found_in, tensor_bytes
-
-if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.runtime import Device, Executable, Tensor
 
 _COMPILE = "tvm_callback_cuda_compile"
 _WITHOUT_RUNTIME = "TVM_COMPILE_FORCE_FALLBACK"

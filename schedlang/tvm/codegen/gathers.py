@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from tvm.ir import IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import IRModule, TensorLoad
 from tvm.target import Target as TVMTarget
 from tvm.tirx import Broadcast, BufferStore, Ramp
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tvm.ir import IRModule
+from tvm.runtime import Device, Executable
 from tvm.target import Target as TVMTarget
 
 from schedlang.tvm.codegen.compiler import compile_program, host_cpu, llvm_target, load_code
 from schedlang.tvm.codegen.runtime import borrow_array, first_device
-
-if TYPE_CHECKING:
-    from tvm.ir import IRModule
-    from tvm.runtime import Device, Executable
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,11 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import tvm_ffi
-from tvm.runtime import Module
+from tvm.runtime import Executable, Module
 from tvm.support import cc, tar
-
-if TYPE_CHECKING:
-    from tvm.runtime import Executable
 
 LoadedCode: TypeAlias = Module
 """Machine code in this process: functions by name, from a library or from the compiler."""

@@ -19,7 +19,6 @@ from tvm.ir import IRModule, TensorLoad
 from tvm.ir.transform import module_pass
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir import pipeline as _tvm
-from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
@@ -85,7 +84,7 @@ def _with_bodies(mod: IRModule, change: Hide) -> IRModule:
     """Change the bodies of functions; return ``mod`` itself where that changes none."""
     functions = dict(mod.functions.items())
     for name, function in mod.functions.items():
-        body = change(function.body) if isinstance(function, PrimFunc) else None
+        body = change(function.body) if isinstance(function, tirx.PrimFunc) else None
         if body is not None and not body.same_as(function.body):
             functions[name] = function.with_body(body)
     same = all(func.same_as(functions[name]) for name, func in mod.functions.items())

@@ -7,18 +7,15 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
 import tvm_ffi
 from tvm.runtime import Device as _Device
-from tvm.runtime import Tensor
+from tvm.runtime import Module, Tensor
 
 from schedlang.tvm.values import tensor_bytes
-
-if TYPE_CHECKING:
-    from tvm.runtime import Module
 
 Device: TypeAlias = _Device
 """Where tensors are and programs run: main memory, or a GPU by its number."""

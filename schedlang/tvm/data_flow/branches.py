@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import IRModule, TensorLoad
 from tvm.s_tir import SBlockRealize
-from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.data_flow.sides import SideFinder, Sides
 from schedlang.tvm.parts import bindings_of, changed_loop, parts_of, sequence
@@ -64,7 +62,7 @@ def record_branches(mod: IRModule) -> BranchRecorder | None:
         return None
     taken = tirx.decl_buffer((count, 2), "int32", name="taken")
     changed, branches = _Rewriter(taken).rewrite(func)
-    program = PrimFunc([*func.params, taken], changed.body, func.ret_type, func.attrs)
+    program = tirx.PrimFunc([*func.params, taken], changed.body, func.ret_type, func.attrs)
     return BranchRecorder(as_main(program), branches)
 
 
@@ -84,7 +82,7 @@ class _Rewriter:
         self._block = ""
         self._accumulators: list[Any] = []
 
-    def rewrite(self, func: PrimFunc) -> tuple[PrimFunc, tuple[Branch, ...]]:
+    def rewrite(self, func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, tuple[Branch, ...]]:
         """Return the program with notes, and its branches."""
         root = func.body.block
         changed = with_root(func, changed_block(root, body=self._inside(root.body)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import Call
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import PrimFunc
 
 from schedlang.tvm.data_flow.rounding import REINTERPRET, Rounding, RoundingErrors
 from schedlang.tvm.data_flow.stores import Stores

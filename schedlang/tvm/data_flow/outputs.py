@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import IRModule, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx.buffer import BufferType
-from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_equal, structural_map
 
 from schedlang.tvm.data_flow.flow import Flow, Flows
@@ -58,7 +55,7 @@ class Selection:
     flow: Flow
 
 
-def selection_of(func: PrimFunc, flows: Flows, output: Any) -> Selection | None:
+def selection_of(func: tirx.PrimFunc, flows: Flows, output: Any) -> Selection | None:
     """Return what the indices in ``output`` select; None if it holds none, or none that are known.
 
     Known are indices that are stored after a comparison with the value they belong to, which the
@@ -154,7 +151,7 @@ def _written_beside(flows: Flows, store: Store) -> set[Any]:
 
 
 def _asking(
-    func: PrimFunc, store: Store, candidate: Any, index: Any, value: Any, flow: Flow
+    func: tirx.PrimFunc, store: Store, candidate: Any, index: Any, value: Any, flow: Flow
 ) -> Selection:
     """Let the search look at those candidates only that the new last argument names."""
     # A region of a tensor without axes cannot be written down.
@@ -174,7 +171,7 @@ def _asking(
     left = [it for it in root.alloc_buffers if not holds(shown, it)]
     body = structural_map(root.body, (SBlock, limited))
     changed = with_root(func, changed_block(root, body=body, allocated=left))
-    program = PrimFunc(parameters, changed.body, func.ret_type, func.attrs)
+    program = tirx.PrimFunc(parameters, changed.body, func.ret_type, func.attrs)
     return Selection(
         as_main(program),
         tuple((_shape(it), dtype_of(it)) for it in parameters),
@@ -223,7 +220,7 @@ def never_rounded(mod: IRModule) -> frozenset[int]:
     return frozenset(
         position
         for position, parameter in enumerate(func.params)
-        if isinstance(parameter.ty, BufferType)
+        if isinstance(parameter.ty, tirx.BufferType)
         and is_floating(parameter)
         and parameter not in rounded
     )

@@ -6,8 +6,7 @@ from enum import IntFlag
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, TensorLoad
 
 from schedlang.tvm.data_flow.stores import Store, Stores
 from schedlang.tvm.values import (

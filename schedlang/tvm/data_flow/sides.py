@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm_ffi import structural_equal
 
 from schedlang.tvm.data_flow.rounding import BINARY_AND_BITS

@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import IRModule, TensorLoad
 from tvm.s_tir import SBlockRealize
-from tvm.tirx.buffer import BufferType
-from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.parts import Definitions, nests_of, parts_of
 from schedlang.tvm.program import MAIN
@@ -54,7 +51,7 @@ class Stores(Definitions):
     lengths: expressions that decide how long a loop runs.
     """
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: tirx.PrimFunc) -> None:
         super().__init__()
         self.stores: list[Store] = []
         self.lengths: list[Any] = []
@@ -126,7 +123,7 @@ def _under(around: Store, *conditions: Any) -> Store:
 
 
 def _buffers(expression: Any) -> Iterator[Any]:
-    return (var for var in found_in(expression, tirx.Var) if isinstance(var.ty, BufferType))
+    return (var for var in found_in(expression, tirx.Var) if isinstance(var.ty, tirx.BufferType))
 
 
 def changeable(mod: IRModule) -> frozenset[int]:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, IRModule
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, IRModule, TensorLoad
 
 from schedlang.tvm.data_flow.branches import branches_of
 from schedlang.tvm.data_flow.flow import terms_of

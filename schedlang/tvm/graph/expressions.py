@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, Op
-from tvm.ir.expr import StringImm, TensorLoad
+from tvm.ir import Call, Op, StringImm, TensorLoad
 from tvm.s_tir.analysis import get_sblock_read_write_region
-from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_equal
 
 from schedlang.tvm.graph.canonical import Graph
@@ -62,7 +60,7 @@ class Expressions:
     def define_buffer(self, buffer: Any, what: str) -> int:
         """Add a leaf for a buffer: dtype, scope and shape, without dimensions of extent 1."""
         kind = buffer.ty
-        if not isinstance(kind, BufferType):
+        if not isinstance(kind, tirx.BufferType):
             raise Unencodable(f"{buffer} is not a buffer")
         if kind.strides or kind.layout is not None or kind.allocated_addr:
             raise Unencodable(f"{buffer} has strides, a layout or an address")

@@ -8,9 +8,8 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir.expr import StringImm
+from tvm.ir import StringImm
 from tvm.s_tir import SBlockRealize
-from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.graph.canonical import Graph
 from schedlang.tvm.graph.expressions import Access, Expressions
@@ -43,7 +42,7 @@ class ProgramGraph:
     parameters: tuple[int, ...]
 
 
-def program_graph(func: PrimFunc) -> ProgramGraph | None:
+def program_graph(func: tirx.PrimFunc) -> ProgramGraph | None:
     """Return the graph of a function; None if the graph has no terms for one of its constructs.
 
     * Names and the order of the parameters are not represented.
@@ -69,7 +68,7 @@ class _Walker:
         self._expressions = Expressions(self._graph)
         self._axes = self._expressions.axes
 
-    def program(self, func: PrimFunc) -> ProgramGraph:
+    def program(self, func: tirx.PrimFunc) -> ProgramGraph:
         define = self._expressions.define_buffer
         parameters = tuple(define(var, "parameter") for var in func.params)
         attributes = [

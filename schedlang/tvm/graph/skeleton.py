@@ -6,17 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize
-from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.graph.indices import Unencodable
 from schedlang.tvm.graph.program_graph import BOOKKEEPING, LAYOUT_FREE
 from schedlang.tvm.values import called, choice_of, found_in, has_loads, loads_of, operands_of
 
 
-def skeleton(func: PrimFunc) -> str | None:
+def skeleton(func: tirx.PrimFunc) -> str | None:
     """Return the structure of a function as text; None for constructs that it has no words for.
 
     Equal texts mean the same loops, also those of one iteration, around the same blocks with the
@@ -33,7 +31,7 @@ def skeleton(func: PrimFunc) -> str | None:
 
 
 class _Walker:
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: tirx.PrimFunc) -> None:
         self._numbers: dict[Any, int] = {}
         self._parameters = list(func.params)
         known = (*BOOKKEEPING, LAYOUT_FREE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import GlobalVar, IRModule
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import PrimFunc
 
 from schedlang.tvm import program
 from schedlang.tvm.data_flow.stores import Stores

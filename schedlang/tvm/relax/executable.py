@@ -9,15 +9,16 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, transform
 from tvm.ir import IRModule
 from tvm.relax import vm_build
+from tvm.runtime import Module, Tensor
 from tvm.target import Target
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import PrimFunc
 
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
@@ -29,9 +30,6 @@ from schedlang.tvm.relax.legalisation.rules import legalised
 from schedlang.tvm.relax.program import MAIN, weights_of
 from schedlang.tvm.relax.rewriting import rewrite_main, shared_outputs
 from schedlang.tvm.relax.slices.views import with_offsets
-
-if TYPE_CHECKING:
-    from tvm.runtime import Module, Tensor
 
 
 def prepared(mod: IRModule, target: Target) -> IRModule:

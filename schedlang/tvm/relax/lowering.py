@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tvm import relax, tirx, transform
 from tvm.ir import IRModule
-from tvm.tirx.function import PrimFunc
 
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
@@ -74,12 +73,12 @@ def narrowed(mod: IRModule) -> IRModule:
     )
 
 
-def _narrow(func: PrimFunc) -> PrimFunc:
+def _narrow(func: tirx.PrimFunc) -> tirx.PrimFunc:
     alone = IRModule({program.MAIN: func})
     return tirx.transform.ForceNarrowIndexToInt32()(alone)[program.MAIN]
 
 
-def _is_narrow(func: PrimFunc) -> bool:
+def _is_narrow(func: tirx.PrimFunc) -> bool:
     shapes = [shape for _, shape in program.intermediate_shapes(func)]
     for parameter in program.parameters(func):
         if parameter.dtype in ("int64", "uint64"):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from tvm import relax, te
 from tvm.ir import GlobalVar, IRModule
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import PrimFunc
 
 from schedlang.tvm.program import create_prim_func
 from schedlang.tvm.relax.program import (

@@ -16,7 +16,6 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.schedule import _ffi_api as _ffi
-from tvm.tirx import Mul, Sub, Var
 from tvm_ffi import structural_map
 
 from schedlang.tvm.iterator_maps import DIVISIONS, Iterators, shown
@@ -103,7 +102,7 @@ def within_function_signed(apply: Apply) -> Apply:
             return iterators.is_odd(expr)
         return str(expr.ty.dtype).startswith("int") and iterators.subtracts(expr)
 
-    return _hiding(apply, _root, is_odd, (*DIVISIONS, Sub, Mul))
+    return _hiding(apply, _root, is_odd, (*DIVISIONS, tirx.Sub, tirx.Mul))
 
 
 def within(apply: Apply) -> Apply:
@@ -162,7 +161,7 @@ def _hide(sch: TVMSchedule, sref: Any, is_odd: Test, kinds: tuple[Any, ...]) -> 
 
 
 def _is_of_variable(expr: Any) -> bool:
-    return isinstance(expr, DIVISIONS) and isinstance(expr.a, Var)
+    return isinstance(expr, DIVISIONS) and isinstance(expr.a, tirx.Var)
 
 
 def _root(sref: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir.schedule import _ffi_api as _ffi
-from tvm.tirx.function import IndexMap as TVMIndexMap
 
 from schedlang.distributions.compute_location import INLINE, ROOT
 from schedlang.expressions import IndexMap
@@ -139,7 +138,7 @@ _transform_layout = within_function_signed(_ffi.ScheduleTransformLayout)
 _transform_block_layout = within_function(_ffi.ScheduleTransformBlockLayout)
 
 
-def _lowered_over_block(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TVMIndexMap:
+def _lowered_over_block(sch: TVMSchedule, block: Any, index_map: IndexMap) -> tirx.IndexMap:
     stmt = get_statement(sch, block)
     if len(index_map.inputs) != len(stmt.iter_vars):
         names = ", ".join(str(iter_var.var.name) for iter_var in stmt.iter_vars)
@@ -150,7 +149,7 @@ def _lowered_over_block(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TV
     return _lowered(sch, block, index_map)
 
 
-def _lowered(sch: TVMSchedule, block: Any, index_map: IndexMap) -> TVMIndexMap:
+def _lowered(sch: TVMSchedule, block: Any, index_map: IndexMap) -> tirx.IndexMap:
     return index_map_to_tvm(index_map, lambda v: v.value, index_dtype(sch, block))
 
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tvm import tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize
-from tvm.tirx.function import PrimFunc
 
 from schedlang.tvm.analysis.nests.steps import Steps, loops_of, steps_of
 from schedlang.tvm.parts import bindings_of, parts_of
@@ -98,7 +96,7 @@ class Statement:
     accesses: tuple[Access, ...]
 
 
-def statements(func: PrimFunc) -> list[Statement]:
+def statements(func: tirx.PrimFunc) -> list[Statement]:
     """Return the statements of a program in order."""
     return list(_Reader(func).read(func.body, (), {}, ()))
 
@@ -124,7 +122,7 @@ def _enter(
 
 
 class _Reader:
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: tirx.PrimFunc) -> None:
         self._parameters = set(func.params)
         self._buffers: dict[Any, int] = {}
         self._count = 0

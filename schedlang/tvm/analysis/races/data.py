@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock
 from tvm_ffi import WalkResult, structural_equal, structural_walk
 

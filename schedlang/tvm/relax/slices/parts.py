@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import sym, tirx
-from tvm.ir import Call, Range
-from tvm.ir.expr import TensorLoad, TensorRegion
+from tvm.ir import Call, Range, TensorLoad, TensorRegion
 from tvm.relax.analysis import has_reshape_pattern
 from tvm.s_tir import SBlock, Schedule
-from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm import program
@@ -62,7 +60,7 @@ class Part:
         return Part(shape, starts, extents)
 
 
-def read_parts(func: PrimFunc) -> dict[int, Part]:
+def read_parts(func: tirx.PrimFunc) -> dict[int, Part]:
     """Return the part that an unscheduled function reads of each parameter of which it is not all.
 
     A parameter is left out if it is written, if an index of it depends on data, and if it is used
@@ -122,7 +120,7 @@ def _part(analyzer: Any, shape: Any, indices: list[Any]) -> Part | None:
     return Part(tuple(shape), tuple(starts), tuple(extents))
 
 
-def of_parts(func: PrimFunc, parts: Mapping[int, Part]) -> PrimFunc:
+def of_parts(func: tirx.PrimFunc, parts: Mapping[int, Part]) -> tirx.PrimFunc:
     """Return a function whose parameters at these positions are the parts that it reads.
 
     ::
@@ -161,10 +159,10 @@ def of_parts(func: PrimFunc, parts: Mapping[int, Part]) -> PrimFunc:
     body = structural_map(
         func.body, [(TensorLoad, load), (TensorRegion, region), (tirx.Var, variable)], order="post"
     )
-    return PrimFunc(params, body, func.ret_type, func.attrs)
+    return tirx.PrimFunc(params, body, func.ret_type, func.attrs)
 
 
-def copies_in_order(func: PrimFunc) -> bool:
+def copies_in_order(func: tirx.PrimFunc) -> bool:
     """Whether an unscheduled function of one input only copies it, element after element."""
     if len(func.params) != 2 or not only_moves_data(func):
         return False

@@ -14,7 +14,7 @@ from typing import Any
 import tvm_ffi
 from tvm import relax, te
 from tvm.ir import IRModule
-from tvm.tirx.function import PrimFunc
+from tvm.tirx import PrimFunc
 
 from schedlang.tvm import program
 from schedlang.tvm.relax.calls import calls

@@ -8,7 +8,6 @@ from typing import Any, cast
 from tvm import relax, tirx
 from tvm.ir import IRModule
 from tvm.s_tir import SBlock
-from tvm.tirx.function import PrimFunc
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm import program
@@ -87,7 +86,7 @@ def _place(item: Any, values: Mapping[Any, Any]) -> Place | None:
     return (item, offset) if is_view and offset < _MOST_ELEMENTS else None
 
 
-def _takes_offset(func: PrimFunc, position: int) -> bool:
+def _takes_offset(func: tirx.PrimFunc, position: int) -> bool:
     """Whether an offset of a parameter reaches all of its uses: not those as another buffer."""
     matched: list[Any] = []
     structural_walk(
@@ -97,7 +96,7 @@ def _takes_offset(func: PrimFunc, position: int) -> bool:
     return func.params[position] not in matched
 
 
-def _with_offsets(func: PrimFunc, positions: Collection[int], inputs: int) -> PrimFunc:
+def _with_offsets(func: tirx.PrimFunc, positions: Collection[int], inputs: int) -> tirx.PrimFunc:
     """Return a function with an offset in elements for these parameters, after its inputs."""
     params = list(func.params)
     replaced, offsets = {}, []
@@ -109,4 +108,6 @@ def _with_offsets(func: PrimFunc, positions: Collection[int], inputs: int) -> Pr
         )
         offsets.append(offset)
     body = structural_map(func.body, (tirx.Var, lambda var: replaced.get(var, var)))
-    return PrimFunc([*params[:inputs], *offsets, *params[inputs:]], body, func.ret_type, func.attrs)
+    return tirx.PrimFunc(
+        [*params[:inputs], *offsets, *params[inputs:]], body, func.ret_type, func.attrs
+    )

@@ -54,20 +54,22 @@ def index_map_to_tvm(
 ) -> tirx.IndexMap:
     """Convert to a TVM index map over new variables of ``dtype``."""
     variables = [tirx.Var(name, dtype) for name in index_map.inputs]
-    finals = []
-    for output in index_map.outputs:
-        final = to_tvm(output, random_variable, variables)
-        finals.append(tirx.IntImm(dtype, final) if isinstance(final, int) else final)
-    return tirx.IndexMap(variables, finals, None)
+    return index_map_over(index_map, random_variable, variables, dtype)
 
 
 def index_map_over(
-    index_map: IndexMap, random_variable: Callable[[IntRV], Any], variables: list[Any]
+    index_map: IndexMap,
+    random_variable: Callable[[IntRV], Any],
+    variables: list[Any],
+    dtype: str = "int32",
 ) -> tirx.IndexMap:
-    """Convert to a TVM index map over given variables, such as a block's own."""
+    """Convert to a TVM index map over given variables, such as a block's own.
+
+    Numbers get the variables' type; ``dtype`` is that of a map without variables.
+    """
+    kind = str(variables[0].ty.dtype) if variables else dtype
     finals = [to_tvm(output, random_variable, variables) for output in index_map.outputs]
-    dtype = str(variables[0].ty.dtype) if variables else "int32"
-    finals = [tirx.IntImm(dtype, f) if isinstance(f, int) else f for f in finals]
+    finals = [tirx.IntImm(kind, one) if isinstance(one, int) else one for one in finals]
     return tirx.IndexMap(variables, finals, None)
 
 

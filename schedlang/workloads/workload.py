@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
-from schedlang.tvm.flops import estimate_flops
+from schedlang.tvm.analysis.work import estimate_flops
 from schedlang.tvm.graph.positions import without_positions
 from schedlang.tvm.schedule import HeldProgram
 from schedlang.workloads.keys.structure import Structure, structure_of

@@ -1,19 +1,160 @@
-"""What flows into a tensor of a program, and so how exactly its elements are defined."""
+"""What flows into a tensor of a program, how it is rounded, and so how exactly it is defined."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntFlag
 from typing import Any
 
-from tvm.ir import Call
+from tvm import tirx
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import PrimFunc
 
-from schedlang.tvm.data_flow.rounding import REINTERPRET, Rounding, RoundingErrors
-from schedlang.tvm.data_flow.stores import Stores
+from schedlang.tvm.data_flow.stores import Store, Stores
 from schedlang.tvm.parts import is_reduced
-from schedlang.tvm.values import called, dtype_of, found_in, is_floating
+from schedlang.tvm.values import (
+    BINARY,
+    COMPARISONS,
+    called,
+    choice_of,
+    dtype_of,
+    element_bits,
+    found_in,
+    is_floating,
+    is_integer,
+)
+
+BINARY_AND_BITS = (
+    *BINARY, tirx.LShift, tirx.RShift, tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor,
+)  # fmt: skip
+"""All expressions with two operands ``a`` and ``b``."""
+_EXACT_BINARY = (tirx.Min, tirx.Max, tirx.And, tirx.Or, *COMPARISONS)
+REINTERPRET = "tirx.reinterpret"
+# Functions of floating-point numbers whose result every machine gives alike.
+_EXACT_CALLS = frozenset(
+    ("tirx.fabs", "tirx.floor", "tirx.ceil", "tirx.trunc", "tirx.round", "tirx.nearbyint",
+     REINTERPRET)
+)  # fmt: skip
+# Bits of the numbers that each type holds all of; float64 holds those of 32 bits.
+_WHOLE_BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+_NEITHER_HOLDS = ("bfloat16", "float16")
+
+
+class Rounding(IntFlag):
+    """How a value can differ between two right programs.
+
+    EXACT: not at all. NEAR: by a rounding error, or by the step to the next integer that such an
+    error causes. CHOSEN: by any amount, as a rounding error decided between two values.
+    """
+
+    EXACT = 0
+    NEAR = 1
+    CHOSEN = 2
+
+
+class RoundingErrors:
+    """Finds how the tensors of a program can differ between two right programs."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._tensors: dict[Any, Rounding] = {}
+        self._values: dict[Any, Rounding] = {}
+        settled = False
+        while not settled:
+            before = dict(self._tensors)
+            for store in stores.stores:
+                self._tensors[store.buffer] = self.of_tensor(store.buffer) | self._of_store(store)
+            settled = before == self._tensors
+
+    def of_tensor(self, buffer: Any) -> Rounding:
+        """Return how the elements of a tensor can differ."""
+        return self._tensors.get(buffer, Rounding.EXACT)
+
+    def _of_store(self, store: Store) -> Rounding:
+        if store.read:
+            inexact = any(self.of_tensor(it) or is_floating(it) for it in store.read)
+            return Rounding.NEAR if inexact else Rounding.EXACT
+        found = self.of(store.value)
+        if any(self.of(it) for it in (*store.indices, *store.conditions)):
+            found |= Rounding.NEAR if self._counts(store) else Rounding.CHOSEN
+        return found
+
+    def _counts(self, store: Store) -> bool:
+        """Whether a store adds one to an element or takes one away, or stores a truth value."""
+        value = self._stores.resolved(store.value)
+        if dtype_of(value) == "bool":
+            return True
+        parts = (value.a, value.b) if isinstance(value, tirx.Add | tirx.Sub) else ()
+        kept = [part for part in parts if self._stores.is_element(part, store.buffer)]
+        ones = [part for part in parts if isinstance(part, tirx.IntImm) and abs(part.value) == 1]
+        return len(kept) == len(ones) == 1
+
+    def of(self, value: Any) -> Rounding:
+        """Return how the value of an expression can differ."""
+        if isinstance(value, tirx.Var):
+            bound = self._stores.bound.get(value)
+            return self._values.get(value, Rounding.EXACT) if bound is None else self.of(bound)
+        if isinstance(value, TensorLoad):
+            chosen = Rounding.CHOSEN if any(map(self.of, value.indices)) else Rounding.EXACT
+            return self.of_tensor(self._stores.tensor(value.source)) | chosen
+        if isinstance(value, BINARY_AND_BITS):
+            own = is_floating(value) and not isinstance(value, _EXACT_BINARY)
+            return self._all(value.a, value.b) | (Rounding.NEAR if own else Rounding.EXACT)
+        if isinstance(value, tirx.Cast):
+            return self.of(value.value) | (Rounding.NEAR if _rounds(value) else Rounding.EXACT)
+        if isinstance(value, tirx.Not | tirx.BitwiseNot):
+            return self.of(value.a)
+        choice = choice_of(value)
+        if choice is not None:
+            return self._choice(*choice)
+        if isinstance(value, tirx.Let):
+            self._values[value.var] = self.of(value.value)
+            return self.of(value.body)
+        if isinstance(value, Call):
+            inexact = is_floating(value) or any(map(is_floating, value.args))
+            own = inexact and called(value) not in _EXACT_CALLS
+            return self._all(*value.args) | (Rounding.NEAR if own else Rounding.EXACT)
+        known = not is_floating(value) or isinstance(value, tirx.FloatImm)
+        return Rounding.EXACT if known else Rounding.NEAR
+
+    def _all(self, *values: Any) -> Rounding:
+        found = Rounding.EXACT
+        for value in values:
+            found |= self.of(value)
+        return found
+
+    def _choice(self, condition: Any, yes: Any, no: Any) -> Rounding:
+        found = self._all(yes, no)
+        if self.of(condition):
+            found |= Rounding.NEAR if is_floating(yes) or _one_step(yes, no) else Rounding.CHOSEN
+        return found
+
+
+def _rounds(cast: Any) -> bool:
+    """Whether a cast may round.
+
+    Code generators may leave out one to a shorter type that another cast undoes, and may round
+    twice on the way from an integer.
+    """
+    if not is_floating(cast):
+        return False
+    dtype, before = dtype_of(cast), dtype_of(cast.value)
+    held = _WHOLE_BITS.get(dtype, 0)
+    if is_floating(cast.value):
+        # bfloat16 has larger numbers than float16, and smaller ones.
+        return not 0 < _WHOLE_BITS.get(before, 0) <= held or (before, dtype) == _NEITHER_HOLDS
+    bits = 1 if before == "bool" else element_bits(before) if is_integer(cast.value) else 64
+    return bits > held
+
+
+def _one_step(yes: Any, no: Any) -> bool:
+    """Whether two values are truth values, or integers next to each other."""
+    if dtype_of(yes) == "bool":
+        return True
+    both = isinstance(yes, tirx.IntImm) and isinstance(no, tirx.IntImm)
+    return both and abs(int(yes.value) - int(no.value)) <= 1
 
 
 @dataclass(frozen=True)

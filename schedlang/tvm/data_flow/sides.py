@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm_ffi import structural_equal
 
-from schedlang.tvm.data_flow.rounding import BINARY_AND_BITS
+from schedlang.tvm.data_flow.flow import BINARY_AND_BITS
 from schedlang.tvm.values import (
     COMPARISONS,
     OPPOSITES,

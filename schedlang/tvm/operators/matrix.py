@@ -1,4 +1,4 @@
-"""Matrix products, norm and softmax of MetaSchedule's appendix A.2.
+"""Matrix products, attention scores, norm and softmax of MetaSchedule's appendix A.2.
 
 int8 is summed in int32, bfloat16 in float32, unless ``out_dtype`` is given; norm and softmax of
 bfloat16 are computed in float32 and rounded.
@@ -36,6 +36,38 @@ def matmul(
 ) -> list[te.Tensor]:
     """Plain product C (n, m) = A (n, k) @ B (k, m)."""
     return _product((), n, m, k, dtype, out_dtype)
+
+
+def TBG(
+    sequence: int = 128,
+    heads: int = 12,
+    dim: int = 64,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    out_dtype: str | None = None,
+) -> list[te.Tensor]:
+    """Attention scores: out[b, h, i, j] = sum over k of query[b, i, h, k] * value[b, j, h, k].
+
+    Both operands are transposed to heads-first in their own stages, as in the paper.
+    """
+    shape = (batch, sequence, heads, dim)
+    out_dtype, (query, value) = operands(dtype, out_dtype, query=shape, value=shape)
+    query_t = te.compute(
+        (batch, heads, sequence, dim), lambda b, h, s, d: query[b, s, h, d], name="query_transpose"
+    )
+    value_t = te.compute(
+        (batch, heads, dim, sequence), lambda b, h, d, s: value[b, s, h, d], name="value_transpose"
+    )
+    (k,) = sum_axes(k=dim)
+    output = te.compute(
+        (batch, heads, sequence, sequence),
+        lambda b, h, i, j: te.sum(
+            query_t[b, h, i, k].astype(out_dtype) * value_t[b, h, k, j].astype(out_dtype), axis=[k]
+        ),
+        name="batch_matmul",
+    )
+    return [query, value, output]
 
 
 def _product(

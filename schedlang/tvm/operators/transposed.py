@@ -1,4 +1,4 @@
-"""Transposed and capsule convolutions, channels last."""
+"""Transposed, capsule and fused convolutions, channels last."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from tvm import te
 
 from schedlang.errors import WorkloadError
-from schedlang.tvm.operators.convolution import output_extent, pad
+from schedlang.tvm.operators.convolution import convolve, output_extent, pad
 from schedlang.tvm.operators.parts import operands, sum_axes
 
 
@@ -111,3 +111,44 @@ def CAP(
         name="capsule_conv2d",
     )
     return [inputs, weight, output]
+
+
+def CBR(
+    height: int = 224,
+    width: int = 224,
+    in_channels: int = 3,
+    out_channels: int = 64,
+    kernel_size: int = 7,
+    stride: int = 2,
+    padding: int = 3,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+) -> list[te.Tensor]:
+    """relu((conv2d(inputs, weight) + bias) * scale + offset); bias, scale and offset are (co,).
+
+    The order of the parameters is inputs, weight, bias, offset, scale, output. The output has the
+    type in which products are summed: ``dtype``, and float32 for bfloat16.
+    """
+    inputs, weight, conv = convolve(
+        "CBR", (height, width), in_channels, out_channels, kernel_size, stride, padding,
+        groups=None, batch=batch, dtype=dtype, out_dtype=None,
+    )  # fmt: skip
+    of_channel = (out_channels,)
+    wide, (bias, scale, offset) = operands(
+        dtype, None, bias=of_channel, scale=of_channel, offset=of_channel
+    )
+    shape = conv.shape
+    biased = te.compute(
+        shape, lambda n, h, w, c: conv[n, h, w, c] + bias[c].astype(wide), name="bias_add"
+    )
+    scaled = te.compute(
+        shape, lambda n, h, w, c: biased[n, h, w, c] * scale[c].astype(wide), name="bn_scale"
+    )
+    moved = te.compute(
+        shape, lambda n, h, w, c: scaled[n, h, w, c] + offset[c].astype(wide), name="bn_offset"
+    )
+    output = te.compute(
+        shape, lambda n, h, w, c: te.max(moved[n, h, w, c], te.const(0, wide)), name="relu"
+    )
+    return [inputs, weight, bias, offset, scale, output]

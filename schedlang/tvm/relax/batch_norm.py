@@ -7,6 +7,7 @@ weights and ``shift`` joins the bias; anywhere else the product and the sum stay
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,14 +63,10 @@ class Producer:
     bias: tuple[Any, Any] | None
 
 
-def use_counts(bound: list[tuple[Any, Any]], result: Any) -> dict[Any, int]:
+def use_counts(bound: list[tuple[Any, Any]], result: Any) -> Counter[Any]:
     """Return how often each variable is read; a read by the result counts too."""
-    counts: dict[Any, int] = {}
-    for value in [*(value for _, value in bound), result]:
-        for item in used(value):
-            if isinstance(item, relax.Var):
-                counts[item] = counts.get(item, 0) + 1
-    return counts
+    values = [*(value for _, value in bound), result]
+    return Counter(item for value in values for item in used(value) if isinstance(item, relax.Var))
 
 
 def producer(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tvm import relax
 from tvm.ir import GenericConst, GlobalVar, IRModule, Op
 
 from schedlang.errors import NetworkError
+from schedlang.tvm.values import found_in
 
 MAIN = "main"
 NetworkProgram: TypeAlias = IRModule
@@ -128,19 +129,9 @@ def with_arguments(call: Any, arguments: Sequence[Any]) -> Any:
     return relax.Call(call.op, list(arguments), call.attrs, call.ty_args)
 
 
-def used(expr: Any) -> Iterator[Any]:
-    """Yield the variables and constants that a value of a binding reads."""
-    if isinstance(expr, relax.Var | GenericConst):
-        yield expr
-    children: Sequence[Any] = ()
-    if isinstance(expr, relax.Tuple):
-        children = expr.fields
-    elif isinstance(expr, relax.TupleGetItem):
-        children = (expr.tuple_value,)
-    elif isinstance(expr, relax.Call):
-        children = expr.args
-    for child in children:
-        yield from used(child)
+def used(expr: Any) -> list[Any]:
+    """Return the variables and constants that a value of a binding reads, each as often as read."""
+    return found_in(expr, (relax.Var, GenericConst))
 
 
 def with_values(mod: IRModule, values: Mapping[Any, Any]) -> IRModule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.tvm.operators import convolution, fused, matrix, transposed
+from schedlang.tvm.operators import convolution, matrix, transposed
 from schedlang.workloads.operators.registry import CONTRACTION_DTYPES, operator
 
 C1D = operator("C1D", "conv1d", CONTRACTION_DTYPES)(convolution.C1D)
@@ -11,8 +11,8 @@ C3D = operator("C3D", "conv3d", CONTRACTION_DTYPES)(convolution.C3D)
 DEP = operator("DEP", "depthwise_conv2d", CONTRACTION_DTYPES)(convolution.DEP)
 DIL = operator("DIL", "dilated_conv2d", CONTRACTION_DTYPES)(convolution.DIL)
 GRP = operator("GRP", "group_conv2d", CONTRACTION_DTYPES)(convolution.GRP)
-CBR = operator("CBR", "conv2d_bn_relu")(fused.CBR)
-TBG = operator("TBG", "transpose_batch_matmul", CONTRACTION_DTYPES)(fused.TBG)
+CBR = operator("CBR", "conv2d_bn_relu")(transposed.CBR)
+TBG = operator("TBG", "transpose_batch_matmul", CONTRACTION_DTYPES)(matrix.TBG)
 GMM = operator("GMM", "batch_matmul", CONTRACTION_DTYPES)(matrix.GMM)
 matmul = operator("matmul", "matmul", CONTRACTION_DTYPES)(matrix.matmul)
 NRM = operator("NRM", "norm")(matrix.NRM)

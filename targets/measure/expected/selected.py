@@ -12,9 +12,8 @@ from schedlang.measurement.tolerance import Tolerance
 from schedlang.targets.measure.verify import NO_REDUCTION, Array, Numerics, allowed_error, outside
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.codegen import compile_for_host
-from schedlang.tvm.data_flow.flow import Flow
+from schedlang.tvm.data_flow.flow import Flow, Rounding
 from schedlang.tvm.data_flow.outputs import Selection, output_flows
-from schedlang.tvm.data_flow.rounding import Rounding
 from schedlang.tvm.values import is_floating
 
 if TYPE_CHECKING:

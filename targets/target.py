@@ -254,7 +254,7 @@ def as_target(value: Any) -> Target:
         return Target.from_name(value)
     readers = {cls.tvm_kind: cls for cls in reversed(kinds.classes()) if cls.tvm_kind is not None}
     known, names = ", ".join(sorted(readers)), ", ".join(kinds.all_names())
-    if not codegen.is_tvm_target(value):
+    if not isinstance(value, codegen.CompilerTarget):
         raise TargetError(
             f"{value!r} ({type(value).__name__}) is not a target; give a Target, a TVM target of "
             f"kind {known}, or one of the names: {names}"

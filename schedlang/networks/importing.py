@@ -51,7 +51,7 @@ def import_network(
         return from_torch(model, example_inputs, name or type(model).__name__, layout)
     if is_onnx(model):
         return from_onnx(model, example_inputs, name, layout)
-    if program.is_module(model):
+    if isinstance(model, program.TensorProgram):
         return from_relax(model, example_inputs, name or "relax", layout)
     raise not_a_network(
         "a network is imported from a torch.nn.Module, a torch.export.ExportedProgram, an ONNX "

@@ -360,21 +360,6 @@ def create_prim_func(tensors: Sequence[te.Tensor]) -> tirx.PrimFunc:
     return te.create_prim_func(list(tensors))
 
 
-def is_module(obj: object) -> bool:
-    """Return whether ``obj`` is an IRModule."""
-    return isinstance(obj, IRModule)
-
-
-def is_function(obj: object) -> bool:
-    """Return whether ``obj`` is a PrimFunc."""
-    return isinstance(obj, tirx.PrimFunc)
-
-
-def is_tensor(obj: object) -> bool:
-    """Return whether ``obj`` is a tensor expression."""
-    return isinstance(obj, te.Tensor)
-
-
 def parse_script(text: str) -> Any:
     """Parse a TVMScript text into a PrimFunc or IRModule; executes the text as Python.
 

@@ -32,7 +32,7 @@ def from_te(
     if not tensors:
         raise WorkloadError("from_te: the list is empty; list the placeholders and the results")
     for position, tensor in enumerate(tensors):
-        if not program.is_tensor(tensor):
+        if not isinstance(tensor, tensor_expressions.TensorExpression):
             raise WorkloadError(
                 f"from_te: item {position} is a {type(tensor).__name__}, not a te.Tensor; "
                 "list what te.placeholder and te.compute returned"
@@ -64,7 +64,7 @@ def from_te(
 
 def from_prim_func(func: TensorFunction, name: str | None = None) -> Workload:
     """A workload from one PrimFunc; its own name serves when ``name`` is not given."""
-    if not program.is_function(func):
+    if not isinstance(func, program.TensorFunction):
         raise WorkloadError(f"from_prim_func takes a PrimFunc, not a {type(func).__name__}")
     return Workload(program.as_main(func), name or program.symbol(func) or program.MAIN)
 
@@ -80,7 +80,7 @@ def from_module(
     name: a name to display; by default the function's name.
     function: the name of the PrimFunc; may be None if there is only one.
     """
-    if not program.is_module(mod):
+    if not isinstance(mod, program.TensorProgram):
         raise WorkloadError(f"from_module takes an IRModule, not a {type(mod).__name__}")
     functions = program.named_functions(mod)
     listed = ", ".join(functions)
@@ -118,7 +118,7 @@ def from_script(text: str, name: str | None = None, function: str | None = None)
         parsed = program.parse_script(text)
     except WorkloadError as error:
         raise WorkloadError(f"from_script: {error}") from error.__cause__
-    if program.is_module(parsed):
+    if isinstance(parsed, program.TensorProgram):
         return from_module(parsed, name, function)
     if function not in (None, program.symbol(parsed)):
         raise WorkloadError(
@@ -134,10 +134,14 @@ def as_workload(obj: Any) -> Workload:
     """
     if isinstance(obj, Workload):
         return obj
-    if program.is_function(obj):
+    if isinstance(obj, program.TensorFunction):
         return from_prim_func(obj)
-    if program.is_module(obj):
+    if isinstance(obj, program.TensorProgram):
         return from_module(obj)
-    if isinstance(obj, list | tuple) and obj and all(program.is_tensor(item) for item in obj):
+    if (
+        isinstance(obj, list | tuple)
+        and obj
+        and all(isinstance(item, tensor_expressions.TensorExpression) for item in obj)
+    ):
         return from_te(obj)
     raise not_a_program(obj)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from schedlang.errors import NetworkError, WorkloadError
 from schedlang.tvm import program
+from schedlang.tvm.tensor_expressions import TensorExpression
 
 _IMPORT = "net = sl.import_network(model, (example,)), then sl.tune_network(net)"
 _PROGRAMS = "it is one program, no model: sl.tune(program) tunes it"
@@ -65,11 +66,11 @@ def wrong_kind(given: object) -> WrongKind:
     for name, found in _KNOWN.items():
         if name in names:
             return found._replace(what=found.what.format(type(given).__name__))
-    if program.is_tensor(given):
+    if isinstance(given, TensorExpression):
         return WrongKind(
             "a te.Tensor", "list the placeholders and the results: [a, b, c]", _PROGRAMS
         )
-    if program.is_function(given):
+    if isinstance(given, program.TensorFunction):
         return WrongKind("a PrimFunc", "", _PROGRAMS)
     if callable(given):
         return _function(given)
@@ -189,11 +190,13 @@ def _list(given: Sequence[Any]) -> WrongKind:
             "list the placeholders and the results",
             "give one network or more",
         )
-    if all(program.is_tensor(one) for one in given):
+    if all(isinstance(one, TensorExpression) for one in given):
         return WrongKind(f"{what} of te.Tensor", "", _PROGRAMS)
-    place, other = next((k, one) for k, one in enumerate(given) if not program.is_tensor(one))
+    place, other = next(
+        (k, one) for k, one in enumerate(given) if not isinstance(one, TensorExpression)
+    )
     inner = wrong_kind(other)
-    if "workload" in type(other).__module__ or program.is_function(other):
+    if "workload" in type(other).__module__ or isinstance(other, program.TensorFunction):
         one = "tune one program at a time: for program in programs: sl.tune(program)"
         return WrongKind(f"{what} with {inner.what} as item {place}", one, one)
     return inner._replace(what=f"{what} with {inner.what} as item {place}")

@@ -22,7 +22,7 @@ def as_tensor(position: int, argument: Any, parameter: Parameter, device: Device
     no tensor and for another element type, and ValueError for an array that is not contiguous, or
     read-only where the program writes.
     """
-    if runtime.is_tensor(argument):
+    if isinstance(argument, runtime.DeviceArray):
         return argument
     if isinstance(argument, np.ndarray):
         return _from_numpy(position, argument, parameter, device)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schedlang.tvm.codegen.runtime import Device, DeviceArray
 
 _borrow = runtime.borrow
-_Tensor = runtime.TENSOR_TYPE
+_Tensor = runtime.DeviceArray
 
 
 class CompiledFunction:

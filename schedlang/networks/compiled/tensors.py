@@ -34,7 +34,9 @@ def borrowed(value: Any, tensor: Tensor) -> DeviceArray:
         return _from_torch(value, tensor)
     elif isinstance(value, bool | int | float):
         value = np.asarray(value).astype(tensor.dtype)
-    elif runtime.is_tensor(value) and str(value.dtype) == "bfloat16":  # numpy does not know it
+    elif (
+        isinstance(value, runtime.DeviceArray) and str(value.dtype) == "bfloat16"
+    ):  # numpy does not know it
         tensor.check(tuple(value.shape), "bfloat16")
         return value
     try:
@@ -91,7 +93,7 @@ def _wrap(inputs: Sequence[Any]) -> Wrap:
             return made
         if isinstance(value, np.ndarray | np.generic | bool | int | float):
             continue
-        if runtime.is_tensor(value):
+        if isinstance(value, runtime.DeviceArray):
             return lambda tensor: tensor
         if hasattr(value, "__array_namespace__"):
             made = value.__array_namespace__().from_dlpack

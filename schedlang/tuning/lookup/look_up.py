@@ -110,7 +110,7 @@ def apply(
         that cannot be read.
     """
     target = as_target(target)
-    if not program.is_module(mod):
+    if not isinstance(mod, program.TensorProgram):
         mod = as_workload(mod).mod
     replaced: dict[str, Any] = {}
     untuned: list[str] = []

@@ -37,12 +37,9 @@ class LoopKind(enum.StrEnum):
     OPAQUE = "O"
 
 
-_LOOP_KINDS = {"S": LoopKind.SPATIAL, "R": LoopKind.REDUCTION}
-
-
 def loop_kind(sch: TVMSchedule, loop: Any) -> LoopKind:
     """Return the kind of a loop, by how the blocks below it use its variable."""
-    return _LOOP_KINDS.get(_loop_iter_type(sch, loop), LoopKind.OPAQUE)
+    return LoopKind(_loop_iter_type(sch, loop))
 
 
 @dataclass(frozen=True, slots=True)

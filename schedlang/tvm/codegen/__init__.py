@@ -1,6 +1,7 @@
 """TVM's code generator and run time."""
 
 from schedlang.tvm.codegen.compiler import (
+    CompilerTarget,
     assembly,
     compile_program,
     cpu_features,
@@ -8,7 +9,6 @@ from schedlang.tvm.codegen.compiler import (
     host_cpu,
     host_triple,
     is_cpu,
-    is_tvm_target,
     llvm_target,
     load_code,
     target_attributes,
@@ -31,6 +31,7 @@ __all__ = [
     "ARCHIVE_SUFFIX",
     "SHARED_SUFFIXES",
     "CodeGenerator",
+    "CompilerTarget",
     "assembly",
     "compile_for_host",
     "compile_program",
@@ -41,7 +42,6 @@ __all__ = [
     "host_cpu",
     "host_triple",
     "is_cpu",
-    "is_tvm_target",
     "link_archive",
     "llvm_target",
     "load_code",

@@ -107,11 +107,6 @@ def vector_bits(mcpu: str, triple: str = "") -> int:
     return int(_codegen.llvm_get_vector_width(llvm_target(mcpu, 1, triple)))
 
 
-def is_tvm_target(value: object) -> bool:
-    """Tell whether ``value`` is one of TVM's targets."""
-    return isinstance(value, Target)
-
-
 def target_attributes(target: CompilerTarget) -> dict[str, Any]:
     """Return a TVM target's kind and options, by the names of ``llvm_target``'s parameters.
 

@@ -126,7 +126,7 @@ class CUDAGenerator(CodeGenerator):
         """Lower ``mod`` up to code generation.
 
         Copies of pipelines that are marked as asynchronous become cp.async, from sm_80 on, but in
-        programs that copy vectors with a stride, see ``strided_copies``. TVM does not find the
+        programs that copy vectors with a stride, see ``StridedCopies``. TVM does not find the
         storage of some tensor-core fragments again once others use it too: such a program is
         lowered so that buffers share memory in a later pass, and shared memory only.
         """

@@ -118,12 +118,6 @@ def is_aligned(array: np.ndarray[Any, Any]) -> bool:
     return bool(array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0)
 
 
-def is_tensor(value: object) -> bool:
-    """Tell whether ``value`` is one of TVM's tensors."""
-    return isinstance(value, tvm.runtime.Tensor)
-
-
-TENSOR_TYPE = tvm.runtime.Tensor
 borrow = tvm_ffi.from_dlpack
 """Return a tensor that shares the memory of a value with ``__dlpack__``, or raise its error."""
 

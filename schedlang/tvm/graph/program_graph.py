@@ -14,13 +14,13 @@ from tvm.s_tir import SBlockRealize
 from schedlang.tvm.graph.canonical import Graph
 from schedlang.tvm.graph.expressions import Access, Expressions
 from schedlang.tvm.graph.indices import Unencodable
+from schedlang.tvm.packing import LAYOUT_FREE
 from schedlang.tvm.parts import bindings_of, parts_of
 from schedlang.tvm.values import constant
 
 # Attributes that do not change what the function computes from distinct tensors.
 # `op_pattern` is Relax's fusion pattern.
 BOOKKEEPING = ("global_symbol", "s_tir", "tirx.noalias", "op_pattern")
-LAYOUT_FREE = "layout_free_buffers"
 _SERIAL = int(tirx.ForKind.SERIAL)
 _SPATIAL, _REDUCTION = int(tirx.IterVar.DataPar), int(tirx.IterVar.CommReduce)
 

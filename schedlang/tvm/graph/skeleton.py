@@ -10,7 +10,8 @@ from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize
 
 from schedlang.tvm.graph.indices import Unencodable
-from schedlang.tvm.graph.program_graph import BOOKKEEPING, LAYOUT_FREE
+from schedlang.tvm.graph.program_graph import BOOKKEEPING
+from schedlang.tvm.packing import LAYOUT_FREE
 from schedlang.tvm.values import called, choice_of, found_in, has_loads, loads_of, operands_of
 
 

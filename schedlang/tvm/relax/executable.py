@@ -23,7 +23,7 @@ from tvm.tirx import PrimFunc
 from schedlang.errors import NetworkError
 from schedlang.tvm import program
 from schedlang.tvm.codegen.compiler import compile_functions
-from schedlang.tvm.codegen.runtime import TENSOR_TYPE, borrow_array
+from schedlang.tvm.codegen.runtime import borrow_array
 from schedlang.tvm.errors import reason_of
 from schedlang.tvm.packing import split_packing
 from schedlang.tvm.relax.legalisation.rules import legalised
@@ -177,7 +177,7 @@ class Machine:
         """Return the outputs, each in memory of its own, for contiguous inputs at any address."""
         with self._lock:
             results = self._main(*inputs)
-        return (results,) if isinstance(results, TENSOR_TYPE) else results
+        return (results,) if isinstance(results, Tensor) else results
 
     def time_calls(self, inputs: Sequence[Tensor]) -> list[tuple[str, float]]:
         """Run once; return the name and the seconds of each call of a function, in order."""

@@ -111,7 +111,7 @@ def _without_weights(func: TensorFunction, found: ProgramGraph) -> tuple[Graph, 
 
 
 def _only_function(func_or_mod: TensorFunction | TensorProgram) -> TensorFunction:
-    if program.is_function(func_or_mod):
+    if isinstance(func_or_mod, program.TensorFunction):
         return func_or_mod
     functions = program.named_functions(func_or_mod)
     if len(functions) != 1:

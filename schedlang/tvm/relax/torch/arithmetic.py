@@ -120,39 +120,6 @@ def _dropout(importer: Any, node: Any) -> Any:
     return argument(importer, node, 0, "input")
 
 
-ARITHMETIC: dict[str, Converter] = {
-    "add.Tensor": _arithmetic(relax.op.add),
-    "add.Scalar": _arithmetic(relax.op.add),
-    "sub.Tensor": _arithmetic(relax.op.subtract),
-    "sub.Scalar": _arithmetic(relax.op.subtract),
-    "rsub.Tensor": _arithmetic(relax.op.subtract, swap=True),
-    "rsub.Scalar": _arithmetic(relax.op.subtract, swap=True),
-    "mul.Tensor": _arithmetic(relax.op.multiply),
-    "mul.Scalar": _arithmetic(relax.op.multiply),
-    "div.Tensor": _arithmetic(relax.op.divide),
-    "div.Scalar": _arithmetic(relax.op.divide),
-    "where.self": _where,
-    "softmax.int": _softmax(relax.op.nn.softmax),
-    "_softmax.default": _softmax(relax.op.nn.softmax),
-    "log_softmax.int": _softmax(relax.op.nn.log_softmax),
-    "_log_softmax.default": _softmax(relax.op.nn.log_softmax),
-    "matmul.default": _matmul,
-    "mm.default": _matmul,
-    "bmm.default": _matmul,
-    "linear.default": _linear,
-    "addmm.default": _add_product,
-    "baddbmm.default": _add_product,
-    "elu.default": _elu,
-    "cat.default": _concatenate,
-    "dropout.default": _dropout,
-    "native_dropout.default": first_of_three(_dropout),
-    **{
-        name: _random
-        for name in ("bernoulli.p", "exponential.default", "randn.default", "randn_like.default")
-    },
-}
-
-
 Emit = Callable[[Any], Any]
 
 
@@ -211,7 +178,36 @@ def _turned(emit: Emit, rest: Any, divisor: Any, zero: Any) -> Any:
 
 _floor = _by_type(relax.op.floor_divide, _floor_of_quotient)
 _remainder = _by_type(relax.op.floor_mod, _remainder_like_divisor)
-DIVISION: dict[str, Converter] = {
+ARITHMETIC: dict[str, Converter] = {
+    "add.Tensor": _arithmetic(relax.op.add),
+    "add.Scalar": _arithmetic(relax.op.add),
+    "sub.Tensor": _arithmetic(relax.op.subtract),
+    "sub.Scalar": _arithmetic(relax.op.subtract),
+    "rsub.Tensor": _arithmetic(relax.op.subtract, swap=True),
+    "rsub.Scalar": _arithmetic(relax.op.subtract, swap=True),
+    "mul.Tensor": _arithmetic(relax.op.multiply),
+    "mul.Scalar": _arithmetic(relax.op.multiply),
+    "div.Tensor": _arithmetic(relax.op.divide),
+    "div.Scalar": _arithmetic(relax.op.divide),
+    "where.self": _where,
+    "softmax.int": _softmax(relax.op.nn.softmax),
+    "_softmax.default": _softmax(relax.op.nn.softmax),
+    "log_softmax.int": _softmax(relax.op.nn.log_softmax),
+    "_log_softmax.default": _softmax(relax.op.nn.log_softmax),
+    "matmul.default": _matmul,
+    "mm.default": _matmul,
+    "bmm.default": _matmul,
+    "linear.default": _linear,
+    "addmm.default": _add_product,
+    "baddbmm.default": _add_product,
+    "elu.default": _elu,
+    "cat.default": _concatenate,
+    "dropout.default": _dropout,
+    "native_dropout.default": first_of_three(_dropout),
+    **{
+        name: _random
+        for name in ("bernoulli.p", "exponential.default", "randn.default", "randn_like.default")
+    },
     "div.Tensor_mode": _rounded,
     "div.Scalar_mode": _rounded,
     "floor_divide.default": _floor,

@@ -20,24 +20,21 @@ from tvm.ir import IRModule
 from schedlang.errors import UnsupportedOperatorError
 from schedlang.tvm.relax.program import MAIN, shape_of, with_inputs
 from schedlang.tvm.relax.torch.arguments import Converter, cast, expected_type
-from schedlang.tvm.relax.torch.arithmetic import ARITHMETIC, DIVISION
+from schedlang.tvm.relax.torch.arithmetic import ARITHMETIC
 from schedlang.tvm.relax.torch.elementwise import ELEMENTWISE
-from schedlang.tvm.relax.torch.images import CONVOLUTIONS, RESIZING
+from schedlang.tvm.relax.torch.images import IMAGES
 from schedlang.tvm.relax.torch.indexing import INDEXING
-from schedlang.tvm.relax.torch.normalisation import ATTENTION, NORMALISATION
+from schedlang.tvm.relax.torch.normalisation import NORMALISATION
 from schedlang.tvm.relax.torch.reductions import REDUCTIONS
 from schedlang.tvm.values import dtype_of, is_integer
 
 OPERATORS: dict[str, Converter] = {
     **ARITHMETIC,
-    **ATTENTION,
-    **CONVOLUTIONS,
-    **DIVISION,
+    **IMAGES,
     **ELEMENTWISE,
     **INDEXING,
     **NORMALISATION,
     **REDUCTIONS,
-    **RESIZING,
 }
 """Our converters by the name of the operator's overload; they replace TVM's of these names."""
 

@@ -100,16 +100,6 @@ _plain = _convolution("stride", "padding", "dilation", "groups")
 _transposed = _convolution(
     "stride", "padding", "output_padding", "groups", "dilation", transposed=True
 )
-CONVOLUTIONS: dict[str, Converter] = {
-    "conv1d.default": _plain,
-    "conv2d.default": _plain,
-    "conv3d.default": _plain,
-    "conv_transpose1d.default": _transposed,
-    "conv_transpose2d.input": _transposed,
-    "conv_transpose3d.input": _transposed,
-    # Torch decomposes all others to this one.
-    "convolution.default": _convolution(*_DEFAULTS),
-}
 
 
 def _average(divisor_place: int, name: str) -> Converter:
@@ -178,7 +168,15 @@ def _refused(reason: str) -> Converter:
     return convert
 
 
-RESIZING: dict[str, Converter] = {
+IMAGES: dict[str, Converter] = {
+    "conv1d.default": _plain,
+    "conv2d.default": _plain,
+    "conv3d.default": _plain,
+    "conv_transpose1d.default": _transposed,
+    "conv_transpose2d.input": _transposed,
+    "conv_transpose3d.input": _transposed,
+    # Torch decomposes all others to this one.
+    "convolution.default": _convolution(*_DEFAULTS),
     "avg_pool2d.default": _average(6, "avg_pool2d.default"),
     "avg_pool3d.default": _average(6, "avg_pool3d.default"),
     "upsample_nearest2d.vec": _resize("nearest_neighbor", 2),

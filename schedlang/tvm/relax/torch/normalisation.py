@@ -110,24 +110,6 @@ def _of_batch(name: str) -> Converter:
     return convert
 
 
-NORMALISATION: dict[str, Converter] = {
-    "batch_norm.default": _batch_norm,
-    "_native_batch_norm_legit_no_training.default": first_of_three(_batch_norm),
-    **{
-        name: _of_batch(name)
-        for name in (
-            "instance_norm.default",
-            "_native_batch_norm_legit.no_stats",
-            "_native_batch_norm_legit_functional.default",
-        )
-    },
-    "layer_norm.default": _layer_norm,
-    "native_layer_norm.default": first_of_three(_layer_norm),
-    "group_norm.default": _group_norm,
-    "native_group_norm.default": first_of_three(_group_norm),
-}
-
-
 def _attention(importer: Any, node: Any) -> Any:
     builder = importer.block_builder
     query, key, value = (argument(importer, node, place, "") for place in range(3))
@@ -192,4 +174,20 @@ def masked_softmax(scores: te.Tensor) -> te.Tensor:
     )
 
 
-ATTENTION: dict[str, Converter] = {"scaled_dot_product_attention.default": _attention}
+NORMALISATION: dict[str, Converter] = {
+    "batch_norm.default": _batch_norm,
+    "_native_batch_norm_legit_no_training.default": first_of_three(_batch_norm),
+    **{
+        name: _of_batch(name)
+        for name in (
+            "instance_norm.default",
+            "_native_batch_norm_legit.no_stats",
+            "_native_batch_norm_legit_functional.default",
+        )
+    },
+    "layer_norm.default": _layer_norm,
+    "native_layer_norm.default": first_of_three(_layer_norm),
+    "group_norm.default": _group_norm,
+    "native_group_norm.default": first_of_three(_group_norm),
+    "scaled_dot_product_attention.default": _attention,
+}

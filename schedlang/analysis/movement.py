@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.tvm.analysis import movement as _tvm
-from schedlang.tvm.analysis.movement import BlockMoves
+from schedlang.tvm.analysis import layout as _tvm
+from schedlang.tvm.analysis.layout import BlockMoves
 
 __all__ = ["BlockMoves", "block_moves", "only_moves_data"]
 

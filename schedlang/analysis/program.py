@@ -11,7 +11,6 @@ from schedlang.tvm import analysis as _tvm
 from schedlang.tvm import schedule as _tvm_schedule
 from schedlang.tvm.analysis import BlockFacts, LoopKind
 from schedlang.tvm.analysis import accesses as _accesses
-from schedlang.tvm.analysis import branches as _branches
 from schedlang.tvm.analysis import patterns as _patterns
 from schedlang.tvm.analysis import strides as _tvm_strides
 from schedlang.tvm.analysis.accesses import Footprint
@@ -82,7 +81,7 @@ def branches_along(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
 
     Vectors along such a loop need masks.
     """
-    return _branches.branches_along(
+    return _tvm_strides.branches_along(
         sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(sch.own(loop))
     )
 
@@ -95,7 +94,7 @@ def condition_strides(sch: Schedule, block: BlockRV) -> list[int]:
     One value in each period has work to do. Where the variable's loop is unrolled by a multiple of
     the period, the compiler knows the condition and computes nothing for the others.
     """
-    return _branches.condition_strides(sch.raw, sch.raw_value(sch.own(block)))
+    return _tvm_strides.condition_strides(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def can_decompose_padding(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:

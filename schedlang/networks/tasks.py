@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm import program
-from schedlang.tvm.analysis.movement import only_moves_data
+from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.tvm.relax.calls import Call
 from schedlang.workloads.construct import from_prim_func
 from schedlang.workloads.workload import Workload

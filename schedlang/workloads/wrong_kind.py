@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from schedlang.errors import NetworkError, WorkloadError
-from schedlang.tvm import program
-from schedlang.tvm.tensor_expressions import TensorExpression
+from schedlang.tvm import program, tensor_expressions
 
 _IMPORT = "net = sl.import_network(model, (example,)), then sl.tune_network(net)"
 _PROGRAMS = "it is one program, no model: sl.tune(program) tunes it"
@@ -66,7 +65,7 @@ def wrong_kind(given: object) -> WrongKind:
     for name, found in _KNOWN.items():
         if name in names:
             return found._replace(what=found.what.format(type(given).__name__))
-    if isinstance(given, TensorExpression):
+    if isinstance(given, tensor_expressions.TensorExpression):
         return WrongKind(
             "a te.Tensor", "list the placeholders and the results: [a, b, c]", _PROGRAMS
         )
@@ -190,10 +189,12 @@ def _list(given: Sequence[Any]) -> WrongKind:
             "list the placeholders and the results",
             "give one network or more",
         )
-    if all(isinstance(one, TensorExpression) for one in given):
+    if all(isinstance(one, tensor_expressions.TensorExpression) for one in given):
         return WrongKind(f"{what} of te.Tensor", "", _PROGRAMS)
     place, other = next(
-        (k, one) for k, one in enumerate(given) if not isinstance(one, TensorExpression)
+        (k, one)
+        for k, one in enumerate(given)
+        if not isinstance(one, tensor_expressions.TensorExpression)
     )
     inner = wrong_kind(other)
     if "workload" in type(other).__module__ or isinstance(other, program.TensorFunction):

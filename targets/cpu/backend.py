@@ -16,7 +16,7 @@ from schedlang.targets.measure.packed import PackedProgram, split_program
 from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races.determinism import Determinism, determinism
-from schedlang.tvm.codegen import CodeGenerator, runtime, workspaces
+from schedlang.tvm.codegen import CodeGenerator, device, runtime
 from schedlang.tvm.program import MAIN
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class CPUBackend:
 
     def poison_workspaces(self) -> None:
         """Fill the workspaces of all of TVM's threads, and the stack below this call."""
-        workspaces.poison()
+        device.poison_workspaces()
 
     def flush_cache(self) -> None:
         """Empty the caches."""

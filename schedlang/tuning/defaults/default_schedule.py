@@ -12,7 +12,7 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.coordinate_descent.neighbourhood import Step, origin, steps_from, take
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
-from schedlang.tvm.analysis.movement import only_moves_data
+from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 

@@ -17,7 +17,7 @@ from schedlang.tuning.lookup.match import Kind, Match
 from schedlang.tuning.records import as_record, blank_record, unscheduled_record
 from schedlang.tuning.warm_start.kin import carried_over, nearest_kin
 from schedlang.tvm import program
-from schedlang.tvm.analysis.movement import only_moves_data
+from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.workloads.workload import Workload
 
 # Number of similar workloads, of those of other shapes, and of the fastest programs of each.

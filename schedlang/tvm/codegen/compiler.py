@@ -1,21 +1,81 @@
-"""TVM's code generator for CPUs: targets, and compilation of one function or many."""
+"""TVM's code generator for CPUs: targets, and compilation of one function or many.
+
+LLVM takes minutes for vectors whose elements are far from each other in memory: it makes an
+instruction of each element that is loaded or stored for itself. Its SLP vectoriser then looks for
+vectors among all that are in one basic block, which takes more than linear time: TVM's unrolling
+makes blocks of up to 512 steps, of 64 elements each. See ``fitting_options``.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tvm
 import tvm_ffi
-from tvm.ir import IRModule
+from tvm.ir import IRModule, TensorLoad
 from tvm.runtime import Executable, Module
 from tvm.target import Target
+from tvm.target import Target as TVMTarget
 from tvm.target import codegen as _codegen
+from tvm.tirx import Broadcast, BufferStore, Ramp
 
 from schedlang.tvm.codegen.cpu_passes import lower, pipeline_name
-from schedlang.tvm.codegen.gathers import code_size, fitting_options
-from schedlang.tvm.program import MAIN
+from schedlang.tvm.program import MAIN, named_functions
+from schedlang.tvm.values import constant, found_in
+
+# Attention with twice as many takes LLVM seven times as long with that pass, and runs as fast
+# without it; some programs with fewer are up to a quarter faster with it.
+_MOST_ELEMENTS = 256
+_WITHOUT_SLP = "-vectorize-slp=false"
+
+
+class CodeSize(NamedTuple):
+    """How large a lowered program is: LLVM takes more than linear time for it.
+
+    Attributes
+    ----------
+    accesses: number of loads and stores, after unrolling.
+    gathered: number of elements of vectors that are not contiguous, in all of them.
+    """
+
+    accesses: int
+    gathered: int
+
+    @property
+    def total(self) -> int:
+        """About the number of instructions that LLVM begins with, per register of a vector."""
+        return self.accesses + self.gathered
+
+
+def code_size(lowered: IRModule) -> CodeSize:
+    """Return the size of a program that was lowered up to code generation."""
+    found = [
+        _apart(access)
+        for function in named_functions(lowered).values()
+        for access in found_in(function.body, (TensorLoad, BufferStore))
+    ]
+    return CodeSize(len(found), sum(found))
+
+
+def fitting_options(size: CodeSize, target: TVMTarget) -> TVMTarget:
+    """Return ``target``, without LLVM's SLP vectoriser where too many elements are gathered."""
+    if size.gathered <= _MOST_ELEMENTS:
+        return target
+    attributes = json.loads(str(target))
+    return TVMTarget({**attributes, "cl-opt": [*attributes.get("cl-opt", ()), _WITHOUT_SLP]})
+
+
+def _apart(access: TensorLoad | BufferStore) -> int:
+    """Return the number of elements of an access to a vector, if they are apart; else 0."""
+    index = access.indices[-1]
+    if isinstance(index, Ramp):
+        return 0 if constant(index.stride) == 1 else int(index.lanes)
+    lanes = int(index.ty.dtype.lanes)
+    return 0 if lanes == 1 or isinstance(index, Broadcast) else lanes
+
 
 CompilerTarget: TypeAlias = Target
 """A machine as TVM's compiler describes it: kind, CPU, features and limits."""
@@ -138,8 +198,8 @@ def compile_program(
     device of its arguments. The kernel is the same, and building takes a fifth less time: the
     messages of these checks are a large part of the code of a small kernel. Code for CPUs assumes
     no alignment of the arguments either way. Where LLVM would take seconds to look for vectors in
-    long unrolled code, it does not look, see ``gathers``. ``accept`` is told the size of code for
-    CPUs ahead of LLVM, which takes most of the time, and may raise.
+    long unrolled code, it does not look, see ``fitting_options``. ``accept`` is told the size of
+    code for CPUs ahead of LLVM, which takes most of the time, and may raise.
     """
     config = {} if check_arguments else {"tirx.disable_assert": True}
     pipeline = pipeline_name(target)

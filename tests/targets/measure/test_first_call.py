@@ -14,7 +14,7 @@ from schedlang.targets.measure.verification.repeats import (
     REPEATS,
     Repeats,
 )
-from schedlang.tvm.codegen import workspaces
+from schedlang.tvm.codegen import device
 from schedlang.tvm.program import to_json
 from schedlang.workloads import from_prim_func
 from tests.targets.measure.test_runner import QUICK, bench_of, outcome, reason
@@ -130,7 +130,7 @@ def test_workspaces_are_poisoned() -> None:
     right, program = (bench._backend.compile(mod) for mod in (RIGHT, shown))
     for _ in range(3):
         right.entry(*data.tensors)
-        workspaces.poison()
+        device.poison_workspaces()
         program.entry(*data.tensors)
         assert math.isnan(data.outputs()[0].max())
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from tvm import relax
 
-from schedlang.tvm.relax.layout.definitions import convolution, transposed_convolution
-from schedlang.tvm.relax.layout.phases import by_phase
+from schedlang.tvm.relax.layout.definitions import by_phase, convolution, transposed_convolution
 from schedlang.tvm.relax.program import operator, shape_of
 from schedlang.tvm.values import dtype_of
 

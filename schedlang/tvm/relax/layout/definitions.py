@@ -1,8 +1,18 @@
-"""Convolutions with the channels last, as tensor expressions.
+"""Convolutions with the channels last, as tensor expressions, and their weights by phase.
 
 Each is one reduction over a copy of its input with zeros around it. A depthwise convolution sums
 over the window only. One with groups computes ``[n, *spatial, groups, co]``: all elements of the
 last axis read the same inputs. A transposed one has weights for each phase of its stride.
+
+Row ``stride * at + phase`` of its result is the sum over the places ``r`` of the window for which
+``row + pad - r`` is a multiple of the stride: every stride-th one, from one that depends on the
+phase. With ``pad = stride * rows + rest``, the input's row is ``at + rows - k`` for the ``k``-th of
+them; phases from ``stride - rest`` on move on one row.
+
+With stride 2 that row is ``at + phase``. For larger strides the window is one place wider, with a
+weight 0 on one side or the other. A quotient of the phase as an index would do without. But TVM
+0.27 computes some of those wrongly, once loops are fused: ``(p % 32 // 4 + 1) // 2`` becomes
+``(p + 4) % 32 // 8``.
 """
 
 from __future__ import annotations
@@ -10,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import te
+from tvm import relax, te
 
-from schedlang.tvm.relax.layout import phases
+from schedlang.tvm.relax.program import shape_of
 
 Pads = Sequence[tuple[int, int]]
 """Zeros before and after each spatial axis."""
@@ -83,7 +93,7 @@ def transposed_convolution(
 ) -> te.Tensor:
     """Return a transposed convolution ``[n, *outs, co]``.
 
-    Its weights are those of ``phases.by_phase``: ``[*strides, *window, ci, co]``. Row ``stride * at
+    Its weights are those of ``by_phase``: ``[*strides, *window, ci, co]``. Row ``stride * at
     + phase`` of the result reads ``window`` rows of the input in a row, so that no factor is a zero
     between elements of the input. ``pads`` are the rows that the convolution drops before the first
     one of its result. ``first`` is as in ``convolution``.
@@ -93,11 +103,11 @@ def transposed_convolution(
     inputs, channels = _shape(weight)[-2:]
     extents = _shape(x)[2:] if first else _shape(x)[1:-1]
     counts = [-(-out // stride) for out, stride in zip(outs, strides, strict=True)]
-    steps = [phases.moves(stride, pad) for stride, pad in zip(strides, pads, strict=True)]
+    steps = [moves(stride, pad) for stride, pad in zip(strides, pads, strict=True)]
     # Row ``at`` begins to read at row ``at + pad // stride + 1 - size`` of the input, and phases
     # that move on one row later.
     starts = [
-        pad // stride + 1 - size + phases.widened(stride, pad)
+        pad // stride + 1 - size + widened(stride, pad)
         for pad, stride, size in zip(pads, strides, window, strict=True)
     ]
     around = [
@@ -177,3 +187,57 @@ def _padded(x: te.Tensor, pads: Pads, first: bool) -> te.Tensor:
 
     shape = [before + extent + after for (before, after), extent in zip(pads, extents, strict=True)]
     return te.compute((batch, *shape, channels), value, name="pad_temp")
+
+
+def moves(stride: int, pad: int) -> bool:
+    """Tell whether the last phase reads one row later than the first one."""
+    return stride == 2 and pad % stride != 0
+
+
+def widened(stride: int, pad: int) -> bool:
+    """Tell whether the window is one place wider than each phase needs."""
+    return stride > 2 and pad % stride != 0
+
+
+def by_phase(weight: Any, strides: Sequence[int], pads: Sequence[int], builder: Any) -> Any:
+    """Return weights ``[*strides, *window, ci, co]`` of ``weight``: ``[ci, co, *window]``.
+
+    The rows of the input go up with the places of the window. The window is filled up with zeros
+    where the stride does not divide it. ``builder`` emits the operators.
+    """
+    axes = len(strides)
+    made = weight
+    for axis, (stride, pad) in enumerate(zip(strides, pads, strict=True)):
+        made = _split(made, 2 + 2 * axis, stride, pad % stride, widened(stride, pad), builder)
+    places = [2 + 2 * axis for axis in range(axes)]
+    order = [*places, *(place + 1 for place in places), 0, 1]
+    return builder.emit(relax.op.permute_dims(made, order))
+
+
+def _split(weight: Any, axis: int, stride: int, rest: int, wide: bool, builder: Any) -> Any:
+    """Return the weights with two axes, phase and place, instead of one of the window."""
+    shape = shape_of(weight)
+    size = -(-shape[axis] // stride)
+    made = _filled_up(weight, axis, 0, size * stride - shape[axis], builder)
+    made = builder.emit(relax.op.reshape(made, (*shape[:axis], size, stride, *shape[axis + 1 :])))
+    made = builder.emit(relax.op.flip(made, axis))
+    order = list(range(len(shape) + 1))
+    order[axis : axis + 2] = axis + 1, axis
+    made = builder.emit(relax.op.permute_dims(made, order))
+    if not rest:
+        return made
+    # Phase 0 has the places ``rest``, ``rest + stride``, ...
+    early = builder.emit(relax.op.strided_slice(made, [axis], [rest], [stride]))
+    late = builder.emit(relax.op.strided_slice(made, [axis], [0], [rest]))
+    if wide:
+        early = _filled_up(early, axis + 1, 0, 1, builder)
+        late = _filled_up(late, axis + 1, 1, 0, builder)
+    return builder.emit(relax.op.concat([early, late], axis))
+
+
+def _filled_up(weight: Any, axis: int, before: int, after: int, builder: Any) -> Any:
+    if not before and not after:
+        return weight
+    widths = [0] * (2 * len(shape_of(weight)))
+    widths[2 * axis : 2 * axis + 2] = before, after
+    return builder.emit(relax.op.nn.pad(weight, widths))

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from tvm import relax, transform
 
-from schedlang.tvm.relax.legalisation.extremes import clip, pairwise, reduction, relu
+from schedlang.tvm.relax.legalisation.extremes import (
+    adaptive_mean,
+    clip,
+    max_pool,
+    pairwise,
+    reduction,
+    relu,
+)
 from schedlang.tvm.relax.legalisation.places import argsort, first_place, sort, topk
 from schedlang.tvm.relax.legalisation.rule import Rule, default
 from schedlang.tvm.relax.legalisation.types import (
@@ -19,7 +26,6 @@ from schedlang.tvm.relax.legalisation.types import (
     sign,
     widened,
 )
-from schedlang.tvm.relax.legalisation.windows import adaptive_mean, max_pool
 
 _COMPARED = ("less", "less_equal", "greater", "greater_equal", "add")
 _WIDENED = ("sinh", "cosh", "asinh", "acosh", "atanh", "asin", "acos", "atan", "atan2", "tan")

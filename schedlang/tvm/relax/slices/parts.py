@@ -14,7 +14,7 @@ from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_map, structural_walk
 
 from schedlang.tvm import program
-from schedlang.tvm.analysis.movement import only_moves_data
+from schedlang.tvm.analysis.layout import only_moves_data
 from schedlang.tvm.schedule import ScheduleError
 
 

@@ -14,8 +14,7 @@ from schedlang.networks.convention import TorchConvention
 from schedlang.networks.from_relax import arguments
 from schedlang.networks.network import Network
 from schedlang.networks.tensor import as_numpy, inputs_and_outputs
-from schedlang.networks.torch_capture import capture
-from schedlang.networks.torch_wiring import wiring
+from schedlang.networks.torch_capture import capture, wiring
 from schedlang.printed import first_line
 from schedlang.tvm.relax.lowering import lower
 from schedlang.tvm.relax.torch.arguments import Hopeless

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from schedlang.search.tasks.equal_split import EqualSplit
 from schedlang.search.tasks.gradient import GradientScheduler
-from schedlang.search.tasks.latency import Latency
-from schedlang.search.tasks.objective import Objective
-from schedlang.search.tasks.requirements import Requirements
-from schedlang.search.tasks.round_robin import RoundRobin
-from schedlang.search.tasks.scheduler import SchedulerBase, TaskScheduler
-from schedlang.search.tasks.speedup import Speedup
-from schedlang.search.tasks.user_objective import UserObjective
-from schedlang.search.tasks.user_scheduler import UserScheduler
+from schedlang.search.tasks.objective import (
+    Latency,
+    Objective,
+    Requirements,
+    Speedup,
+    UserObjective,
+)
+from schedlang.search.tasks.scheduler import (
+    EqualSplit,
+    RoundRobin,
+    SchedulerBase,
+    TaskScheduler,
+    UserScheduler,
+)
 
 SCHEDULERS: Mapping[str, type[SchedulerBase]] = {
     make.name: make for make in (GradientScheduler, RoundRobin, EqualSplit)

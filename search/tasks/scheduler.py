@@ -1,4 +1,4 @@
-"""What every task scheduler does."""
+"""Task schedulers: what all of them do, two that are baselines, and those of users."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from schedlang.errors import SchedlangError
 from schedlang.search.tasks.estimates import estimated_latencies
-from schedlang.search.tasks.latency import Latency
-from schedlang.search.tasks.objective import Objective
+from schedlang.search.tasks.objective import Latency, Objective
 from schedlang.search.tasks.progress import TaskProgress
 
 
@@ -97,3 +97,60 @@ class SchedulerBase(ABC):
             "patience": self.patience,
             "seed": self.seed,
         }
+
+
+class RoundRobin(SchedulerBase):
+    """The task with the fewest slices is next: a baseline."""
+
+    name = "round_robin"
+
+    def choose(
+        self, progress: Sequence[TaskProgress], wanted: Sequence[int], slopes: Sequence[float]
+    ) -> int:
+        return min(wanted, key=lambda i: (len(progress[i].latencies), i))
+
+
+class EqualSplit(SchedulerBase):
+    """The task with the fewest trials is next, whatever the sizes of slices: a baseline."""
+
+    name = "equal_split"
+
+    def choose(
+        self, progress: Sequence[TaskProgress], wanted: Sequence[int], slopes: Sequence[float]
+    ) -> int:
+        return min(wanted, key=lambda i: (progress[i].trials, len(progress[i].latencies), i))
+
+
+class UserScheduler:
+    """Checks what the ``next`` of an object of the user returns."""
+
+    def __init__(self, scheduler: TaskScheduler) -> None:
+        self.scheduler = scheduler
+        self.name = str(getattr(scheduler, "name", type(scheduler).__name__))
+
+    def next(self, progress: Sequence[TaskProgress]) -> int | None:
+        """Return its choice; SchedlangError if that is no task or one that takes no more trials."""
+        chosen = self.scheduler.next(progress)
+        if chosen is None:
+            return None
+        if isinstance(chosen, bool) or not hasattr(chosen, "__index__"):
+            raise SchedlangError(
+                f"scheduler {self.name!r}: next returned {chosen!r}; return the index of a task, "
+                "or None to stop"
+            )
+        index = chosen.__index__()
+        if not 0 <= index < len(progress):
+            raise SchedlangError(
+                f"scheduler {self.name!r}: next returned {index} for {len(progress)} tasks"
+            )
+        if not progress[index].open:
+            raise SchedlangError(
+                f"scheduler {self.name!r}: next returned task {index}, which takes no more trials; "
+                "choose one with progress[i].open"
+            )
+        return index
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """Its own settings, where it has some."""
+        return dict(getattr(self.scheduler, "settings", {}))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from schedlang.measurement import adapter
-from schedlang.tuning import clock as clocks
+from schedlang.measurement import clock as clocks
 from tests.tuning.fake_time import FakeTime
 
 

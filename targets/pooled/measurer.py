@@ -106,6 +106,7 @@ class PooledMeasurer(Measurer):
         executor.requests = self._make_requests(timing, most, RUN_TIMEOUT)
         executor.runners.explain_crash = self._explain_crash
         recycle_after = options.get("recycle_after", 2000)
+        executor.builders.explain_crash = self._explain_crash
         self._stages = Stages(executor, self._build_timeout, recycle_after, self.seconds)
         self._verify = VerifyPolicy(self.problem.verify)
         self._serials = itertools.count()

@@ -10,6 +10,9 @@ import pytest
 
 from schedlang.targets.worker.guard import NAME
 
+# Without this, a failing contract would not show the values.
+pytest.register_assert_rewrite("tests.targets.pooled_contract")
+
 
 def _worker_pids(parent: int) -> set[int]:
     guards, parents = {parent}, {}
@@ -53,6 +56,25 @@ def _alive(pid: int) -> bool:
 def worker_pids() -> Callable[[int], set[int]]:
     """Return the process ids of a process's workers."""
     return _worker_pids
+
+
+def _group(leader: int) -> set[int]:
+    found = set()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                state, _, pgid = (process / "stat").read_text().rpartition(")")[2].split()[:3]
+            except OSError:
+                continue
+            if int(pgid) == leader and state != "Z":
+                found.add(int(process.name))
+    return found
+
+
+@pytest.fixture(scope="session")
+def group() -> Callable[[int], set[int]]:
+    """Return the living processes of a process group."""
+    return _group
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,8 @@ from schedlang.targets.measure.work import Work, program_of
 from schedlang.targets.pooled.executor import Executor, Next
 from schedlang.targets.worker.pool import Slot, WorkerPool
 from schedlang.targets.worker.request import Reply, Request
-from schedlang.testing.measurers import MeasurerContract
 from schedlang.testing.spaces import ORDINARY, small_workload
+from tests.targets.pooled_contract import QUICK, PooledContract
 
 ONE = sl.Target("cpu", cores=1)
 PROGRAM = "schedlang.targets.cpu.worker"
@@ -101,7 +101,8 @@ def kind() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def hosts(kind: None) -> Iterator[Hosts]:
-    with Hosts(small_workload(), sl.Target("hosts")) as measurer:
+    target = sl.Target("hosts")
+    with Hosts(small_workload(), target, run_timeout=2.0, timing=QUICK) as measurer:
         yield measurer
 
 
@@ -153,7 +154,7 @@ def test_the_loss_of_a_host_costs_no_candidate(hosts: Hosts) -> None:
     assert [one.status for one in found] == [sl.Status.OK] * 4, found
 
 
-class TestContract(MeasurerContract):
+class TestContract(PooledContract):
     @pytest.fixture
     def measurer(self, hosts: Hosts) -> Hosts:
         return hosts

@@ -11,7 +11,6 @@ from schedlang.targets import LocalCPU, TimingPolicy
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.crash import crash_advice
 from schedlang.targets.worker.exit import describe_signal, explain_exit
-from schedlang.workloads.workload import Workload
 from tests.targets import programs
 from tests.targets.programs import indexed
 
@@ -22,27 +21,15 @@ FAR = indexed(programs.FAR)
 DIVISION = indexed(programs.DIVISION)
 
 
-@pytest.mark.parametrize(
-    ("workload", "said"),
-    [
-        (
-            FAR,
-            "the unscheduled program crashed on random inputs: it read or wrote outside its memory "
-            "(SIGSEGV); an argument used as an index may have had values outside its "
-            "range: 'p' (argument 0), 'q' (argument 1); give inputs= that are valid for it",
-        ),
-        (
-            DIVISION,
-            "the unscheduled program crashed on random inputs: integer division by zero (SIGFPE); "
-            "a divisor depends on 'p' (argument 0); give inputs= that are valid for it",
-        ),
-    ],
-)
-def test_a_crash_on_random_inputs_is_explained(workload: Workload, said: str) -> None:
-    with LocalCPU(workload, workers=1, timing=QUICK) as measurer:
+def test_a_crash_on_random_inputs_is_explained() -> None:
+    with LocalCPU(FAR, workers=1, timing=QUICK) as measurer:
         with pytest.raises(WorkloadError) as caught:
-            list(measurer.measure([Candidate(0, workload.mod)]))
-    assert str(caught.value) == said
+            list(measurer.measure([Candidate(0, FAR.mod)]))
+    assert str(caught.value) == (
+        "the unscheduled program crashed on random inputs: it read or wrote outside its memory "
+        "(SIGSEGV); an argument used as an index may have had values outside its "
+        "range: 'p' (argument 0), 'q' (argument 1); give inputs= that are valid for it"
+    )
 
 
 def test_where_no_signal_is_known_all_suspects_are_named() -> None:

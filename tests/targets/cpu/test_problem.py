@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
-
 import numpy as np
 import pytest
 
@@ -21,12 +18,6 @@ WORKLOAD = matmul()
 TRANSPOSED = matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]")
 # Some tenths of a second, however fast the machine is.
 SLEEPS = sleeping(8000)
-
-
-class Large(LocalCPU):
-    """Everything but the smallest workloads is large for it."""
-
-    _large = LargePolicy(steps=1e3, window_steps=2e4)
 
 
 class Impatient(LocalCPU):
@@ -55,29 +46,6 @@ def test_a_users_inputs_and_results_replace_the_programs() -> None:
         found = list(measurer.measure([good, Candidate(1, TRANSPOSED)]))
         assert {one.id: one.status for one in found} == {0: Status.OK, 1: Status.WRONG_RESULT}
         assert "tolerance=0.2" in measurer.key and "reference=computed by" in measurer.key
-
-
-def test_a_large_workload_is_verified_with_results_that_were_computed_once() -> None:
-    with Large(WORKLOAD, workers=2, verify="all", timing=QUICK) as measurer:
-        measurer.deadline = time.monotonic()
-        assert list(measurer.measure([Candidate(0, WORKLOAD.mod)])) == []
-        assert math.isnan(measurer.reference_latency)
-        measurer.deadline = math.inf
-        good = [Candidate(n, scheduled_matmul(WORKLOAD, 2**n)) for n in range(3)]
-        found = list(measurer.measure([*good, Candidate(3, TRANSPOSED)]))
-        assert {one.id for one in found if one.verified} == {0, 1, 2}
-        assert {one.status for one in found if one.id == 3} == {Status.WRONG_RESULT}
-        assert (
-            measurer._preparation.first is not None and not measurer._preparation.first.unscheduled
-        )
-        # No worker ran the unscheduled program, and a new one will not either.
-        assert measurer._pool.greeting["reference_seconds"] is None
-        assert measurer._pool.start.header["reference"] is not None
-        assert measurer.reference_latency > 0 and measurer.reference_complete
-        small = workloads.matmul(8, 8, 8)
-        measurer.bind(small)
-        [one] = measurer.measure([Candidate(0, small.mod)])
-        assert one.verified and measurer._preparation.first is None
 
 
 def test_a_slow_unscheduled_program_is_cut_off() -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tvm.ir import IRModule
 
 import schedlang as sl
-from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement import Candidate, Status
 from schedlang.targets.cuda.local import LocalCUDA
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.workloads.workload import Workload
 from tests.targets import programs
 from tests.targets.cuda import gpu_programs
+from tests.targets.pooled_contract import measured
 from tests.targets.worker import state_changes
 
 pytestmark = pytest.mark.gpu
@@ -35,13 +35,6 @@ def workload() -> Workload:
 def measurer(workload: Workload) -> Iterator[LocalCUDA]:
     with LocalCUDA(workload, builders=1, run_timeout=5.0, verify="all", timing=QUICK) as measurer:
         yield measurer
-
-
-def measured(measurer: LocalCUDA, *modules: IRModule) -> dict[int, Measurement]:
-    candidates = [Candidate(number, module) for number, module in enumerate(modules)]
-    found = list(measurer.measure(candidates))
-    assert sorted(measurement.id for measurement in found) == list(range(len(modules)))
-    return {measurement.id: measurement for measurement in found}
 
 
 def test_right_programs_are_measured_and_verified(measurer: LocalCUDA, workload: Workload) -> None:

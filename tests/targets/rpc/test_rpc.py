@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import re
 import signal
@@ -18,25 +17,24 @@ from pathlib import Path
 import pytest
 from tvm.ir import IRModule
 
-from schedlang import workloads
-from schedlang.errors import TargetError, WorkloadError
+from schedlang.errors import TargetError
 from schedlang.language.schedule import Schedule
-from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement import Status
 from schedlang.modules import pack_ahead
 from schedlang.targets import Target
+from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.rpc import executor as rpc_executor
 from schedlang.targets.rpc import launch as rpc_launch
 from schedlang.targets.rpc.launch import Service, start_server, start_tracker
 from schedlang.targets.rpc.measurer import RPC
-from schedlang.testing.measurers import MeasurerContract
-from schedlang.tuning import tune
 from schedlang.tvm import rpc as tvm_rpc
 from schedlang.tvm.packing import with_weights
 from schedlang.workloads import from_prim_func
 from schedlang.workloads.workload import Workload
 from tests.targets import programs
-from tests.targets.programs import from_body, indexed, matmul_variant, scheduled_matmul
+from tests.targets.pooled_contract import QUICK, WRONG, PooledContract, measured, workers
+from tests.targets.programs import from_body, scheduled_matmul, sleeping
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tornado") is None, reason="TVM's tracker needs tornado"
@@ -44,8 +42,6 @@ pytestmark = pytest.mark.skipif(
 
 KEY = "cpu"
 ONE_CORE = Target("cpu", cores=1)
-QUICK = TimingPolicy(min_repeats=2, max_repeats=3)
-WRONG = "C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"
 CHANGES_AN_INPUT = """
 for i, j in T.grid(64, 64):
     with T.sblock("A"):
@@ -97,45 +93,8 @@ def strict(workload: Workload, tracker: Service, servers: list[Service]) -> Iter
         yield measurer
 
 
-@pytest.fixture(scope="module")
-def for_contract(workload: Workload, tracker: Service, servers: list[Service]) -> Iterator[RPC]:
-    with RPC(workload, ONE_CORE, tracker=tracker.address, key=KEY, timing=QUICK) as measurer:
-        yield measurer
-
-
-class TestContract(MeasurerContract):
-    @pytest.fixture
-    def measurer(self, for_contract: RPC) -> RPC:
-        return for_contract
-
-
-def measured(measurer: RPC, *modules: IRModule) -> dict[int, Measurement]:
-    candidates = [Candidate(number, module) for number, module in enumerate(modules)]
-    found = list(measurer.measure(candidates))
-    assert sorted(measurement.id for measurement in found) == list(range(len(modules)))
-    return {measurement.id: measurement for measurement in found}
-
-
 def name(service: Service) -> str:
     return f"{service.address[0]}:{service.address[1]}"
-
-
-def group(leader: int) -> set[int]:
-    """The living processes of a process group."""
-    found = set()
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                state, _, pgid = (process / "stat").read_text().rpartition(")")[2].split()[:3]
-            except OSError:
-                continue
-            if int(pgid) == leader and state != "Z":
-                found.add(int(process.name))
-    return found
-
-
-def workers(measurer: RPC) -> set[int]:
-    return {slot.process.pid for slot in measurer._pool.slots if slot.process is not None}
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
@@ -148,36 +107,17 @@ def until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 
 def test_candidates_are_measured_on_both_servers(
-    strict: RPC, servers: list[Service], workload: Workload
+    strict: RPC, servers: list[Service], good: IRModule
 ) -> None:
-    tiles = [scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8)]
     before = strict.runs.copy()
-    found = measured(strict, *tiles * 2)
-    for measurement in found.values():
-        assert measurement.status is Status.OK, measurement.message
-        assert measurement.verified and measurement.latency > 0
-        assert len(measurement.samples) >= QUICK.min_repeats
-        assert measurement.build_seconds > 0 and measurement.run_seconds > 0
-        assert measurement.message == measurement.stderr == ""
-        assert [one.activity for one in measurement.phases] == ["build", "run", "verify"]
-        begins = [phase.begin for phase in measurement.phases]
-        assert begins == sorted(begins)
+    assert all(one.verified for one in measured(strict, *[good] * 4).values())
     after = strict.runs - before
     assert set(after) == {name(service) for service in servers}
-    assert after.total() == 8
-    assert strict.best_so_far is not None
-    assert strict.best_so_far <= min(measurement.latency for measurement in found.values())
-
-
-def test_a_wrong_result(strict: RPC, good: IRModule) -> None:
-    found = measured(strict, good, matmul_variant(WRONG))
-    assert found[0].ok and found[0].verified
-    assert found[1].status is Status.WRONG_RESULT
-    assert re.search(r"\d{4} of 4096 elements differ", found[1].message)
+    assert after.total() == 4
 
 
 def test_results_that_change_from_call_to_call(strict: RPC) -> None:
-    found = measured(strict, from_body(programs.RANDOM), matmul_variant(WRONG))
+    found = measured(strict, from_body(programs.RANDOM), WRONG)
     assert found[0].status is found[1].status is Status.WRONG_RESULT
     assert "run again it gives other results" in found[0].message
     assert "run again" not in found[1].message
@@ -196,44 +136,16 @@ def test_a_changed_input(strict: RPC) -> None:
     assert found[0].message == "argument 0 is an input, and the program changed it"
 
 
-def test_what_does_not_build(strict: RPC, good: IRModule) -> None:
-    found = measured(strict, from_body(programs.UNBUILDABLE), good)
-    assert found[0].status is Status.BUILD_ERROR
-    assert "reduce_combiner" in found[0].message and "\n" not in found[0].message
-    assert found[1].ok
-
-
-def test_a_huge_program_is_given_up_when_others_are_built(strict: RPC, workload: Workload) -> None:
-    """It is the first, and still waited for when the others are known."""
-    tiles = [scheduled_matmul(workload, tile) for tile in (1, 2, 4, 8)] * 3
-    found = measured(strict, programs.from_body(programs.ENDLESS_UNROLL), *tiles)
-    assert found[0].status is Status.BUILD_TIMEOUT
-    # The limit is 5 s, or a multiple of the median build on a slow or busy machine.
-    assert re.fullmatch(
-        r"not done within \S+ s of .* where half of them take \S+ s", found[0].message
-    )
-    assert found[0].build_seconds >= 5
-    assert all(found[number].ok for number in range(1, 1 + len(tiles)))
-
-
-def test_a_candidate_that_crashes_its_server(
+def test_candidates_that_crash_their_servers_again_and_again(
     strict: RPC, servers: list[Service], good: IRModule
 ) -> None:
     crashing = from_body(programs.ABORT)
     found = measured(strict, good, *[crashing] * 6, good)
     for number in range(1, 7):
         assert found[number].status is Status.CRASHED
-        assert found[number].message.startswith("the connection broke while it ran, on 127.0.0.1:")
-        assert " and then on 127.0.0.1:" in found[number].message
+        assert re.match(TestContract.crash, found[number].message)
     assert found[0].ok and found[7].ok
     assert all("exited unsuccessfully" in service.log for service in servers)
-
-
-def test_a_candidate_that_hangs(strict: RPC, good: IRModule) -> None:
-    found = measured(strict, from_body(programs.SLEEP), good)
-    assert found[0].status is Status.RUN_TIMEOUT
-    assert found[0].message == "not done within 2 s"
-    assert found[1].ok
 
 
 def test_a_server_that_hangs(
@@ -253,20 +165,6 @@ def test_a_server_that_hangs(
 
 def registered(measurer: RPC) -> list[tuple[str, int]]:
     return tvm_rpc.registered(measurer._servers.tracker, 5.0).get(KEY, [])
-
-
-def test_a_killed_worker_here_is_a_status_and_replaced(strict: RPC, good: IRModule) -> None:
-    assert all(m.ok for m in measured(strict, good).values())
-    for slot in strict._pool.slots:
-        if slot.process is not None:
-            os.kill(slot.process.pid, signal.SIGKILL)
-    lost = measured(strict, good, good)
-    assert len(lost) == 2
-    for measurement in lost.values():
-        assert measurement.ok or (
-            measurement.status is Status.OUT_OF_MEMORY and "SIGKILL" in measurement.message
-        )
-    assert all(m.ok for m in measured(strict, good, good).values())
 
 
 def test_a_server_that_is_killed_costs_no_candidate(workload: Workload, tracker: Service) -> None:
@@ -312,29 +210,6 @@ def running(measurer: RPC) -> set[str]:
     }
 
 
-def test_the_unscheduled_program_can_be_timed(strict: RPC) -> None:
-    best, runs = strict.best_so_far, strict._verify.measured
-    assert strict.reference_latency == strict.reference_latency > 0
-    assert (strict.best_so_far, strict._verify.measured) == (best, runs)
-
-
-def test_finals_have_equally_many_samples(strict: RPC, workload: Workload, good: IRModule) -> None:
-    modules = [
-        good,
-        from_body(programs.ABORT),
-        scheduled_matmul(workload, 1),
-        matmul_variant(WRONG),
-    ]
-    candidates = [Candidate(7 - number, module) for number, module in enumerate(modules)]
-    best, first, crash, second, wrong = strict.best_so_far, *strict.remeasure(candidates, 3)
-    assert [m.id for m in (first, crash, second, wrong)] == [7, 6, 5, 4]
-    assert first.verified and second.verified
-    assert len(first.samples) == len(second.samples) == 3
-    assert crash.status is Status.CRASHED and wrong.status is Status.WRONG_RESULT
-    assert strict.best_so_far == best
-    assert not list(strict._executor.scratch.path.glob("candidate*"))
-
-
 def test_in_place_and_small_types(tracker: Service, servers: list[Service]) -> None:
     signature = 'A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")'
     body = """
@@ -353,72 +228,19 @@ for i in range(8):
     assert found[1].status is Status.WRONG_RESULT
 
 
-def test_a_program_that_cannot_be_the_reference(tracker: Service, servers: list[Service]) -> None:
-    signature = 'A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")'
-    body = """
-for i in range(8):
-    with T.sblock("B"):
-        vi = T.axis.spatial(8, i)
-        B[vi] = T.sqrt(T.float32(-1) - A[vi] * A[vi])
-"""
-    module = from_body(body, signature)
-    workload = from_prim_func(module["main"], name="never a number")
-    with RPC(workload, ONE_CORE, tracker=tracker.address, key=KEY) as measurer:
-        with pytest.raises(WorkloadError, match="gives NaN"):
-            measured(measurer, module)
+class Impatient(RPC):
+    """Cuts off unscheduled programs after two seconds."""
+
+    _large = LargePolicy(steps=1e3, cut_off_seconds=2.0)
 
 
-def test_a_crash_on_random_inputs_is_explained(tracker: Service) -> None:
-    workload = indexed(programs.DIVISION)
-    said = r"a divisor depends on 'p' \(argument 0\); give inputs= that are valid for it"
-    options = {"tracker": tracker.address, "key": "crash", "timing": QUICK}
-    with start_server(tracker.address, "crash", cpus=Target("cpu").cpus[:1]):
-        with ExitStack() as stack:
-            strict, lax = (
-                stack.enter_context(RPC(workload, ONE_CORE, verify=verify, **options))
-                for verify in (True, False)
-            )
-            with pytest.raises(TargetError, match=said):
-                measured(strict, workload.mod)
-            with pytest.raises(TargetError, match=said):
-                _ = lax.reference_latency
-
-
-def test_an_abandoned_iteration_leaves_nothing_behind(strict: RPC, good: IRModule) -> None:
-    iteration = strict.measure([Candidate(number, good) for number in range(4)])
-    assert next(iteration).ok
-    iteration.close()  # type: ignore[attr-defined]
-    assert not (strict._stages.building or strict._stages.running) and all(
-        slot.request is None or slot.starting for slot in strict._pool.slots
-    )
-    assert all(m.ok for m in measured(strict, good, good).values())
-
-
-def test_running_workers_go_over_to_another_workload(strict: RPC, good: IRModule) -> None:
-    workload, other = strict.workload, workloads.matmul(16, 24, 8)
-    assert all(m.verified for m in measured(strict, good, good).values())
-    before = workers(strict)
-    strict.bind(other)
-    assert strict.best_so_far is None
-    found = measured(strict, other.mod, other.mod)
-    assert all(m.verified for m in found.values()), found
-    strict.bind(workload)
-    found = measured(strict, good, matmul_variant(WRONG))
-    assert found[0].verified and found[1].status is Status.WRONG_RESULT
-    assert before and workers(strict) == before
-
-
-def test_at_the_deadline_what_runs_is_dropped(strict: RPC, good: IRModule) -> None:
-    strict.deadline = time.monotonic() + 0.5
-    try:
-        found = list(strict.measure([Candidate(number, good) for number in range(200)]))
-        assert len(found) < 200
-        assert not (strict._stages.building or strict._stages.running)
-        assert list(strict.measure([Candidate(0, good)])) == []
-    finally:
-        strict.deadline = math.inf
-    assert not list(strict._executor.scratch.path.glob("candidate*"))
-    assert measured(strict, good)[0].ok
+def test_a_slow_unscheduled_program_is_cut_off(tracker: Service, servers: list[Service]) -> None:
+    slow = sleeping(100000)  # microseconds, 64 times, however fast the machine is
+    with Impatient(
+        slow, ONE_CORE, tracker=tracker.address, key=KEY, verify=False, timing=QUICK
+    ) as measurer:
+        bound = measurer.reference_latency
+        assert 0 < bound < 64 * 0.1 and not measurer.reference_complete
 
 
 def test_building_while_candidates_run(
@@ -447,24 +269,16 @@ def test_another_number_of_threads_is_refused(
             measured(measurer, good)
 
 
-def test_no_process_is_left(workload: Workload, good: IRModule, tracker: Service) -> None:
+def test_no_process_of_a_server_is_left(tracker: Service, group: Callable[[int], set[int]]) -> None:
     with start_server(tracker.address, "brief", cpus=ONE_CORE.cpus) as server:
-        with RPC(
-            workload, ONE_CORE, tracker=tracker.address, key="brief", timing=QUICK
-        ) as measurer:
-            assert measured(measurer, good)[0].ok
-            mine, scratch = workers(measurer), measurer._executor.scratch.path
-            assert mine and all(group(pid) for pid in mine) and scratch.exists()
-        assert not any(group(pid) for pid in mine) and not scratch.exists()
-        measurer.close()
-        with pytest.raises(TargetError, match="closed"):
-            measured(measurer, good)
         assert len(group(server.pid)) >= 2
         folder = server._log.parent
     assert not group(server.pid) and not folder.exists()
 
 
-def test_a_killed_parent_leaves_no_service(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_killed_parent_leaves_no_service(
+    tmp_path: Path, environment: dict[str, str], group: Callable[[int], set[int]]
+) -> None:
     script = tmp_path / "killed.py"
     script.write_text(
         "import time\n"
@@ -574,14 +388,6 @@ def test_a_server_that_cannot_start_says_why(tracker: Service) -> None:
             pass
 
 
-def test_tune_searches_on_the_servers(workload: Workload, strict: RPC) -> None:
-    result = tune(workload, ONE_CORE, trials=4, seed=0, measurer=strict, progress=False)
-    assert len(result.records) == 4
-    assert result.best.record.verified
-    assert result.reference_latency == strict.reference_latency
-    assert sum(strict.runs.values()) >= 4
-
-
 def test_weights_are_packed_ahead_on_the_server(
     tracker: Service, servers: list[Service], workload: Workload
 ) -> None:
@@ -595,3 +401,16 @@ def test_weights_are_packed_ahead_on_the_server(
     assert [found[k].status for k in (0, 1)] == [Status.OK, Status.OK], found
     assert found[0].verified
     assert [found[k].packed_ahead for k in (0, 1)] == [True, False]
+
+
+class TestContract(PooledContract):
+    crash = r"the connection broke while it ran, on 127\.0\.0\.1:.* and then on 127\.0\.0\.1:"
+    bad_inputs = ""
+    most_rounds = 1
+
+    @pytest.fixture
+    def measurer(self, strict: RPC) -> RPC:
+        return strict
+
+    def runs(self, measurer: RPC) -> int:
+        return measurer.runs.total()

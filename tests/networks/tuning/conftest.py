@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from schedlang.measurement import adapter
 from schedlang.measurement import clock as clocks
 from tests.tuning.fake_time import FakeTime
 
@@ -13,6 +12,5 @@ from tests.tuning.fake_time import FakeTime
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """A function that moves the only clock that tuning looks at."""
     time = FakeTime()
-    for file in (adapter, clocks):
-        monkeypatch.setattr(file, "time", time)
+    monkeypatch.setattr(clocks, "time", time)
     return time.sleep

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from schedlang.errors import SchedlangError
 
+_LINE = 400
+
 
 class BuildError(SchedlangError):
     """TVM could not compile a program; the message is its reason in one line."""
@@ -11,3 +13,9 @@ class BuildError(SchedlangError):
 
 class LibraryError(BuildError, ValueError):
     """A path where no library can be written, or a file that is no library for this process."""
+
+
+def describe(error: BaseException) -> str:
+    """Describe an error in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (": ".join((type(error).__name__, lines[0])) if lines else type(error).__name__)[:_LINE]

@@ -12,7 +12,7 @@ from schedlang.errors import TargetError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
-from schedlang.targets import build, kinds, toolchain
+from schedlang.targets import kinds, toolchain
 from schedlang.targets.deployment import library
 from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.tvm import codegen
@@ -207,7 +207,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         ``ThreadCountWarning`` says where they cannot.
         """
         self.check_present()
-        return build.load_program(mod, self.code_generator(self.spec()), self.pool_threads)
+        return library.load_program(mod, self.code_generator(self.spec()), self.pool_threads)
 
     def export_library(self, mod: TensorProgram, path: str | Path) -> Path:
         """Compile ``mod`` into the shared library ``path``, for ``schedlang.load``.

@@ -60,14 +60,6 @@ FLOORS = {
     "__main__": {"cli"},
 }
 """The packages above the core, and those of them that each may import."""
-CIRCLES = {
-    "schedlang.targets": {"build", "deployment", "measure", "roofline", "target", "worker"},
-    "schedlang.targets.cuda": {"backend", "running"},
-    "schedlang.targets.measure": {"binding", "crash", "expected", "reference"},
-}
-"""Files and folders side by side in one folder that import each other in a circle. No others may;
-who opens one of these circles strikes it here."""
-
 HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
 ALLOWED = {
     "core": {"core"},
@@ -215,8 +207,7 @@ def side_by_side(imports: Mapping[str, Iterable[str]]) -> dict[str, dict[str, se
 
 def test_no_folders_import_each_other() -> None:
     found = {folder: circles(rooms) for folder, rooms in side_by_side(imports_of_files()).items()}
-    more = {folder: set(names) - CIRCLES.get(folder, set()) for folder, names in found.items()}
-    assert not {folder: names for folder, names in more.items() if names}
+    assert not {folder: names for folder, names in found.items() if names}
 
 
 def test_a_circle_of_folders_is_found() -> None:

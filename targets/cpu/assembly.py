@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from schedlang.targets.errors import BuildError
-from schedlang.targets.measure.fault import describe
+from schedlang.targets.errors import BuildError, describe
 from schedlang.targets.target import Target, as_target
 from schedlang.tvm import codegen
 

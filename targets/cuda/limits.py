@@ -11,7 +11,7 @@ from schedlang.measurement import Status
 from schedlang.measurement.rejection import rejection_message
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.nvcc import Resources
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen.cuda_kernels import Kernel
 
 # CUDA programming guide, "Technical Specifications per Compute Capability".

@@ -13,7 +13,7 @@ from schedlang.targets.cuda.limits import Limits, Violation
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.nvcc import CompileError, Resources
 from schedlang.targets.cuda.residency import Occupancy, occupancy
-from schedlang.targets.measure.fault import describe
+from schedlang.targets.errors import describe
 from schedlang.targets.target import as_target
 from schedlang.tvm.codegen.cuda import CUDAGenerator
 from schedlang.tvm.codegen.cuda_kernels import Kernel

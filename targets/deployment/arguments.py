@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.targets.deployment.signature import Parameter
-from schedlang.targets.measure.fault import describe
+from schedlang.targets.errors import describe
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Writing compiled programs to shared libraries, and loading them again."""
+"""Compiling programs: into this process, or into shared libraries, and loading these again."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.targets import kinds
-from schedlang.targets.build import compile_module
 from schedlang.targets.deployment.callable import CompiledFunction, CompiledProgram
 from schedlang.targets.deployment.manifest import Manifest
 from schedlang.targets.deployment.signature import signatures_of
 from schedlang.targets.deployment.threads import use_threads
-from schedlang.targets.errors import BuildError, LibraryError
-from schedlang.targets.measure.fault import describe
+from schedlang.targets.errors import BuildError, LibraryError, describe
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import CodeGenerator, runtime
 
@@ -26,6 +24,33 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (*codegen.SHARED_SUFFIXES, codegen.ARCHIVE_SUFFIX)
 _ELF = b"\x7fELF\x02\x01"
+
+
+def compile_module(mod: TensorProgram, generator: CodeGenerator) -> Any:
+    """Compile ``mod`` with checks of its arguments. Raises ``BuildError``."""
+    try:
+        return generator.compile(mod, check_arguments=True)
+    except Exception as error:
+        raise BuildError(describe(error)) from error
+
+
+def load_program(mod: TensorProgram, generator: CodeGenerator, threads: int = 0) -> CompiledProgram:
+    """Compile ``mod`` and load it into this process. Raises ``BuildError``.
+
+    ``threads`` is the number of threads of parallel loops; 0 leaves TVM's thread pool as it is.
+    """
+    executable = compile_module(mod, generator)
+    signatures = signatures_of(mod)
+    if threads and any(signature.parallel for signature in signatures):
+        use_threads(threads)
+    return CompiledProgram(
+        {
+            signature.name: CompiledFunction(
+                codegen.load_code(executable, signature.name), signature, generator.device, threads
+            )
+            for signature in signatures
+        }
+    )
 
 
 def write(

@@ -13,10 +13,9 @@ from schedlang.measurement.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.draws import MANY_STEPS, SPREADS, spreads_of
 from schedlang.targets.measure.expected.changes import Changes
 from schedlang.targets.measure.expected.problem import output_tolerances, values_of
+from schedlang.targets.measure.expected.reference import Reference, from_bytes
 from schedlang.targets.measure.expected.selected import numerics_of
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.targets.measure.reference import Reference, from_bytes
-from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array, Numerics
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
@@ -57,7 +56,7 @@ class Binding:
     """
 
     unscheduled: TensorProgram
-    args: Sequence[TensorSpec]
+    args: Sequence[Argument]
     seed: int
     verifies: bool
     shortest_time: float = 0.0

@@ -12,10 +12,10 @@ from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.targets.measure.backend import Backend, Calls, Program
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw
-from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.packed import PackedProgram
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
 from schedlang.targets.worker import floating_point
+from schedlang.targets.worker.fault import Fault, faults
 
 
 class Caller:

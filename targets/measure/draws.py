@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from schedlang.targets.measure.characters.truth import KINDS
-from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.characters import KINDS
 from schedlang.tvm.analysis.characters import extremes_of, is_whole
 from schedlang.tvm.analysis.window import count_steps
 from schedlang.tvm.data_flow.outputs import never_rounded
 from schedlang.tvm.values import is_floating
-from schedlang.workloads.workload import Workload
+from schedlang.workloads.workload import Argument, Workload
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -77,7 +76,7 @@ class Draw:
         return cls(number, tuple(spreads), frozenset(positive), change)
 
 
-def plain_draw(args: Sequence[TensorSpec], number: int = 0) -> Draw:
+def plain_draw(args: Sequence[Argument], number: int = 0) -> Draw:
     """Return the draw of plain inputs."""
     return Draw(number, (PLAIN,) * len(args))
 
@@ -121,7 +120,7 @@ def draw_count(workload: Workload) -> int:
     return len(spreads_of(workload.mod))
 
 
-def further_draws(args: Sequence[TensorSpec], steps: float) -> int:
+def further_draws(args: Sequence[Argument], steps: float) -> int:
     """Return the number of draws that may be added to take other sides of branches.
 
     Each costs calls of every candidate, and memory.
@@ -133,7 +132,7 @@ def further_draws(args: Sequence[TensorSpec], steps: float) -> int:
 
 
 def choose_draws(
-    args: Sequence[TensorSpec],
+    args: Sequence[Argument],
     count: int,
     attempt: Callable[[Draw], _T | None],
     finite: Callable[[_T], bool],

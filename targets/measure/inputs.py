@@ -13,9 +13,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.targets.measure import spread
-from schedlang.targets.measure.characters.edges import levels
-from schedlang.targets.measure.characters.sides import alternating, one_sided
-from schedlang.targets.measure.characters.truth import truth_values
+from schedlang.targets.measure.characters import alternating, levels, one_sided, truth_values
 from schedlang.targets.measure.draws import (
     ABOVE,
     BELOW,
@@ -31,11 +29,11 @@ from schedlang.targets.measure.draws import (
     Draw,
     plain_draw,
 )
-from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.index_ranges import IntegerUses, ValueRange
 from schedlang.tvm.analysis.value_room import SMALL_BITS, ValueRoom
 from schedlang.tvm.values import is_floating
+from schedlang.workloads.workload import Argument
 
 _POISON = 0xA5
 _OTHER_POISON = 0x5A
@@ -97,7 +95,7 @@ class InputSource:
     Truth values are random in plain draws, see ``truth_values`` for the others.
     """
 
-    args: Sequence[TensorSpec]
+    args: Sequence[Argument]
     seed: int
     uses: IntegerUses = _NO_USES
     room: ValueRoom = field(default_factory=ValueRoom)
@@ -232,7 +230,7 @@ class InputSource:
 
 
 def random_inputs(
-    args: Sequence[TensorSpec], seed: int, *, ranges: Ranges = MappingProxyType({})
+    args: Sequence[Argument], seed: int, *, ranges: Ranges = MappingProxyType({})
 ) -> list[Array | None]:
     """Return plain inputs, as ``InputSource`` draws them; None for what is only written."""
     uses = IntegerUses(ranges, frozenset(), frozenset())

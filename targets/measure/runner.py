@@ -14,16 +14,15 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.caller import Caller
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw
-from schedlang.targets.measure.expected.learning import cover, learn, unreached_by
+from schedlang.targets.measure.expected.narrow import WideProgram
+from schedlang.targets.measure.expected.reference import Reference, learn_draw, learn_reference
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import Steadiness
-from schedlang.targets.measure.expected.wide import WideProgram
-from schedlang.targets.measure.expected.windows import learn_windows
-from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.reference import Reference, learn_draw, learn_reference
+from schedlang.targets.measure.learning import cover, learn, part_mismatch, unreached_by
 from schedlang.targets.measure.timing import Timing, TimingPolicy
 from schedlang.targets.measure.verification.repeats import REPEATS, Repeats
 from schedlang.targets.measure.verification.verifier import Verifier
+from schedlang.targets.worker.fault import Fault, faults
 
 
 class CandidateRunner:
@@ -111,8 +110,7 @@ class CandidateRunner:
             self._caller.call(schedule)
 
         def check(found: Reference) -> str | None:
-            windows = learn_windows(lambda: self._caller.call(part), data)
-            return windows.mismatch(found, data, binding)
+            return part_mismatch(lambda: self._caller.call(part), data, found, binding)
 
         def attempt(draw: Draw) -> Results | None:
             results = learn_draw(call, data, draw, steady)

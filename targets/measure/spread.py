@@ -9,9 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from schedlang.targets.measure.characters.edges import MOST, levels
-from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.characters import MOST, levels
 from schedlang.targets.measure.verify import Array
+from schedlang.workloads.workload import Argument
 
 # Decades of the magnitudes of wide numbers, which are half of them; the other half is uniform.
 _DECADES = (-3.0, 1.0)
@@ -55,7 +55,7 @@ def wide(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     return _filled(shape, draw)
 
 
-def special(arg: TensorSpec, rng: np.random.Generator) -> Array:
+def special(arg: Argument, rng: np.random.Generator) -> Array:
     """Return numbers in [-1, 1) with zeros of both signs, ones, halves and large ones."""
     large = large_number(arg.dtype)
     values = np.array([0.0, -0.0, 1.0, -1.0, large, -large, *_HALVES])
@@ -69,7 +69,7 @@ def special(arg: TensorSpec, rng: np.random.Generator) -> Array:
     return _filled(arg.shape, draw)
 
 
-def ends(arg: TensorSpec, rng: np.random.Generator) -> Array:
+def ends(arg: Argument, rng: np.random.Generator) -> Array:
     """Return numbers of all magnitudes that a type has, with its largest and its smallest ones.
 
     An eighth of the tensor, from its start, is a quarter of the lowest number, and the next eighth
@@ -97,7 +97,7 @@ def large_number(dtype: str) -> float:
     return _UNIFORM if dtype.startswith("float8") else _LARGE.get(dtype, _USUALLY_LARGE)
 
 
-def edges(arg: TensorSpec, rng: np.random.Generator, *, ties: bool) -> Array:
+def edges(arg: Argument, rng: np.random.Generator, *, ties: bool) -> Array:
     """Return small numbers at the edges of a tensor, see ``levels``, and zeros elsewhere.
 
     They have few bits, so that sums of them are exact. Without ``ties`` the others are negative,
@@ -118,7 +118,7 @@ def edges(arg: TensorSpec, rng: np.random.Generator, *, ties: bool) -> Array:
     return np.asarray(level * factors * units)
 
 
-def whole(arg: TensorSpec, rng: np.random.Generator) -> Array:
+def whole(arg: Argument, rng: np.random.Generator) -> Array:
     """Return small integers other than 0: 1 and -1 in narrow types, and others up to 3 of them."""
     most = _MOST_WHOLE.get(arg.dtype, 1)
 
@@ -128,7 +128,7 @@ def whole(arg: TensorSpec, rng: np.random.Generator) -> Array:
     return _filled(arg.shape, draw)
 
 
-def integer_edges(arg: TensorSpec, low: int, high: int) -> Array:
+def integer_edges(arg: Argument, low: int, high: int) -> Array:
     """Return integers at the edges of a tensor, and the number in the middle elsewhere.
 
     The levels of ``levels`` are spread over the range: where both of an axis' ends have the larger
@@ -141,7 +141,7 @@ def integer_edges(arg: TensorSpec, low: int, high: int) -> Array:
 
 
 def integers(
-    arg: TensorSpec,
+    arg: Argument,
     low: int,
     high: int,
     rng: np.random.Generator,
@@ -193,7 +193,7 @@ def _with_many_ends(values: Array, low: int, high: int, rng: np.random.Generator
 
 
 def indices(
-    arg: TensorSpec,
+    arg: Argument,
     low: int,
     high: int,
     number: int,

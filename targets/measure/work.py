@@ -9,8 +9,8 @@ from typing import Any
 
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.phase import Phase
+from schedlang.targets.errors import describe
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.fault import describe
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.verification.repeats import REPEATS, Repeats
 from schedlang.targets.worker.pool import Slot

@@ -16,10 +16,9 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
 from schedlang.measurement.problem import ComputeReference, Inputs, Problem, Verify
 from schedlang.measurement.tolerance import GivenTolerance
-from schedlang.targets.measure.crash import explain_crash
 from schedlang.targets.measure.expected.large import LargePolicy
-from schedlang.targets.measure.expected.preparation import RUN_TIMEOUT, Preparation
 from schedlang.targets.measure.interleaved import InterleavedTiming
+from schedlang.targets.measure.preparation import RUN_TIMEOUT, Preparation, explain_crash
 from schedlang.targets.measure.reference_timing import time_large_reference, time_reference
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.verification.policy import VerifyPolicy

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.backend import Calls
-from schedlang.targets.measure.fault import Fault
 from schedlang.targets.measure.packed import PackedProgram, PackingPlan
 from schedlang.targets.measure.verify import Array
+from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.analysis.races.determinism import UNKNOWN
 from schedlang.tvm.rpc import RemoteLibrary, RemoteSession
 

@@ -14,7 +14,7 @@ from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.targets.cpu.machine import CPUMachine, as_cpu
-from schedlang.targets.measure.crash import crash_advice
+from schedlang.targets.measure.preparation import crash_advice
 from schedlang.targets.measure.reference_timing import cut_off_timing
 from schedlang.targets.measure.timing import REFERENCE_TIMING
 from schedlang.targets.measure.verification.repeats import REMOTE_FINAL_REPEATS

@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.measurement import Status
+from schedlang.targets.errors import describe
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.backend import Program
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.expected.learning import unreached_by
-from schedlang.targets.measure.fault import Fault, describe, faults
+from schedlang.targets.measure.expected.reference import Reference
+from schedlang.targets.measure.learning import unreached_by
 from schedlang.targets.measure.packed import PackingPlan, split_program
-from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.work import read_run_header
 from schedlang.targets.rpc.backend import RPCBackend
 from schedlang.targets.rpc.servers import LOST, STALE, UNREACHABLE
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
+from schedlang.targets.worker.fault import Fault, faults
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen, rpc
 from schedlang.tvm.analysis.races.determinism import determinism
@@ -48,9 +49,9 @@ class RPCWorker(Dispatcher):
         self._scratch = Path(header["scratch"])
         self._generator = code_generator(header["code"])
 
-    def bind(self, binding: Binding) -> dict[str, Any]:
+    def on_bind(self, request: Message) -> dict[str, Any]:
         """Work for another workload; no server's results are known."""
-        self._binding = binding
+        binding = self._binding = Binding.read(request)
         self._references: dict[str, Reference] = {}
         known = binding.reference if binding.verifies else None
         return {"unreached": [] if known is None else list(unreached_by(known, binding))}

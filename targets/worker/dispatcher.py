@@ -14,9 +14,9 @@ from typing import Any
 
 from schedlang.measurement import Status
 from schedlang.measurement.phase import PhaseLog
-from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.fault import Fault, describe
+from schedlang.targets.errors import describe
 from schedlang.targets.worker import floating_point
+from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.protocol import Message, encode, read_message
 from schedlang.targets.worker.request import ACTIVITIES
 
@@ -62,17 +62,13 @@ class Dispatcher(ABC):
         self.set_up(request.header)
         return self.on_bind(request)
 
-    def on_bind(self, request: Message) -> dict[str, Any]:
-        """Work for another workload from now on."""
-        return self.bind(Binding.read(request))
-
     @abstractmethod
     def set_up(self, header: dict[str, Any]) -> None:
         """Set the process up, as the header of the request ``start`` says."""
 
     @abstractmethod
-    def bind(self, binding: Binding) -> dict[str, Any]:
-        """Forget the present workload and work for another one; return the reply's header."""
+    def on_bind(self, request: Message) -> dict[str, Any]:
+        """Forget the present workload and work for another one."""
 
 
 def refusal(

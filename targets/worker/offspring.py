@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from schedlang.measurement import Status
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.guard import children_of
 
 _EVERY_CHILD = 0x40000000  # __WALL: those too that end without SIGCHLD

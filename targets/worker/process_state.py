@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
-from schedlang.targets.measure.fault import Fault, left_changed
 from schedlang.targets.worker import floating_point
+from schedlang.targets.worker.fault import Fault, left_changed
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.codegen.runtime import in_each_thread
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.targets.measure.inputs import TensorSpec, poison, random_inputs
+from schedlang.targets.measure.inputs import poison, random_inputs
+from schedlang.workloads.workload import Argument
 from tests.bring_your_own.agreement import Array, Call
 
 Inputs = Callable[[np.random.Generator], list[Array]]
@@ -46,7 +47,7 @@ class Program:
         said = {"inputs": self.inputs, "reference": self.reference if self.judged else None}
         return {name: value for name, value in said.items() if value is not None}
 
-    def call(self, args: Sequence[TensorSpec], seed: int) -> Call:
+    def call(self, args: Sequence[Argument], seed: int) -> Call:
         """Return a call of the program with these arguments, and what numpy gives for it."""
         if self.inputs is None:
             given = [value for value in random_inputs(args, seed) if value is not None]

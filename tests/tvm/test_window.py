@@ -9,9 +9,9 @@ from schedlang import workloads
 from schedlang.targets import Target
 from schedlang.targets.cpu.backend import CPUBackend
 from schedlang.targets.measure.dataset import Dataset
-from schedlang.targets.measure.expected.windows import learn_windows
+from schedlang.targets.measure.expected.reference import learn_reference
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.targets.measure.reference import learn_reference
+from schedlang.targets.measure.learning import learn_windows
 from schedlang.tvm.analysis.window import count_steps, window_of
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.workloads import from_script
@@ -112,9 +112,9 @@ def test_a_window_gives_a_part_of_the_results(name: str) -> None:
     whole = backend.compile(workload.mod)
     found = learn_reference(lambda: whole.entry(*data.tensors), data)
     program = backend.compile(part)
-    windows = learn_windows(lambda: program.entry(*data.tensors), data)
+    values, written = learn_windows(lambda: program.entry(*data.tensors), data)
     right = found.results[0].expected
-    for value, expected, mask in zip(windows.values, right, windows.written, strict=True):
+    for value, expected, mask in zip(values, right, written, strict=True):
         assert 0 < np.count_nonzero(mask) < mask.size
         np.testing.assert_allclose(value[mask], expected[mask], rtol=1e-4, atol=1e-5)
 
@@ -127,7 +127,7 @@ def test_the_ends_of_a_loop_are_in_the_windows() -> None:
         InputSource(IN_PLACE.args, 0),
     )
     program = backend.compile(part)
-    [mask] = learn_windows(lambda: program.entry(*data.tensors), data).written
+    _, [mask] = learn_windows(lambda: program.entry(*data.tensors), data)
     assert mask[0] and mask[-1] and not mask[1000] and mask[1950:2150].any()
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from schedlang.networks.compiled.choices import Choice
 from schedlang.targets import Target
-from schedlang.targets.errors import BuildError
-from schedlang.targets.measure.fault import describe
+from schedlang.targets.errors import BuildError, describe
 from schedlang.tuning.lookup import UntunedWarning
 from schedlang.tvm import errors, program
 from schedlang.tvm.packing import split_packing

@@ -12,10 +12,9 @@ from schedlang.measurement import Status
 from schedlang.targets.cuda import limits, nvcc
 from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.running.built import Built, digest_of
-from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.fault import faults
+from schedlang.targets.measure.in_process import limit_memory, run_worker
 from schedlang.targets.worker.dispatcher import Dispatcher
-from schedlang.targets.worker.in_process import limit_memory, run_worker
+from schedlang.targets.worker.fault import faults
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races.determinism import determinism
@@ -38,10 +37,6 @@ class CUDABuilder(Dispatcher):
         self._scratch = Path(header["scratch"])
 
     def on_bind(self, request: Message) -> dict[str, Any]:
-        """Any workload will do."""
-        return {}
-
-    def bind(self, binding: Binding) -> dict[str, Any]:
         """Any workload will do."""
         return {}
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from schedlang.measurement import Status
-from schedlang.targets.cuda.backend import CUDABackend
+from schedlang.targets.cuda.running.backend import CUDABackend
 from schedlang.targets.cuda.running.neighbours import Neighbours
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.worker.fault import Fault
 
 _Found = TypeVar("_Found")
 

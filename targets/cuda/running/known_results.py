@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from schedlang.targets.measure.reference import Reference
-from schedlang.targets.measure.specification import TensorSpec
+from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.worker.protocol import encode, read_message
+from schedlang.workloads.workload import Argument
 
 
 def write_results(path: Path, reference: Reference, unreached: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ def write_results(path: Path, reference: Reference, unreached: Sequence[str]) ->
     os.replace(partial, path)
 
 
-def read_results(path: Path, args: Sequence[TensorSpec]) -> tuple[Reference, list[str]] | None:
+def read_results(path: Path, args: Sequence[Argument]) -> tuple[Reference, list[str]] | None:
     """Return the results, and the sides of branches that no inputs take; None without a file."""
     if not path.is_file():
         return None

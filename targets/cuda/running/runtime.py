@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.errors import SchedlangError, TargetError
 from schedlang.measurement import Status
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.worker.fault import Fault
 
 # TVM's own needs the first; others are for builds of TVM with another CUDA.
 _LIBRARIES = ("libcudart.so.13", "libcudart.so.12", "libcudart.so", "cudart64_13.dll")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Status
-from schedlang.targets.cuda.backend import CUDABackend, CUDAProgram
+from schedlang.targets.cuda.running.backend import CUDABackend, CUDAProgram
 from schedlang.targets.cuda.running.built import Built, digest_of
 from schedlang.targets.cuda.running.contention import Contention
 from schedlang.targets.cuda.running.known_results import read_results, write_results
@@ -21,8 +21,8 @@ from schedlang.targets.cuda.running.neighbours import Neighbours
 from schedlang.targets.cuda.running.runtime import CUDARuntime
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.fault import faults
-from schedlang.targets.worker.in_process import InProcessWorker, run_worker
+from schedlang.targets.measure.in_process import InProcessWorker, run_worker
+from schedlang.targets.worker.fault import faults
 from schedlang.targets.worker.process_state import (
     FILES,
     LOCKED_MEMORY,

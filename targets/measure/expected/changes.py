@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.spread import PERIOD
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.value_room import ValueRoom
@@ -17,6 +16,7 @@ from schedlang.tvm.data_flow.branches import branches_of
 from schedlang.tvm.data_flow.stores import changeable
 from schedlang.tvm.data_flow.thresholds import thresholds_of
 from schedlang.tvm.values import is_floating
+from schedlang.workloads.workload import Argument
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -54,7 +54,7 @@ class Changes:
 
     @classmethod
     def of(
-        cls, program: TensorProgram, args: Sequence[TensorSpec], seed: int, room: ValueRoom
+        cls, program: TensorProgram, args: Sequence[Argument], seed: int, room: ValueRoom
     ) -> Changes:
         """Return the changes of an unscheduled program's inputs, as ``room`` allows them."""
         constants = {0.0, 1.0}.union(*(branch.constants for branch in branches_of(program)))

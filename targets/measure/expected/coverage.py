@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from schedlang.targets.measure.draws import MANY_STEPS, Draw, further_draws
-from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm.analysis.window import count_steps, window_of
 from schedlang.tvm.codegen import compile_for_host
 from schedlang.tvm.data_flow.branches import Branch, branches_of, record_branches
+from schedlang.workloads.workload import Argument
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -79,7 +79,7 @@ class Coverage:
     most_runs: int
     most_draws: int
     looked: str
-    _args: Sequence[TensorSpec]
+    _args: Sequence[Argument]
     _program: Callable[..., None] | None
     taken: Array = field(init=False)
 
@@ -109,7 +109,7 @@ class Coverage:
         return bool(new.any())
 
 
-def coverage_of(program: TensorProgram, args: Sequence[TensorSpec]) -> Coverage | None:
+def coverage_of(program: TensorProgram, args: Sequence[Argument]) -> Coverage | None:
     """Make a program note its branches; None for one without branches that depend on values.
 
     Of one of more than 1e7 steps only a part is run, as ``window_of`` cuts it; all of it where it
@@ -180,7 +180,7 @@ def more_draws(
     return found
 
 
-def _place(arg: TensorSpec, value: Array | None) -> Array:
+def _place(arg: Argument, value: Array | None) -> Array:
     """Return memory for an argument; a program does not change what it only reads."""
     if value is None:
         return np.zeros(arg.shape, np.dtype(arg.dtype))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.errors import SchedlangError, WorkloadError
 from schedlang.spaces.space import Space
-from schedlang.targets.measure.reference import Reference
+from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.worker.request import START_TIMEOUT, Reply
 from schedlang.tvm.analysis.window import count_steps, window_of
 from schedlang.tvm.program import to_json

@@ -13,9 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedlang.targets.measure.expected.wide import WideProgram
+from schedlang.measurement import Status
+from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.verify import Array, epsilon, root_mean_square
+from schedlang.targets.worker.fault import faults
 from schedlang.tvm.analysis.characters import NARROW, WIDE
+from schedlang.tvm.values import is_floating
+from schedlang.workloads.workload import Argument
 
 # One standard deviation of rounding errors is at most this times epsilon * sqrt(n) * scale; as many
 # of them may an element be off, and the root mean square of all.
@@ -24,6 +28,40 @@ _ELEMENT = 13.0
 _AVERAGE, _FEW = 2.0, 4.0
 # A program may be that many times less exact than the unscheduled one.
 _WORSE = 2.0
+
+
+class WideProgram:
+    """A program that computes in float64, as ``widened`` makes it, and the memory that it needs.
+
+    Attributes
+    ----------
+    output_types: element types of the written tensors in the program before that.
+    """
+
+    def __init__(self, backend: Backend, program: Program, args: Sequence[Argument]) -> None:
+        self._backend = backend
+        self._entry = program.entry
+        self._args = tuple(args)
+        self._types = [WIDE if is_floating(arg.dtype) else arg.dtype for arg in args]
+        self._memory = [
+            backend.allocate(arg.shape, dtype)
+            for arg, dtype in zip(self._args, self._types, strict=True)
+        ]
+        self.output_types = [arg.dtype for arg in args if arg.role != "input"]
+
+    def outputs(self, inputs: Sequence[Array | None]) -> list[Array]:
+        """Return what it writes; ``inputs`` are by argument, None for what is only written."""
+        for memory, arg, dtype, value in zip(
+            self._memory, self._args, self._types, inputs, strict=True
+        ):
+            memory.fill(np.zeros(arg.shape, dtype) if value is None else value.astype(dtype))
+        with faults(Status.RUN_ERROR), self._backend.running():
+            self._entry(*(memory.tensor for memory in self._memory))
+        return [
+            memory.read()
+            for memory, arg in zip(self._memory, self._args, strict=True)
+            if arg.role != "input"
+        ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

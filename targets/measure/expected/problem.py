@@ -11,29 +11,29 @@ import numpy as np
 from schedlang.measurement.problem import Problem
 from schedlang.measurement.tolerance import Tolerances, tolerances_of
 from schedlang.targets.measure.draws import Draw, choose_draws, plain_draw
+from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import is_steady
 from schedlang.targets.measure.inputs import InputSource
-from schedlang.targets.measure.reference import Reference
-from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
 from schedlang.targets.worker import floating_point
 from schedlang.tvm.values import is_floating
+from schedlang.workloads.workload import Argument
 
 
-def check_problem(problem: Problem, args: Sequence[TensorSpec]) -> None:
+def check_problem(problem: Problem, args: Sequence[Argument]) -> None:
     """Raise ValueError unless it fits a program with these arguments; draws inputs once."""
     values_of(problem, args, seed=0)
     output_tolerances(problem, args)
 
 
-def output_tolerances(problem: Problem, args: Sequence[TensorSpec]) -> Tolerances:
+def output_tolerances(problem: Problem, args: Sequence[Argument]) -> Tolerances:
     """Return the tolerance of each written argument; ValueError for an unknown output."""
     return tolerances_of(problem.tolerance, [arg.name for arg in args if arg.role != "input"])
 
 
 def values_of(
-    problem: Problem, args: Sequence[TensorSpec], seed: int, draws: int = 1
+    problem: Problem, args: Sequence[Argument], seed: int, draws: int = 1
 ) -> tuple[tuple[Array, ...], ...] | None:
     """Return the given values of the arguments that are read, for each draw of inputs.
 
@@ -49,7 +49,7 @@ def values_of(
     return tuple(_checked(_called("inputs", given, rng), args) for rng in generators)
 
 
-def _checked(given: Any, args: Sequence[TensorSpec]) -> tuple[Array, ...]:
+def _checked(given: Any, args: Sequence[Argument]) -> tuple[Array, ...]:
     read = [arg for arg in args if arg.role != "output"]
     names = ", ".join(arg.name for arg in read)
     if isinstance(given, Mapping):
@@ -146,7 +146,7 @@ def _as_list(given: Any, name: str, wanted: int) -> list[Any]:
     raise ValueError(f"{name}: give a list of {wanted} arrays, not {type(given).__name__}")
 
 
-def _checked_input(given: Any, arg: TensorSpec, name: str) -> Array:
+def _checked_input(given: Any, arg: Argument, name: str) -> Array:
     value = np.asarray(given)
     what = f"{name}: argument {arg.name!r}"
     _check_shape(value, arg, what)
@@ -159,7 +159,7 @@ def _checked_input(given: Any, arg: TensorSpec, name: str) -> Array:
     return np.array(value, order="C", copy=True)
 
 
-def _checked_result(given: Any, arg: TensorSpec) -> Array:
+def _checked_result(given: Any, arg: Argument) -> Array:
     value = np.asarray(given)
     what = f"reference: output {arg.name!r}"
     _check_shape(value, arg, what)
@@ -176,6 +176,6 @@ def _checked_result(given: Any, arg: TensorSpec) -> Array:
     )
 
 
-def _check_shape(value: Array, arg: TensorSpec, what: str) -> None:
+def _check_shape(value: Array, arg: Argument, what: str) -> None:
     if value.shape != tuple(arg.shape):
         raise ValueError(f"{what} has the shape {tuple(arg.shape)}, and the array {value.shape}")

@@ -9,9 +9,8 @@ import numpy as np
 from schedlang.measurement import Status
 from schedlang.measurement.tolerance import Tolerance, Tolerances
 from schedlang.targets.measure.dataset import Dataset
+from schedlang.targets.measure.expected.narrow import WideProgram
 from schedlang.targets.measure.expected.results import Results, without
-from schedlang.targets.measure.expected.wide import WideProgram
-from schedlang.targets.measure.fault import faults
 from schedlang.targets.measure.inputs import perturbed
 from schedlang.targets.measure.verify import (
     FACTOR,
@@ -21,6 +20,7 @@ from schedlang.targets.measure.verify import (
     compare,
     tolerance,
 )
+from schedlang.targets.worker.fault import faults
 from schedlang.tvm.analysis.characters import WIDE
 from schedlang.tvm.values import is_floating
 

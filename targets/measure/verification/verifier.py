@@ -12,11 +12,11 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.caller import Caller
 from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.measure.draws import Draw
+from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.verification.repeats import ONCE, Repeats
 from schedlang.targets.measure.verify import Array
+from schedlang.targets.worker.fault import Fault, faults
 
 # A longer unscheduled program is not run a second time: the candidate's time would run out.
 _LONGEST_SECOND_OPINION = 1.0

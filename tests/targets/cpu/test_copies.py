@@ -12,7 +12,7 @@ import pytest
 
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.guard import children_of
 from schedlang.targets.worker.offspring import no_new_processes
 from tests.targets.programs import COPIES, from_body, matmul

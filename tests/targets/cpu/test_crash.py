@@ -9,7 +9,7 @@ from schedlang.errors import WorkloadError
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, TimingPolicy
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.crash import crash_advice
+from schedlang.targets.measure.preparation import crash_advice
 from schedlang.targets.worker.exit import describe_signal, explain_exit
 from tests.targets import programs
 from tests.targets.programs import indexed

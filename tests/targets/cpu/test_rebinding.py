@@ -10,9 +10,8 @@ import pytest
 from schedlang import workloads
 from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, Target
-from schedlang.targets.cpu.worker import CPUWorker
+from schedlang.targets.cpu.worker import Bound, BoundWorkloads, CPUWorker
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.worker.bound import Bound, BoundWorkloads
 from schedlang.targets.worker.protocol import Message
 from tests.targets import programs
 from tests.targets.programs import matmul_variant, scheduled_matmul

@@ -60,12 +60,12 @@ _CONTENTION = """
 import os
 import numpy as np, tvm
 from schedlang.measurement import Status
-from schedlang.targets.cuda.backend import CUDABackend
+from schedlang.targets.cuda.running.backend import CUDABackend
 from schedlang.targets.cuda.running.contention import Contention
 from schedlang.targets.cuda.running.memory import DeviceMemory, GUARD_BYTES
 from schedlang.targets.cuda.running.neighbours import Neighbours
 from schedlang.targets.cuda.running.runtime import CUDARuntime
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen import device as devices
 
 gpu, device = CUDARuntime(0), tvm.cuda(0)

@@ -16,7 +16,7 @@ from schedlang.targets.cuda.limits import Limits, Reason
 from schedlang.targets.cuda.nvcc import Resources
 from schedlang.targets.cuda.residency import occupancy
 from schedlang.targets.kinds import code_generator
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen.cuda_kernels import Kernel
 from schedlang.workloads.construct import from_te
 from schedlang.workloads.workload import Workload

@@ -11,7 +11,7 @@ from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets.cuda import limits
 from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.kinds import code_generator
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.worker.fault import Fault
 from tests.targets.cuda.programs import tiled
 
 TARGET = sl.Target("cuda", arch="sm_80")

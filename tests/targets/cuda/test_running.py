@@ -13,8 +13,8 @@ import pytest
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
-from schedlang.targets.cuda.backend import HostProgram
 from schedlang.targets.cuda.local import LocalCUDA, as_cuda
+from schedlang.targets.cuda.running.backend import HostProgram
 from schedlang.targets.cuda.running.built import Built, LoadRequests, digest_of
 from schedlang.targets.cuda.running.contention import Contention
 from schedlang.targets.cuda.running.known_results import read_results, write_results
@@ -23,11 +23,11 @@ from schedlang.targets.cuda.running.reference import DeviceReference
 from schedlang.targets.cuda.running.runtime import CUDAError, CUDARuntime, device_fault
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.narrow import WideResults
+from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.fault import Fault
-from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.work import Work
+from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.codegen import runtime
 from schedlang.workloads import matmul

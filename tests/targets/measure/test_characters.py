@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
-from schedlang.targets.measure.characters.edges import levels
-from schedlang.targets.measure.characters.truth import KINDS, truth_values
+from schedlang.targets.measure.characters import KINDS, levels, truth_values
 from schedlang.targets.measure.draws import (
     BELOW,
     EDGES,

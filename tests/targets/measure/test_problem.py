@@ -14,9 +14,9 @@ from schedlang.measurement.tolerance import Tolerance, tolerances_of
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.expected.problem import check_problem, results_of, values_of
+from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.inputs import InputSource, random_inputs
-from schedlang.targets.measure.reference import Reference
 from schedlang.targets.measure.verify import compare
 from schedlang.targets.worker import floating_point
 from schedlang.tvm.analysis.index_ranges import ValueRange

@@ -20,10 +20,10 @@ from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
 from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.fault import Fault
+from schedlang.targets.measure.in_process import InProcessWorker
 from schedlang.targets.measure.timing import Timing, TimingPolicy
 from schedlang.targets.measure.work import run_header
-from schedlang.targets.worker.in_process import InProcessWorker
+from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.process_state import FILES, THREADS
 from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.codegen import CodeGenerator

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from schedlang.measurement import Status
 from schedlang.targets.measure.backend import CompilingBackend, Program
 from schedlang.targets.measure.binding import Binding
-from schedlang.targets.measure.fault import Fault, faults
 from schedlang.targets.measure.packed import PackedProgram
 from schedlang.targets.measure.runner import CandidateRunner
 from schedlang.targets.measure.timing import TimingPolicy
 from schedlang.targets.measure.work import read_run_header
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
+from schedlang.targets.worker.fault import Fault, faults
 from schedlang.targets.worker.guard import keep_descendants, show_torch
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
 from schedlang.targets.worker.process_state import compute_by_default, unchanged_process
@@ -55,6 +55,10 @@ class InProcessWorker(Dispatcher):
         super().__init__()
         self._built: dict[int, Program] = {}
         self._unscheduled: Program | None = None
+
+    def on_bind(self, request: Message) -> dict[str, Any]:
+        """Work for another workload from now on."""
+        return self.bind(Binding.read(request))
 
     def bind(self, binding: Binding) -> dict[str, Any]:
         """Make the workload's data; where nobody knows the right results, run the unscheduled

@@ -15,9 +15,9 @@ from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw, choose_draws
 from schedlang.targets.measure.expected.results import Results, is_nan
-from schedlang.targets.measure.fault import Fault, faults
-from schedlang.targets.measure.specification import TensorSpec
 from schedlang.targets.measure.verify import Array
+from schedlang.targets.worker.fault import Fault, faults
+from schedlang.workloads.workload import Argument
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Reference:
 
     @classmethod
     def unpack(
-        cls, header: dict[str, Any], blobs: Iterable[bytes], args: Sequence[TensorSpec]
+        cls, header: dict[str, Any], blobs: Iterable[bytes], args: Sequence[Argument]
     ) -> Reference:
         """Read the result of ``pack``; ``args`` are the tensors of a call."""
         written, left = [arg for arg in args if arg.role != "input"], iter(blobs)

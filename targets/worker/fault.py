@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Status
-
-_LINE = 400
+from schedlang.targets.errors import describe
 
 
 class Fault(SchedlangError):
@@ -56,9 +55,3 @@ def faults(otherwise: Status) -> Iterator[None]:
         memory = isinstance(error, MemoryError) or "bad_alloc" in text or "ut of memory" in text
         status = Status.OUT_OF_MEMORY if memory else otherwise
         raise Fault(status, describe(error)) from error
-
-
-def describe(error: BaseException) -> str:
-    """Describe an error in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (": ".join((type(error).__name__, lines[0])) if lines else type(error).__name__)[:_LINE]

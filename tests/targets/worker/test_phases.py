@@ -90,7 +90,7 @@ def test_a_lost_worker_worked_until_it_was_lost(pool: WorkerPool) -> None:
 class _Verifying(Dispatcher):
     def set_up(self, header: dict[str, Any]) -> None: ...
 
-    def bind(self, binding: Any) -> dict[str, Any]:
+    def on_bind(self, request: Message) -> dict[str, Any]:
         return {}
 
     def on_run(self, request: Message) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.in_process import InProcessWorker, limit_memory, run_worker
 from schedlang.targets.measure.memory import argument_bytes
 from schedlang.targets.measure.runner import CandidateRunner
-from schedlang.targets.worker.protocol import Message
+from schedlang.targets.worker.request import Request
 from schedlang.tvm.codegen import runtime
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class CPUWorker(InProcessWorker):
         self._threads = runtime.configure_threads(header["cpus"])
         self._backend: CPUBackend = CPUBackend(code_generator(header["code"]), header["cpus"])
 
-    def on_bind(self, request: Message) -> dict[str, Any]:
+    def on_bind(self, request: Request) -> dict[str, Any]:
         """Work for another workload, as it was left where the worker was bound to it before."""
         fingerprint = request.header["fingerprint"]
         self._set_aside()

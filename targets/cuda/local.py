@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate
 from schedlang.measurement.measurer import REFERENCE_ID
+from schedlang.spaces.space import Space
 from schedlang.targets import host
 from schedlang.targets.cuda.availability import find_device
-from schedlang.targets.cuda.running.built import LoadRequests
-from schedlang.targets.cuda.running.reference import DeviceReference
+from schedlang.targets.measure.expected.large import LargePolicy
 from schedlang.targets.measure.memory import fitting_workers, share_of_memory
 from schedlang.targets.measure.timing import REFERENCE_TIMING, TimingPolicy
 from schedlang.targets.measure.work import Work
@@ -29,6 +29,7 @@ from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from schedlang.targets.cuda.target import CUDATarget
+    from schedlang.tvm.program import TensorProgram
 
 GPU_TIMING = TimingPolicy(min_repeats=7, max_repeats=200, flush_cache=True)
 """Calls are timed one by one, each with an empty L2 cache."""
@@ -81,7 +82,7 @@ class CUDAExecutor(Executor):
             built = self.builders.ask_first(build, until)
             if built is None or not built.ok:
                 return built
-            header = {**built.header, **header}
+            header["built"] = built.header
         return self.runners.ask_first(Request(header, tuple(programs[1:]), seconds), until)
 
     def start(self, slot: Slot, work: Work) -> Request:
@@ -97,6 +98,20 @@ class CUDAExecutor(Executor):
             return work, self.requests.ran(work, reply)
         reply = self.requests.built(work, reply)
         return work, self.run(work) if reply.ok else reply
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReference(LargePolicy):
+    """When a workload is too large for the CPU, and what gives its results on the GPU.
+
+    The unscheduled program does first: it is compiled with TVM's default threads, each of which
+    computes an element as the program says. Then samples of the space.
+    """
+
+    def attempts(self, workload: Workload, space: Space) -> Iterator[tuple[TensorProgram, float]]:
+        """Yield programs to try, and the seconds that each may take."""
+        yield workload.mod, 2 * self.schedule_seconds
+        yield from LargePolicy.attempts(self, workload, space)
 
 
 class LocalCUDA(PooledMeasurer):
@@ -137,7 +152,6 @@ class LocalCUDA(PooledMeasurer):
     _large = DeviceReference()
     _usual_timing = GPU_TIMING
     _usual_build_timeout = 60.0
-    _make_requests = LoadRequests
 
     def __init__(
         self,

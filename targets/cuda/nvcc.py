@@ -19,6 +19,7 @@ from pathlib import Path
 
 from schedlang.announcing import announced
 from schedlang.targets.errors import BuildError
+from schedlang.tvm.codegen import device as devices
 
 _OPTIONS = (
     "-O3",
@@ -105,7 +106,7 @@ def compile_cubin(source: str, arch: str) -> Cubin:
 
     What was compiled lately is kept.
     """
-    key = hashlib.sha256("\0".join([arch, *_OPTIONS, source]).encode()).hexdigest()
+    key = digest_of("\0".join([arch, *_OPTIONS, source]))
     if key in _kept:
         _kept.move_to_end(key)
     else:
@@ -116,6 +117,20 @@ def compile_cubin(source: str, arch: str) -> Cubin:
 
 
 _kept: OrderedDict[str, Cubin] = OrderedDict()
+
+
+def digest_of(source: str) -> str:
+    """Return the digest of a CUDA C++ source."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def compile_with_nvcc(arch: str) -> None:
+    """Have TVM compile CUDA C++ for ``arch`` with nvcc, where it finds a GPU.
+
+    By itself it takes a library that few machines have. Where it finds no GPU, libraries hold the
+    source, which is compiled when it is loaded.
+    """
+    devices.provide_cubins(lambda source: compile_cubin(source, arch).code)
 
 
 def resources_of(sources: Sequence[str], arch: str) -> list[Mapping[str, Resources] | CompileError]:

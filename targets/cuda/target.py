@@ -18,7 +18,6 @@ from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
 from schedlang.targets.cuda.resolve import RATES
-from schedlang.targets.cuda.running import deployed
 from schedlang.targets.cuda.space import cuda_space
 from schedlang.targets.deployment.callable import CompiledProgram
 from schedlang.tvm import codegen
@@ -115,11 +114,11 @@ class CUDATarget(CUDAMachine):
     def check_deployment(cls, recorded: Mapping[str, Any]) -> None:
         """Raise TargetError unless a GPU of this machine runs code for the architecture."""
         availability.check_requirements(recorded)
-        deployed.compile_with_nvcc(recorded["arch"])
+        nvcc.compile_with_nvcc(recorded["arch"])
 
     def build(self, mod: TensorProgram) -> CompiledProgram:
         """Compile ``mod`` with nvcc and load it, see ``Target.build``: tensors are on the GPU."""
-        deployed.compile_with_nvcc(self.arch)
+        nvcc.compile_with_nvcc(self.arch)
         return super().build(mod)
 
     def export_library(self, mod: TensorProgram, path: str | Path) -> Path:
@@ -128,7 +127,7 @@ class CUDATarget(CUDAMachine):
         Where TVM finds a GPU it holds machine code; elsewhere the source, which nvcc compiles when
         the library is loaded.
         """
-        deployed.compile_with_nvcc(self.arch)
+        nvcc.compile_with_nvcc(self.arch)
         return super().export_library(mod, path)
 
     def check_present(self) -> None:

@@ -19,7 +19,6 @@ from schedlang.targets.measure.inputs import InputSource
 from schedlang.targets.measure.verify import Array, Numerics
 from schedlang.targets.roofline import shortest_time
 from schedlang.targets.target import Target
-from schedlang.targets.worker.protocol import Message
 from schedlang.tvm.analysis.characters import is_polynomial, sums_narrowly, widened
 from schedlang.tvm.analysis.index_ranges import IntegerUses, integer_uses
 from schedlang.tvm.analysis.value_room import ValueRoom, value_room
@@ -85,8 +84,8 @@ class Binding:
             workload.mod, workload.args, seed, verifies, limit, values, tolerances, draws=draws
         )
 
-    def message(self) -> Message:
-        """Write it as JSON values and the program's text."""
+    def pack(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Return it as JSON values and bytes, for ``unpack``."""
         header: dict[str, Any] = {
             "seed": self.seed,
             "verifies": self.verifies,
@@ -102,24 +101,23 @@ class Binding:
         if self.reference is not None:
             header["reference"], results = self.reference.pack()
             blobs += results
-        return Message(header, tuple(blobs))
+        return header, blobs
 
     @classmethod
-    def read(cls, message: Message) -> Binding:
-        """Read the result of ``message()``; the header may hold more."""
-        header = message.header
+    def unpack(cls, header: dict[str, Any], blobs: Sequence[bytes]) -> Binding:
+        """Read the result of ``pack``; the header may hold more."""
         args = [Argument("", tuple(shape), dtype, role) for shape, dtype, role in header["args"]]
-        program, *blobs = message.blobs
+        left = iter(blobs)
+        program = next(left)
         values, reference = None, None
         if header["values"] is not None:
-            read, left = [arg for arg in args if arg.role != "output"], iter(blobs)
+            read = [arg for arg in args if arg.role != "output"]
             values = tuple(
                 tuple(from_bytes(next(left), arg.shape, arg.dtype) for arg in read)
                 for _ in range(header["values"])
             )
-            blobs = list(left)
         if header["reference"] is not None:
-            reference = Reference.unpack(header["reference"], blobs, args)
+            reference = Reference.unpack(header["reference"], left, args)
         return cls(
             from_json(program.decode()),
             args,

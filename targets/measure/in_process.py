@@ -24,7 +24,7 @@ from schedlang.targets.worker.fault import Fault, faults
 from schedlang.targets.worker.guard import keep_descendants, show_torch
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
 from schedlang.targets.worker.process_state import compute_by_default, unchanged_process
-from schedlang.targets.worker.protocol import Message
+from schedlang.targets.worker.request import Request
 from schedlang.tvm.program import from_json
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class InProcessWorker(Dispatcher):
         self._built: dict[int, Program] = {}
         self._unscheduled: Program | None = None
 
-    def on_bind(self, request: Message) -> dict[str, Any]:
+    def on_bind(self, request: Request) -> dict[str, Any]:
         """Work for another workload from now on."""
-        return self.bind(Binding.read(request))
+        return self.bind(Binding.unpack(request.header, request.blobs))
 
     def bind(self, binding: Binding) -> dict[str, Any]:
         """Make the workload's data; where nobody knows the right results, run the unscheduled
@@ -84,7 +84,7 @@ class InProcessWorker(Dispatcher):
             "spent": self._runner.stopwatch.take(),
         }
 
-    def on_build(self, request: Message) -> dict[str, Any]:
+    def on_build(self, request: Request) -> dict[str, Any]:
         """Compile a program and generate its machine code, unless that is too large."""
         if request.header["discard"]:
             self._built.clear()
@@ -110,7 +110,7 @@ class InProcessWorker(Dispatcher):
         """Compile a candidate; ``accept`` is told the size of its code where that is known."""
         return self._backend.compile(mod)
 
-    def on_run(self, request: Message) -> dict[str, Any]:
+    def on_run(self, request: Request) -> dict[str, Any]:
         """Time a program that was built, and verify it."""
         header = request.header
         program = self._built[header["id"]]
@@ -127,7 +127,7 @@ class InProcessWorker(Dispatcher):
             "spent": self._runner.stopwatch.take(),
         }
 
-    def on_sample(self, request: Message) -> dict[str, Any]:
+    def on_sample(self, request: Request) -> dict[str, Any]:
         """Take one more sample of a program that was kept."""
         header = request.header
         policy = TimingPolicy(**header["policy"])
@@ -151,7 +151,7 @@ class InProcessWorker(Dispatcher):
         """Return what ``measure`` returns; a subclass may watch the machine meanwhile."""
         return measure()
 
-    def on_learn(self, request: Message) -> dict[str, Any]:
+    def on_learn(self, request: Request) -> dict[str, Any]:
         """Find the right results: with a schedule and a part of the program to check it with.
 
         Without both, the unscheduled program gives them.
@@ -169,19 +169,19 @@ class InProcessWorker(Dispatcher):
         header, blobs = reference.pack()
         return {"reference": header, "blobs": blobs}
 
-    def on_build_reference(self, request: Message) -> dict[str, Any]:
+    def on_build_reference(self, request: Request) -> dict[str, Any]:
         """Compile the unscheduled program, so that timing it starts at once."""
         self._unscheduled_program()
         return {}
 
-    def on_time_reference(self, request: Message) -> dict[str, Any]:
+    def on_time_reference(self, request: Request) -> dict[str, Any]:
         """Time the unscheduled program."""
         policy = TimingPolicy(**request.header["policy"])
         samples = self._runner.time_reference(self._unscheduled_program(), policy)
         compute_by_default()
         return {"samples": list(samples)}
 
-    def on_settle(self, request: Message) -> dict[str, Any]:
+    def on_settle(self, request: Request) -> dict[str, Any]:
         """Wait until TVM's threads sleep: after a parallel loop they spin for a while."""
         end = time.perf_counter() + _QUIET_SECONDS
         while time.perf_counter() < end and _other_threads_run():

@@ -13,12 +13,7 @@ from schedlang.measurement import Status
 from schedlang.measurement.problem import Problem
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.draws import draw_count
-from schedlang.targets.measure.expected.large import (
-    FirstReference,
-    LargePolicy,
-    Learn,
-    find_reference,
-)
+from schedlang.targets.measure.expected.large import LargePolicy, Learn, find_reference
 from schedlang.targets.measure.expected.problem import results_of
 from schedlang.targets.target import Target
 from schedlang.targets.worker.exit import describe_signal
@@ -51,7 +46,8 @@ class Preparation:
     is_large: whether it is large.
     done: ``find`` has nothing left to do.
     binding: for the workers; before it is done, they verify nothing.
-    first: the results of a large workload, where they had to be found.
+    unscheduled_seconds: of a call of the unscheduled program, where it gave the results of a large
+        workload; else None.
     run_timeout: seconds that the runs of a candidate may take.
     """
 
@@ -70,7 +66,7 @@ class Preparation:
         self.binding = Binding.of(
             workload, target, problem, verifies=verifies and self.done, draws=draws
         )
-        self.first: FirstReference | None = None
+        self.unscheduled_seconds: float | None = None
         self.run_timeout = RUN_TIMEOUT if run_timeout is None else run_timeout
         self._given_timeout = run_timeout
         self.workload, self.problem = workload, problem
@@ -81,12 +77,13 @@ class Preparation:
         found = results_of(self.problem, self.binding.inputs, self.binding.draws)
         if found is None:
             space = self._target.default_space()
-            self.first = find_reference(
+            first = find_reference(
                 learn, self.workload, space, self._policy, partial(explain_crash, self.binding)
             )
-            if self.first is None:
+            if first is None:
                 return False
-            found = self.first.reference
+            found, unscheduled = first
+            self.unscheduled_seconds = found.seconds if unscheduled else None
             if self._given_timeout is None:
                 self.run_timeout = max(RUN_TIMEOUT, _FIRST_CALLS * found.seconds)
         self.binding = replace(self.binding, verifies=True, reference=found)

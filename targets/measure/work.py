@@ -95,14 +95,13 @@ def binding_requests(binding: Binding, set_up: dict[str, Any]) -> tuple[Request,
     ``set_up`` holds further settings of a new worker. A worker that keeps workloads knows them by
     the header's ``fingerprint``.
     """
-    message = binding.message()
-    digest = hashlib.sha256(json.dumps(message.header, sort_keys=True).encode())
-    for blob in message.blobs:
-        digest.update(hashlib.sha256(blob).digest())
-    header = {**message.header, "fingerprint": digest.hexdigest()}
+    header, parts = binding.pack()
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for part in parts:
+        digest.update(hashlib.sha256(part).digest())
+    header, blobs = {**header, "fingerprint": digest.hexdigest()}, tuple(parts)
     start = {"request": "start", **set_up, **header}
     bind = {"request": "bind", **header}
-    blobs = message.blobs
     return Request(start, blobs, START_TIMEOUT), Request(bind, blobs, START_TIMEOUT)
 
 
@@ -146,14 +145,16 @@ class Requests:
     def build(self, work: Work, *, discard: bool) -> Request | Reply:
         """Build it, and forget all others first if told to ``discard`` them.
 
-        A candidate that cannot be sent has its reply at once.
+        One that was built elsewhere is only loaded. A candidate that cannot be sent has its reply
+        at once.
         """
+        header: dict[str, Any] = {"request": "build", "id": work.serial, "discard": discard}
+        if work.built:
+            return Request({**header, "built": work.built}, timeout=self.build_timeout)
         program = program_of(work)
         if isinstance(program, Reply):
             return program
-        header = {"request": "build", "id": work.serial, "discard": discard}
-        header["most_size"] = work.most_size
-        return Request(header, (program,), self.build_timeout)
+        return Request({**header, "most_size": work.most_size}, (program,), self.build_timeout)
 
     def run(
         self,
@@ -180,13 +181,14 @@ class Requests:
         }
         return Request(header, timeout=self.run_timeout, executes=True)
 
-    def built(self, work: Work, reply: Reply, late: str | None = None) -> Reply:
-        """Apply the reply to a build; ``late`` describes a time-out."""
-        work.build_seconds = reply.seconds
+    def built(self, work: Work, reply: Reply) -> Reply:
+        """Apply the reply to a build; of one that was built elsewhere its time is known."""
+        if not work.built:
+            work.build_seconds = reply.seconds
         work.note(reply)
         if not reply.timed_out:
             return reply
-        return reply.failed_as(Status.BUILD_TIMEOUT, late or reply.message(self.build_timeout))
+        return reply.failed_as(Status.BUILD_TIMEOUT, reply.message(self.build_timeout))
 
     def ran(self, work: Work, reply: Reply) -> Reply:
         """Apply the reply to a run."""

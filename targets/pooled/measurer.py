@@ -75,7 +75,6 @@ class PooledMeasurer(Measurer):
 
     _large: LargePolicy = LargePolicy()
     _usual_timing: ClassVar[TimingPolicy] = TimingPolicy()
-    _make_requests: ClassVar[type[Requests]] = Requests
     _usual_build_timeout: ClassVar[float] = 30.0
 
     def __init__(
@@ -102,7 +101,7 @@ class PooledMeasurer(Measurer):
         self._run_timeout = options.get("run_timeout")
         self._build_timeout = BuildTimeout(most, slow_build)
         executor = self._executor = make_executor()
-        executor.requests = self._make_requests(timing, most, RUN_TIMEOUT)
+        executor.requests = Requests(timing, most, RUN_TIMEOUT)
         executor.runners.explain_crash = self._explain_crash
         recycle_after = options.get("recycle_after", 2000)
         executor.builders.explain_crash = self._explain_crash
@@ -258,9 +257,8 @@ class PooledMeasurer(Measurer):
         """
         if not self._prepare(self.deadline):
             return math.nan
-        first = self._preparation.first
-        if first is not None and first.unscheduled:
-            return first.reference.seconds
+        if (known := self._preparation.unscheduled_seconds) is not None:
+            return known
         if not self._preparation.is_large:
             return time_reference(self._pool, self.deadline)
         found = time_large_reference(self._pool, self._large, self.deadline)

@@ -26,7 +26,7 @@ from schedlang.targets.rpc.backend import RPCBackend
 from schedlang.targets.rpc.servers import LOST, STALE, UNREACHABLE
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.fault import Fault, faults
-from schedlang.targets.worker.protocol import Message
+from schedlang.targets.worker.request import Request
 from schedlang.tvm import codegen, rpc
 from schedlang.tvm.analysis.races.determinism import determinism
 from schedlang.tvm.program import from_json
@@ -49,14 +49,14 @@ class RPCWorker(Dispatcher):
         self._scratch = Path(header["scratch"])
         self._generator = code_generator(header["code"])
 
-    def on_bind(self, request: Message) -> dict[str, Any]:
+    def on_bind(self, request: Request) -> dict[str, Any]:
         """Work for another workload; no server's results are known."""
-        binding = self._binding = Binding.read(request)
+        binding = self._binding = Binding.unpack(request.header, request.blobs)
         self._references: dict[str, Reference] = {}
         known = binding.reference if binding.verifies else None
         return {"unreached": [] if known is None else list(unreached_by(known, binding))}
 
-    def on_build(self, request: Message) -> dict[str, Any]:
+    def on_build(self, request: Request) -> dict[str, Any]:
         """Compile a program into a library."""
         library = self._scratch / (request.header["name"] + rpc.library_suffix())
         with faults(Status.BUILD_ERROR):
@@ -70,7 +70,7 @@ class RPCWorker(Dispatcher):
             codegen.write_library(executable, library)
         return {"library": str(library), "plan": None if plan is None else plan.to_json()}
 
-    def on_reserve(self, request: Message) -> dict[str, Any]:
+    def on_reserve(self, request: Request) -> dict[str, Any]:
         """Wait for a free server."""
         try:
             self._reservation = rpc.reserve(self._tracker, self._key, request.header["wait"])
@@ -78,7 +78,7 @@ class RPCWorker(Dispatcher):
             return refusal(UNREACHABLE, str(error))
         return {"server": self._reservation.server}
 
-    def on_connect(self, request: Message) -> dict[str, Any]:
+    def on_connect(self, request: Request) -> dict[str, Any]:
         """Open a session; ``known`` if the server's reference is, or if none is needed."""
         assert self._reservation is not None
         server = self._reservation.server
@@ -94,7 +94,7 @@ class RPCWorker(Dispatcher):
             return refusal(UNREACHABLE, f"{server}: {describe(error)}")
         return {"known": known, "threads": threads}
 
-    def on_reference(self, request: Message) -> dict[str, Any]:
+    def on_reference(self, request: Request) -> dict[str, Any]:
         """Run the unscheduled program there, and remember its results.
 
         Where a library for a part of it is given too, the first one is a schedule to check with it.
@@ -117,7 +117,7 @@ class RPCWorker(Dispatcher):
 
         return self._in_session(learn)
 
-    def on_run(self, request: Message) -> dict[str, Any]:
+    def on_run(self, request: Request) -> dict[str, Any]:
         """Time a library there, compare its results, and end the session."""
 
         def run(backend: RPCBackend, server: str) -> dict[str, Any]:

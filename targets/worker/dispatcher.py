@@ -17,8 +17,8 @@ from schedlang.measurement.phase import PhaseLog
 from schedlang.targets.errors import describe
 from schedlang.targets.worker import floating_point
 from schedlang.targets.worker.fault import Fault
-from schedlang.targets.worker.protocol import Message, encode, read_message
-from schedlang.targets.worker.request import ACTIVITIES
+from schedlang.targets.worker.protocol import encode, read_request
+from schedlang.targets.worker.request import ACTIVITIES, Request
 
 
 class Dispatcher(ABC):
@@ -39,7 +39,7 @@ class Dispatcher(ABC):
     def __init__(self) -> None:
         self.log = PhaseLog()
 
-    def answer(self, request: Message) -> dict[str, Any]:
+    def answer(self, request: Request) -> dict[str, Any]:
         """Return the header of the reply."""
         kind = request.header["request"]
         handler = getattr(self, f"on_{kind}")
@@ -57,7 +57,7 @@ class Dispatcher(ABC):
         seconds = time.perf_counter() - start
         return {**reply, "seconds": seconds, "phases": self.log.take()}
 
-    def on_start(self, request: Message) -> dict[str, Any]:
+    def on_start(self, request: Request) -> dict[str, Any]:
         """Set the process up, and bind it to its first workload."""
         self.set_up(request.header)
         return self.on_bind(request)
@@ -67,7 +67,7 @@ class Dispatcher(ABC):
         """Set the process up, as the header of the request ``start`` says."""
 
     @abstractmethod
-    def on_bind(self, request: Message) -> dict[str, Any]:
+    def on_bind(self, request: Request) -> dict[str, Any]:
         """Forget the present workload and work for another one."""
 
 
@@ -84,7 +84,7 @@ def refusal(
     }
 
 
-def serve(answer: Callable[[Message], dict[str, Any]]) -> None:
+def serve(answer: Callable[[Request], dict[str, Any]]) -> None:
     """Answer the requests on standard input on standard output until the input ends.
 
     A reply repeats the serial of its request. A copy of this process, which a candidate can make,
@@ -101,7 +101,7 @@ def serve(answer: Callable[[Message], dict[str, Any]]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    while (request := read_message(requests)) is not None:
+    while (request := read_request(requests)) is not None:
         serial = request.header.pop("serial")
         reply = answer(request)
         if os.getpid() != own:

@@ -277,33 +277,29 @@ class WorkerPool:
     def _collect(self, slot: Slot) -> Reply | None:
         """Return the reply of a busy worker; None if it may still come."""
         process = _process(slot)
-        message = process.take_reply()
+        reply = process.take_reply()
         seconds = time.monotonic() - slot.began
-        used = slot.used
-        told = () if message is None else message.header.pop("phases", ())
-        if message is not None:
-            for activity, spent in message.header.pop("spent", {}).items():
+        told: Any = ()
+        if reply is not None:
+            told = reply.header.pop("phases", ())
+            for activity, spent in reply.header.pop("spent", {}).items():
                 self.spent[activity] = self.spent.get(activity, 0.0) + spent
-            if not message.header.get("corrupt"):
-                assert slot.request is not None
-                slot.used |= slot.request.executes
-                return Reply(
-                    message.header,
-                    stderr=process.stderr,
-                    seconds=seconds,
-                    blobs=message.blobs,
-                    phases=self._phases(slot, told, seconds),
-                )
-            reply = Reply(message.header, True, used, process.stderr, seconds)
+            if reply.header.get("corrupt"):
+                reply = Reply(reply.header, lost=True, retry=slot.used)
         elif process.exited:
             code = process.ended()
-            reply = Reply(explain_exit(code, process.stderr), True, used, process.stderr, seconds)
+            reply = Reply(explain_exit(code, process.stderr), lost=True, retry=slot.used)
         elif _is_late(slot):
-            reply = Reply({"ok": False, "status": ""}, True, False, process.stderr, seconds)
+            reply = Reply({"ok": False, "status": ""}, lost=True)
         else:
             return None
-        reply = replace(reply, phases=self._phases(slot, told, seconds))
-        self.drop(slot)
+        phases = self._phases(slot, told, seconds)
+        reply = replace(reply, stderr=process.stderr, seconds=seconds, phases=phases)
+        if reply.lost:
+            self.drop(slot)
+        else:
+            assert slot.request is not None
+            slot.used |= slot.request.executes
         return reply
 
     def _phases(self, slot: Slot, told: Any, seconds: float) -> tuple[Phase, ...]:

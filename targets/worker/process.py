@@ -19,13 +19,8 @@ from typing import Any
 from schedlang import errors
 from schedlang.errors import TargetError
 from schedlang.targets.worker import guard
-from schedlang.targets.worker.protocol import (
-    Decoder,
-    Message,
-    ProtocolError,
-    encode,
-    new_serial,
-)
+from schedlang.targets.worker.protocol import Decoder, ProtocolError, encode, new_serial
+from schedlang.targets.worker.request import Reply
 
 TAIL_BYTES = 4096
 _CHUNK = 1 << 16
@@ -74,7 +69,7 @@ class WorkerProcess:
         self._serial = ""
         self._decoder = Decoder()
         self._outgoing = memoryview(b"")
-        self._replies: list[Message] = []
+        self._replies: list[Reply] = []
         self._tail = b""
 
     @property
@@ -107,7 +102,7 @@ class WorkerProcess:
         self._outgoing = memoryview(encode({**header, "serial": self._serial}, blobs))
         self._write()
 
-    def take_reply(self) -> Message | None:
+    def take_reply(self) -> Reply | None:
         """Return the reply, once it is there."""
         if self._replies:
             self._drain_stderr()
@@ -158,19 +153,19 @@ class WorkerProcess:
         if data is None:
             return
         try:
-            for message in self._decoder.feed(data):
-                self._take_in(message)
+            for reply in self._decoder.feed(data):
+                self._take_in(reply)
         except ProtocolError:
             self.exited = self._garbled = True
         self.exited |= not data
 
-    def _take_in(self, message: Message) -> None:
+    def _take_in(self, reply: Reply) -> None:
         """Keep a reply; ProtocolError unless it is the one to the request in hand."""
-        serial, pid = message.header.pop("serial", None), message.header.pop("pid", None)
+        serial, pid = reply.header.pop("serial", None), reply.header.pop("pid", None)
         if not self._serial or serial != self._serial or not isinstance(pid, int):
             raise ProtocolError(f"a reply with the serial {serial!r}")
         self._serial, self._pid = "", pid
-        self._replies.append(message)
+        self._replies.append(reply)
 
     def _drain_stderr(self) -> bool:
         """Keep the tail; False at the end of the stream."""

@@ -11,10 +11,10 @@ import json
 import secrets
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from schedlang.errors import SchedlangError
+from schedlang.targets.worker.request import Reply, Request
 
 _PREFIX = struct.Struct("!4sIQ")
 _MAGIC = b"SLW1"
@@ -23,14 +23,6 @@ _HEADER_LIMIT = 1 << 24
 
 class ProtocolError(SchedlangError):
     """The bytes from the pipe are not a message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A header of plain JSON values, and blobs of bytes."""
-
-    header: dict[str, Any]
-    blobs: tuple[bytes, ...] = ()
 
 
 def new_serial() -> str:
@@ -45,20 +37,20 @@ def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
 
 
 class Decoder:
-    """Puts messages together from pieces of any size."""
+    """Puts replies together from pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[Message]:
-        """Return the messages that ``data`` completes; ProtocolError if it is no part of one."""
+    def feed(self, data: bytes) -> list[Reply]:
+        """Return the replies that ``data`` completes; ProtocolError if it is no part of one."""
         self._buffer += data
-        messages = []
-        while (message := self._take()) is not None:
-            messages.append(message)
-        return messages
+        replies = []
+        while (reply := self._take()) is not None:
+            replies.append(reply)
+        return replies
 
-    def _take(self) -> Message | None:
+    def _take(self) -> Reply | None:
         if len(self._buffer) < _PREFIX.size:
             return None
         header_bytes, payload_bytes = _unpack_prefix(bytes(self._buffer[: _PREFIX.size]))
@@ -67,11 +59,12 @@ class Decoder:
             return None
         body = bytes(self._buffer[_PREFIX.size : end])
         del self._buffer[:end]
-        return _decode(body[:header_bytes], body[header_bytes:])
+        header, blobs = _decode(body[:header_bytes], body[header_bytes:])
+        return Reply(header, blobs=blobs)
 
 
-def read_message(stream: BinaryIO) -> Message | None:
-    """Return the next message of a blocking stream; None at its end."""
+def read_request(stream: BinaryIO) -> Request | None:
+    """Return the next request of a blocking stream; None at its end."""
     prefix = stream.read(_PREFIX.size)
     if len(prefix) < _PREFIX.size:
         return None
@@ -79,7 +72,7 @@ def read_message(stream: BinaryIO) -> Message | None:
     header, payload = stream.read(header_bytes), stream.read(payload_bytes)
     if len(header) < header_bytes or len(payload) < payload_bytes:
         return None
-    return _decode(header, payload)
+    return Request(*_decode(header, payload))
 
 
 def _unpack_prefix(prefix: bytes) -> tuple[int, int]:
@@ -89,7 +82,7 @@ def _unpack_prefix(prefix: bytes) -> tuple[int, int]:
     return header_bytes, payload_bytes
 
 
-def _decode(text: bytes, payload: bytes) -> Message:
+def _decode(text: bytes, payload: bytes) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     try:
         header = json.loads(text)
         blobs, start = [], 0
@@ -98,4 +91,4 @@ def _decode(text: bytes, payload: bytes) -> Message:
             start += length
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ProtocolError(f"not the header of a message: {text[:80]!r}") from error
-    return Message(header, tuple(blobs))
+    return header, tuple(blobs)

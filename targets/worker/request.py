@@ -23,7 +23,7 @@ class Request:
 
     Attributes
     ----------
-    header, blobs: the message.
+    header, blobs: plain JSON values and bytes, which are sent; the rest is for who asks.
     timeout: seconds after which to give up and kill the worker.
     executes: it runs a candidate's code, which may damage the worker for the next one.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from schedlang.targets import Target
 from schedlang.targets.kinds import load
 from schedlang.targets.worker.dispatcher import serve
-from schedlang.targets.worker.protocol import Message
+from schedlang.targets.worker.request import Request
 from schedlang.tuning.defaults.default_schedule import choose_schedule
 from schedlang.tvm import program
 from schedlang.workloads.construct import from_prim_func
@@ -22,7 +22,7 @@ class _Worker:
     def __init__(self) -> None:
         self._target: Target
 
-    def answer(self, request: Message) -> dict[str, Any]:
+    def answer(self, request: Request) -> dict[str, Any]:
         """Return the header of the reply; a request that fails is not ``ok``."""
         header = request.header
         try:

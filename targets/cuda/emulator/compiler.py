@@ -13,7 +13,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from schedlang.targets.cuda.emulator.errors import EmulationError, UnknownCodeError
+from schedlang.targets.cuda.emulator.result import EmulationError, UnknownCodeError
 
 _LOCK = threading.Lock()
 _INCLUDE = Path(__file__).parent / "include"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from schedlang.announcing import announced
-from schedlang.targets.cuda.emulator.errors import EmulationError
 from schedlang.targets.cuda.emulator.execute import Array, Execution, execute
 from schedlang.targets.cuda.emulator.reference import Expected, expected_of
-from schedlang.targets.cuda.emulator.result import Emulation, KernelFault
+from schedlang.targets.cuda.emulator.result import Emulation, EmulationError, KernelFault
 from schedlang.targets.target import Target, as_target
 from schedlang.tvm.codegen.cuda import has_threads
 from schedlang.tvm.codegen.cuda_source import cuda_source

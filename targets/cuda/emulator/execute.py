@@ -13,8 +13,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 and the float8 types with nu
 import numpy as np
 
 from schedlang.targets.cuda.emulator.compiler import build
-from schedlang.targets.cuda.emulator.errors import EmulationError
-from schedlang.targets.cuda.emulator.result import KernelFault
+from schedlang.targets.cuda.emulator.result import EmulationError, KernelFault
 from schedlang.targets.cuda.emulator.source import translate
 from schedlang.tvm.codegen.cuda_source import CUDASource, Memory
 

@@ -1,4 +1,7 @@
-"""Inline PTX, as TVM's code generator writes it, as calls of the functions in ``include/ptx.h``."""
+"""Inline PTX, as TVM's code generator writes it, as calls of functions in ``include``.
+
+Those of warpgroups are in ``wgmma.h``, all others in ``ptx.h``.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from schedlang.targets.cuda.emulator.errors import UnknownCodeError
-from schedlang.targets.cuda.emulator.wgmma import WGMMA
+from schedlang.targets.cuda.emulator.result import UnknownCodeError
 
 _START = re.compile(r"\b(?:asm|__asm__)\s*(?:volatile|__volatile__)?\s*\(")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -49,7 +51,7 @@ def translate_assembly(source: str) -> str:
 
 
 def _call(assembly: Assembly) -> str:
-    for pattern, write in (*_INSTRUCTIONS, *WGMMA):
+    for pattern, write in _INSTRUCTIONS:
         if (found := re.fullmatch(pattern, assembly.text)) is not None:
             call = write(found, assembly.operands)
             if call is not None:
@@ -109,6 +111,18 @@ def _copy_if(found: re.Match[str], operands: Sequence[str]) -> str:
     )
 
 
+def _wgmma(found: re.Match[str], operands: Sequence[str]) -> str:
+    columns = int(found["n"])
+    places = re.findall(r"%(\d+)", found["registers"])
+    registers = ", ".join(f"&{operands[int(place)]}" for place in places)
+    left, right, add = (operands[int(found[one])] for one in ("left", "right", "add"))
+    flags = f"{found['left_by_terms']}, {found['right_by_terms']}"
+    return (
+        f"{{ float* emu_d[] = {{{registers}}}; emu_wgmma<emu_{found['type']}>(emu_d, {columns}, "
+        f"{left}, {right}, {add} != 0, {found['scale_left']}, {found['scale_right']}, {flags}); }}"
+    )
+
+
 def _operand(text: str, operands: Sequence[str]) -> str:
     return operands[int(text[1:])] if text.startswith("%") else text
 
@@ -164,6 +178,22 @@ _INSTRUCTIONS: tuple[tuple[str, Callable[[re.Match[str], Sequence[str]], str | N
             f"{operands[0]} = ({operands[2]}) ? *(const float*)({operands[1]}) : 0.0f"
         ),
     ),
+    (
+        r"\{ ?\.reg \.pred (?P<p>\w+); setp\.ne\.b32 (?P=p), %(?P<add>\d+), 0; "
+        r"wgmma\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k16"
+        r"\.f32\.(?P<type>f16|bf16)\.(?P=type) "
+        r"\{(?P<registers>[%\d, ]+)\}, %(?P<left>\d+), %(?P<right>\d+), (?P=p), "
+        r"(?P<scale_left>-?1), (?P<scale_right>-?1), (?P<left_by_terms>[01]), "
+        r"(?P<right_by_terms>[01]); ?\}",
+        _wgmma,
+    ),
+    (r"wgmma\.fence\.sync\.aligned;", lambda found, operands: "emu_wgmma_fence()"),
+    (r"wgmma\.commit_group\.sync\.aligned;", lambda found, operands: "emu_wgmma_commit()"),
+    (
+        r"wgmma\.wait_group\.sync\.aligned (?P<pending>\d+);",
+        lambda found, operands: f"emu_wgmma_wait({found['pending']})",
+    ),
+    (r"fence\.proxy\.async(?:\.shared::cta)?;", lambda found, operands: "emu_proxy_fence()"),
 )
 
 

@@ -13,7 +13,7 @@ from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.measure.draws import Draw, choose_draws
 from schedlang.targets.measure.expected.problem import values_of
-from schedlang.targets.measure.expected.results import Results, is_nan
+from schedlang.targets.measure.expected.results import Results, results_of
 from schedlang.targets.measure.inputs import other_poison, poison
 from schedlang.targets.measure.verify import Array, Numerics
 from schedlang.tvm.codegen import compile_for_host
@@ -39,9 +39,7 @@ class Expected:
 
     def outputs_of(self, contents: Sequence[Array]) -> list[Array]:
         """Return the written tensors among the arguments."""
-        return [
-            value for value, arg in zip(contents, self.args, strict=True) if arg.role != "input"
-        ]
+        return _written(contents, self.args)
 
     def changed_inputs(self, contents: Sequence[Array]) -> Iterator[str]:
         """Yield the names of the inputs that a program has changed."""
@@ -85,24 +83,15 @@ def expected_of(workload: Workload, given: Any, seed: int, *, runs: bool) -> Exp
 
     def attempt(draw: Draw) -> Results | None:
         before = inputs_of(draw)
-        expected = _outputs(call, args, before)
-        if not any(is_nan(value).any() for value in expected):
-            return Results(draw, expected, (None,) * len(expected))
-        # What stays NaN with another content before is no result, but left as it was.
-        other = [
-            other_poison(arg.shape, arg.dtype) if arg.role == "output" else value
-            for value, arg in zip(before, args, strict=True)
-        ]
-        written = [place for place, arg in enumerate(args) if arg.role != "input"]
-        masks = [
-            is_nan(value) & (second == other[place])
-            for value, second, place in zip(
-                expected, _outputs(call, args, other), written, strict=True
-            )
-        ]
-        if any((is_nan(v) & ~mask).any() for v, mask in zip(expected, masks, strict=True)):
-            return None
-        return Results(draw, expected, tuple(mask if mask.any() else None for mask in masks))
+
+        def run_again() -> tuple[Sequence[Array], Sequence[Array]]:
+            others = [
+                other_poison(arg.shape, arg.dtype) if arg.role == "output" else value
+                for value, arg in zip(before, args, strict=True)
+            ]
+            return _outputs(call, args, others), _written(others, args)
+
+        return results_of(draw, _outputs(call, args, before), run_again)
 
     found = choose_draws(args, 1, attempt, lambda results: results.finite, vary=values is None)
     if not found:
@@ -110,7 +99,11 @@ def expected_of(workload: Workload, given: Any, seed: int, *, runs: bool) -> Exp
     return Expected(args, tuple(inputs_of(found[0].draw)), found[0], binding.numerics)
 
 
-def _outputs(call: Any, args: Sequence[Argument], inputs: Sequence[Array]) -> tuple[Array, ...]:
+def _outputs(call: Any, args: Sequence[Argument], inputs: Sequence[Array]) -> list[Array]:
     tensors = [value.copy() for value in inputs]
     call(*tensors)
-    return tuple(value for value, arg in zip(tensors, args, strict=True) if arg.role != "input")
+    return _written(tensors, args)
+
+
+def _written(values: Sequence[Array], args: Sequence[Argument]) -> list[Array]:
+    return [value for value, arg in zip(values, args, strict=True) if arg.role != "input"]

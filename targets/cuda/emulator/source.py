@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from schedlang.targets.cuda.emulator.errors import EmulationError
 from schedlang.targets.cuda.emulator.ptx import translate_assembly
+from schedlang.targets.cuda.emulator.result import EmulationError
 
 _KERNEL = re.compile(
     r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s*)?'

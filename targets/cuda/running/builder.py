@@ -11,11 +11,10 @@ from typing import Any
 from schedlang.measurement import Status
 from schedlang.targets.cuda import limits, nvcc
 from schedlang.targets.cuda.limits import Limits
-from schedlang.targets.cuda.running.built import Built, digest_of
 from schedlang.targets.measure.in_process import limit_memory, run_worker
 from schedlang.targets.worker.dispatcher import Dispatcher
 from schedlang.targets.worker.fault import faults
-from schedlang.targets.worker.protocol import Message
+from schedlang.targets.worker.request import Request
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races.determinism import determinism
 from schedlang.tvm.codegen import device as devices
@@ -36,15 +35,22 @@ class CUDABuilder(Dispatcher):
         self._limits = Limits.from_json(header["code"]["limits"])
         self._scratch = Path(header["scratch"])
 
-    def on_bind(self, request: Message) -> dict[str, Any]:
+    def on_bind(self, request: Request) -> dict[str, Any]:
         """Any workload will do."""
         return {}
 
-    def on_build(self, request: Message) -> dict[str, Any]:
-        """Build a program, and reject what is beyond the limits of the GPU."""
+    def on_build(self, request: Request) -> dict[str, Any]:
+        """Build a program, and reject what is beyond the limits of the GPU.
+
+        The reply has what ``CUDAWorker`` loads: ``library``, the code for the CPU that launches the
+        kernels and holds their source; ``cubin``, the file with their machine code (empty where
+        there are none), and the ``digest`` of the source, by which the library finds it; the sizes
+        in bytes of ``workspaces``, intermediate results in the GPU's memory; and ``race``, one
+        between its threads in words, None if none was found.
+        """
         mod = from_json(request.blobs[0].decode())
         name = self._scratch / f"candidate{request.header['id']}"
-        library, cubin, digest = name.with_suffix(".so"), None, ""
+        library, cubin, digest = name.with_suffix(".so"), "", ""
         with faults(Status.BUILD_ERROR):
             lowered = self._generator.lower(mod)
             limits.require(lowered.kernels, self._limits)
@@ -52,12 +58,18 @@ class CUDABuilder(Dispatcher):
             for source in devices.cuda_sources(executable):
                 compiled = nvcc.compile_cubin(source, self._arch)
                 limits.require(lowered.kernels, self._limits, compiled.resources)
-                cubin, digest = name.with_suffix(".cubin"), digest_of(source)
-                cubin.write_bytes(compiled.code)
+                machine_code = name.with_suffix(".cubin")
+                machine_code.write_bytes(compiled.code)
+                cubin, digest = str(machine_code), nvcc.digest_of(source)
             codegen.write_library(executable, library)
             race = determinism(mod).race
-        sizes = tuple(devices.workspace_sizes(mod))
-        return Built(library, cubin, digest, sizes, race).header()
+        return {
+            "library": str(library),
+            "cubin": cubin,
+            "digest": digest,
+            "workspaces": list(devices.workspace_sizes(mod)),
+            "race": race,
+        }
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ Started as ``python -m schedlang.targets.cuda.running.worker``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,14 +14,14 @@ from typing import Any, TypeVar
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Status
+from schedlang.targets.cuda import nvcc
 from schedlang.targets.cuda.running.backend import CUDABackend, CUDAProgram
-from schedlang.targets.cuda.running.built import Built, digest_of
 from schedlang.targets.cuda.running.contention import Contention
-from schedlang.targets.cuda.running.known_results import read_results, write_results
 from schedlang.targets.cuda.running.neighbours import Neighbours
 from schedlang.targets.cuda.running.runtime import CUDARuntime
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.binding import Binding
+from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.in_process import InProcessWorker, run_worker
 from schedlang.targets.worker.fault import faults
 from schedlang.targets.worker.process_state import (
@@ -29,9 +30,11 @@ from schedlang.targets.worker.process_state import (
     THREADS,
     unchanged_process,
 )
-from schedlang.targets.worker.protocol import Message
+from schedlang.targets.worker.protocol import Decoder, encode
+from schedlang.targets.worker.request import Request
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.program import from_json
+from schedlang.workloads.workload import Argument
 
 _Found = TypeVar("_Found")
 
@@ -60,12 +63,12 @@ class CUDAWorker(InProcessWorker):
         device = code_generator(header["code"]).device
         if not devices.exists(device):
             raise TargetError(f"TVM finds no GPU {device.index}: is libcudart.so.13 installed?")
-        devices.provide_cubins(lambda source: self.cubins[digest_of(source)])
+        devices.provide_cubins(lambda source: self.cubins[nvcc.digest_of(source)])
         gpu = CUDARuntime(int(device.index))
         self._backend = CUDABackend(device, gpu, header["l2_bytes"])
         self._contention = Contention(self._backend, Neighbours(gpu.bus_id()))
 
-    def on_bind(self, request: Message) -> dict[str, Any]:
+    def on_bind(self, request: Request) -> dict[str, Any]:
         """Work for another workload; ``results`` names the file for the right results."""
         self._results = Path(request.header["results"])
         return super().on_bind(request)
@@ -84,7 +87,7 @@ class CUDAWorker(InProcessWorker):
             write_results(self._results, self._runner.reference, self._runner.unreached)
         return reply
 
-    def on_build(self, request: Message) -> dict[str, Any]:
+    def on_build(self, request: Request) -> dict[str, Any]:
         """Load a program that was built elsewhere."""
         if request.header["discard"]:
             self._built.clear()
@@ -92,7 +95,7 @@ class CUDAWorker(InProcessWorker):
             self._built[request.header["id"]] = self._load(request)
         return {}
 
-    def on_learn(self, request: Message) -> dict[str, Any]:
+    def on_learn(self, request: Request) -> dict[str, Any]:
         """Find the right results: with a program on the GPU, and a part of it on the CPU.
 
         Without both, the unscheduled program gives them, on the CPU.
@@ -109,15 +112,37 @@ class CUDAWorker(InProcessWorker):
         """Measure again while something else disturbs the GPU."""
         return self._contention.undisturbed(measure)
 
-    def _load(self, request: Message) -> CUDAProgram:
-        built = Built.read(request.header)
-        if built.cubin is not None:
-            self.cubins[built.digest] = built.cubin.read_bytes()
+    def _load(self, request: Request) -> CUDAProgram:
+        built = request.header["built"]
+        if built["cubin"]:
+            self.cubins[built["digest"]] = Path(built["cubin"]).read_bytes()
         try:
             with faults(Status.BUILD_ERROR):
-                return self._backend.load(built.library, built.workspaces, built.race)
+                library = Path(built["library"])
+                return self._backend.load(library, built["workspaces"], built["race"])
         finally:
-            self.cubins.pop(built.digest, None)
+            self.cubins.pop(built["digest"], None)
+
+
+def write_results(path: Path, reference: Reference, unreached: Sequence[str]) -> None:
+    """Write what ``read_results`` reads; the file appears when it is complete.
+
+    Not for results with bounds of their own: those of narrow sums of small programs.
+    """
+    if any(bound is not None for one in reference.results for bound in one.wide):
+        return
+    header, blobs = reference.pack()
+    partial = path.with_suffix(".part")
+    partial.write_bytes(encode({"reference": header, "unreached": list(unreached)}, blobs))
+    os.replace(partial, path)
+
+
+def read_results(path: Path, args: Sequence[Argument]) -> tuple[Reference, list[str]] | None:
+    """Return the results, and the sides of branches that no inputs take; None without a file."""
+    for reply in Decoder().feed(path.read_bytes() if path.is_file() else b""):
+        found = Reference.unpack(reply.header["reference"], reply.blobs, args)
+        return found, list(reply.header["unreached"])
+    return None
 
 
 if __name__ == "__main__":

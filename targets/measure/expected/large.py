@@ -66,20 +66,6 @@ class LargePolicy:
             yield schedule.mod, self.schedule_seconds * 2 ** (number // 2)
 
 
-@dataclass(frozen=True, slots=True)
-class FirstReference:
-    """The right results of a large workload, found by one worker.
-
-    Attributes
-    ----------
-    reference: the results; ``seconds`` is the time of the program that gave them.
-    unscheduled: that was the unscheduled program, as no schedule could be checked.
-    """
-
-    reference: Reference
-    unscheduled: bool
-
-
 Learn = Callable[[Sequence[bytes], float], Reply | None]
 """Runs a schedule, given as JSON, and checks it with a part of the program; without both, runs the
 unscheduled program. The number is the seconds that this may take. The reply holds the results; None
@@ -92,8 +78,11 @@ def find_reference(
     space: Space,
     policy: LargePolicy,
     explain_crash: Callable[[Reply], str],
-) -> FirstReference | None:
-    """Compute the right results once; None where the deadline comes first.
+) -> tuple[Reference, bool] | None:
+    """Compute the right results once, in one worker; None where the deadline comes first.
+
+    Also returns whether the unscheduled program gave them; their ``seconds`` are the time of the
+    program that did.
 
     ``space`` gives the schedules to try. Where none of them passes, or no part of the output can be
     computed alone, the unscheduled program runs. Raises ``WorkloadError`` when that fails too,
@@ -108,7 +97,7 @@ def find_reference(
             if reply is None:
                 return None
             if reply.ok:
-                return FirstReference(_results(reply, workload), unscheduled=False)
+                return _results(reply, workload), False
     reply = learn((), START_TIMEOUT)
     if reply is None:
         return None
@@ -119,7 +108,7 @@ def find_reference(
             f"the unscheduled program cannot be the reference: {reply.message(START_TIMEOUT)}; "
             "give tune a function that computes the right results: reference="
         )
-    return FirstReference(_results(reply, workload), unscheduled=True)
+    return _results(reply, workload), True
 
 
 def _results(reply: Reply, workload: Workload) -> Reference:

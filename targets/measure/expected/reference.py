@@ -14,7 +14,7 @@ import numpy as np
 from schedlang.measurement import Status
 from schedlang.targets.measure.dataset import Dataset
 from schedlang.targets.measure.draws import Draw, choose_draws
-from schedlang.targets.measure.expected.results import Results, is_nan
+from schedlang.targets.measure.expected.results import Results, results_of
 from schedlang.targets.measure.verify import Array
 from schedlang.targets.worker.fault import Fault, faults
 from schedlang.workloads.workload import Argument
@@ -136,18 +136,15 @@ def learn_draw(
 def _results(call: Callable[[], None], data: Dataset) -> tuple[Results | None, float]:
     """Run a program on the inputs in place; None where it gives NaN."""
     expected, seconds = run_checked(call, data)
-    untouched: list[Array | None] = [None] * len(expected)
-    if any(is_nan(value).any() for value in expected):
+
+    def run_again() -> tuple[list[Array], list[Array]]:
+        nonlocal seconds
         others = data.poison_otherwise()
         again, seconds = run_checked(call, data)
-        masks = [
-            is_nan(value) & (second == other)
-            for value, second, other in zip(expected, again, others, strict=True)
-        ]
-        if any((is_nan(v) & ~mask).any() for v, mask in zip(expected, masks, strict=True)):
-            return None, seconds
-        untouched = [mask if mask.any() else None for mask in masks]
-    return Results(data.draw, tuple(expected), tuple(untouched)), seconds
+        return again, others
+
+    found = results_of(data.draw, expected, run_again)
+    return found, seconds
 
 
 def from_bytes(data: bytes, shape: Sequence[int], dtype: str) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +95,29 @@ class Results:
     @property
     def _wide(self) -> tuple[WideResults | None, ...]:
         return self.wide or (None,) * len(self.expected)
+
+
+def results_of(
+    draw: Draw,
+    expected: Sequence[Array],
+    run_again: Callable[[], tuple[Sequence[Array], Sequence[Array]]],
+) -> Results | None:
+    """Return what a program wrote on a draw as its results; None where some of it is NaN.
+
+    NaN may be what was there before the call. So ``run_again`` runs the program with other contents
+    in its outputs, and returns what it wrote then, and those contents.
+    """
+    untouched: list[Array | None] = [None] * len(expected)
+    if any(is_nan(value).any() for value in expected):
+        again, others = run_again()
+        masks = [
+            is_nan(value) & (second == other)
+            for value, second, other in zip(expected, again, others, strict=True)
+        ]
+        if any((is_nan(v) & ~mask).any() for v, mask in zip(expected, masks, strict=True)):
+            return None
+        untouched = [mask if mask.any() else None for mask in masks]
+    return Results(draw, tuple(expected), tuple(untouched))
 
 
 def without(value: Array, untouched: Array | None) -> Array:

@@ -12,7 +12,7 @@ from schedlang.measurement import Candidate, Status
 from schedlang.targets import LocalCPU, Target
 from schedlang.targets.cpu.worker import Bound, BoundWorkloads, CPUWorker
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.worker.protocol import Message
+from schedlang.targets.worker.request import Request
 from tests.targets import programs
 from tests.targets.programs import matmul_variant, scheduled_matmul
 
@@ -76,7 +76,7 @@ def test_a_worker_learns_each_workload_once(learned: list[str]) -> None:
     set_up = {**first.header, "memory_bytes": None, "cpus": list(Target("cpu").cpus)}
 
     def send(header: dict[str, Any], blobs: tuple[bytes, ...]) -> dict[str, Any]:
-        return worker.answer(Message(dict(header), blobs))
+        return worker.answer(Request(dict(header), blobs))
 
     replies = [send(set_up, first.blobs)]
     replies += [send(one.header, one.blobs) for one in (bind_second, bind_first, bind_second)]

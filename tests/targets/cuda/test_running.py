@@ -13,21 +13,20 @@ import pytest
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
-from schedlang.targets.cuda.local import LocalCUDA, as_cuda
+from schedlang.targets.cuda.local import DeviceReference, LocalCUDA, as_cuda
 from schedlang.targets.cuda.running.backend import HostProgram
-from schedlang.targets.cuda.running.built import Built, LoadRequests, digest_of
 from schedlang.targets.cuda.running.contention import Contention
-from schedlang.targets.cuda.running.known_results import read_results, write_results
 from schedlang.targets.cuda.running.neighbours import Neighbours
-from schedlang.targets.cuda.running.reference import DeviceReference
 from schedlang.targets.cuda.running.runtime import CUDAError, CUDARuntime, device_fault
+from schedlang.targets.cuda.running.worker import read_results, write_results
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.narrow import WideResults
 from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.work import Work
+from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.fault import Fault
+from schedlang.targets.worker.request import Reply
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.codegen import runtime
 from schedlang.workloads import matmul
@@ -222,16 +221,13 @@ def test_intermediate_results_in_global_memory_have_sizes() -> None:
     assert devices.workspace_sizes(matmul(8, 8, 8).mod) == []
 
 
-def test_what_was_built_survives_the_way(tmp_path: Path) -> None:
-    built = Built(
-        tmp_path / "a.so", tmp_path / "a.cubin", digest_of("kernel"), (4096, 64), "a race"
-    )
-    assert Built.read(built.header()) == built
-    work = Work(Candidate(3, matmul(8, 8, 8).mod), serial=5, built=built.header())
-    requests = LoadRequests(TimingPolicy(), 10.0, 10.0)
+def test_what_was_built_elsewhere_is_only_loaded() -> None:
+    built = {"ok": True, "library": "a.so", "cubin": "a.cubin"}
+    work = Work(Candidate(3, matmul(8, 8, 8).mod), serial=5, built=built, build_seconds=2.0)
+    requests = Requests(TimingPolicy(), 10.0, 10.0)
     request = requests.build(work, discard=True)
-    assert Built.read(request.header) == built  # type: ignore[union-attr]
-    assert not request.blobs  # type: ignore[union-attr]
+    assert request.header["built"] == built and not request.blobs  # type: ignore[union-attr]
+    assert requests.built(work, Reply({"ok": True}, seconds=1.0)).ok and work.build_seconds == 2.0
 
 
 def test_right_results_wait_in_a_file_for_the_next_worker(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_inputs_are_found_for_each_side(value: str) -> None:
     coverage, found, binding = searched(workload)
     assert 1 <= len(found) <= 3 and told(coverage) == []
     # What a draw says is all that another process needs to make the same inputs.
-    other = Binding.read(binding.message())
+    other = Binding.unpack(*binding.pack())
     for one in found:
         values = binding.inputs.values(one)
         again = other.inputs.values(Draw.from_json(one.to_json()))

@@ -64,9 +64,10 @@ def test_the_size_that_counts_is_that_of_the_unscheduled_program() -> None:
 def test_the_first_schedule_that_passes_gives_the_results() -> None:
     worker = FakeWorker(Status.WRONG_RESULT, "", "ok")
     found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY, str)
-    assert found is not None and not found.unscheduled
-    assert found.reference.seconds == 0.5
-    assert found.reference.results[0].expected[0].shape == (64, 64)
+    assert found is not None
+    reference, unscheduled = found
+    assert not unscheduled and reference.seconds == 0.5
+    assert reference.results[0].expected[0].shape == (64, 64)
     assert [seconds for _, seconds in worker.asked] == [5.0, 5.0, 10.0]
     part = window_of(WORKLOAD.mod, POLICY.window_steps)
     assert part is not None
@@ -77,7 +78,7 @@ def test_the_first_schedule_that_passes_gives_the_results() -> None:
 def test_where_none_passes_the_unscheduled_program_runs() -> None:
     worker = FakeWorker(*[Status.CRASHED] * POLICY.schedules, "ok")
     found = find_reference(worker.learn, WORKLOAD, SPACE, POLICY, str)
-    assert found is not None and found.unscheduled and worker.asked[-1][0] == ()
+    assert found is not None and found[1] and worker.asked[-1][0] == ()
 
 
 def test_where_nothing_gives_results_the_user_is_asked_for_them() -> None:
@@ -164,7 +165,7 @@ def test_a_schedule_gives_results_on_other_sides_too(term: str, unreached: tuple
         Binding.of(workload, Target("cpu"), Problem(), verifies=True, draws=1),
         reference=found,
     )
-    other = CandidateRunner(bench._backend, Binding.read(again.message()))
+    other = CandidateRunner(bench._backend, Binding.unpack(*again.pack()))
     assert other.unreached == unreached and other.reference is not None
     assert [one.draw for one in other.reference.results] == [one.draw for one in found.results]
 

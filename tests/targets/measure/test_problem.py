@@ -246,7 +246,7 @@ def test_a_problem_travels_to_a_worker() -> None:
     known = Reference(tuple(Results(draw, right, (None, mask)) for draw in draws), seconds=1.5)
     values = ((x,), (x + x,))
     sent = Binding(workload.mod, args, 5, True, 1e-9, values, (Tolerance(0.5, 1.0), None), known, 2)
-    found = Binding.read(sent.message())
+    found = Binding.unpack(*sent.pack())
     assert found.values is not None and found.draws == 2
     assert [draw[0].tolist() for draw in found.values] == [[1, 2], [2, 4]]
     assert found.values[0][0].dtype == ml_dtypes.bfloat16
@@ -258,7 +258,7 @@ def test_a_problem_travels_to_a_worker() -> None:
     assert one.expected[0].shape == () and one.expected[0] == 3
     assert one.untouched[0] is None
     assert (one.untouched[1] == mask).all()  # type: ignore[comparison-overlap]
-    plain = Binding.read(Binding(workload.mod, workload.args, 0, True).message())
+    plain = Binding.unpack(*Binding(workload.mod, workload.args, 0, True).pack())
     assert plain.values is None and plain.reference is None and plain.tolerances == ()
 
 

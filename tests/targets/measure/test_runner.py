@@ -25,7 +25,7 @@ from schedlang.targets.measure.timing import Timing, TimingPolicy
 from schedlang.targets.measure.work import run_header
 from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.process_state import FILES, THREADS
-from schedlang.targets.worker.protocol import Message
+from schedlang.targets.worker.request import Request
 from schedlang.tvm.codegen import CodeGenerator
 from schedlang.tvm.program import to_json
 from schedlang.workloads import from_prim_func
@@ -58,7 +58,7 @@ class Bench(InProcessWorker):
 
     def build(self, identity: int, program: str) -> None:
         self.on_build(
-            Message({"id": identity, "discard": False, "most_size": None}, (program.encode(),))
+            Request({"id": identity, "discard": False, "most_size": None}, (program.encode(),))
         )
 
     def run(
@@ -71,12 +71,12 @@ class Bench(InProcessWorker):
         keep: bool = False,
     ) -> Timing:
         how = run_header(policy, best, verify_factor)
-        reply = self.on_run(Message({"id": identity, "keep": keep, **how}))
+        reply = self.on_run(Request({"id": identity, "keep": keep, **how}))
         return Timing(tuple(reply["samples"]), verified=reply["verified"])
 
     def sample(self, identity: int, calls: int, policy: TimingPolicy) -> float:
         header = {"id": identity, "calls": calls, "policy": asdict(policy), "verify": True}
-        return float(self.on_sample(Message(header))["seconds_per_call"])
+        return float(self.on_sample(Request(header))["seconds_per_call"])
 
 
 def bench_of(workload: Workload) -> Bench:
@@ -401,7 +401,7 @@ def test_a_kept_program_gives_more_samples(workload: Workload, bench: Bench) -> 
     bench.run(1, QUICK, None, None, keep=True)
     assert bench.sample(1, 3, QUICK) > 0 and bench.sample(1, 1, QUICK) > 0
     bench.on_build(
-        Message({"id": 2, "discard": True, "most_size": None}, (to_json(workload.mod).encode(),))
+        Request({"id": 2, "discard": True, "most_size": None}, (to_json(workload.mod).encode(),))
     )
     with pytest.raises(KeyError):
         bench.sample(1, 1, QUICK)

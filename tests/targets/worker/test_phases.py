@@ -13,7 +13,6 @@ from schedlang.measurement.phase import check_phases
 from schedlang.targets.measure.work import Work
 from schedlang.targets.worker.dispatcher import Dispatcher
 from schedlang.targets.worker.pool import Slot, WorkerPool
-from schedlang.targets.worker.protocol import Message
 from schedlang.targets.worker.request import Reply, Request
 
 # Tells what it is asked to tell, or ends. It speaks the protocol without schedlang.
@@ -90,20 +89,20 @@ def test_a_lost_worker_worked_until_it_was_lost(pool: WorkerPool) -> None:
 class _Verifying(Dispatcher):
     def set_up(self, header: dict[str, Any]) -> None: ...
 
-    def on_bind(self, request: Message) -> dict[str, Any]:
+    def on_bind(self, request: Request) -> dict[str, Any]:
         return {}
 
-    def on_run(self, request: Message) -> dict[str, Any]:
+    def on_run(self, request: Request) -> dict[str, Any]:
         self.log.enter("verify")
         raise MemoryError
 
-    def on_settle(self, request: Message) -> dict[str, Any]:
+    def on_settle(self, request: Request) -> dict[str, Any]:
         return {}
 
 
 def test_a_dispatcher_notes_what_it_does() -> None:
     worker = _Verifying()
-    reply = worker.answer(Message({"request": "run"}))
+    reply = worker.answer(Request({"request": "run"}))
     assert not reply["ok"]
     assert [phase.activity for phase in reply["phases"]] == ["run", "verify"]
-    assert worker.answer(Message({"request": "settle"}))["phases"] == ()
+    assert worker.answer(Request({"request": "settle"}))["phases"] == ()

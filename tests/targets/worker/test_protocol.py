@@ -5,13 +5,14 @@ import struct
 
 import pytest
 
-from schedlang.targets.worker.protocol import Decoder, Message, ProtocolError, encode, read_message
+from schedlang.targets.worker.protocol import Decoder, ProtocolError, encode, read_request
+from schedlang.targets.worker.request import Request
 
-MESSAGES = [
-    Message({"request": "build", "id": 1, "text": "ünï"}, (b"", b"\x00\xff" * 300)),
-    Message({"samples": [1e-6, 2.5]}),
+REQUESTS = [
+    Request({"request": "build", "id": 1, "text": "ünï"}, (b"", b"\x00\xff" * 300)),
+    Request({"samples": [1e-6, 2.5]}),
 ]
-BYTES = b"".join(encode(message.header, message.blobs) for message in MESSAGES)
+BYTES = b"".join(encode(request.header, request.blobs) for request in REQUESTS)
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -19,16 +20,16 @@ def test_pieces_of_any_size_make_the_messages(size: int) -> None:
     decoder, found = Decoder(), []
     for start in range(0, len(BYTES), size):
         found += decoder.feed(BYTES[start : start + size])
-    assert found == MESSAGES
+    assert [Request(reply.header, reply.blobs) for reply in found] == REQUESTS
 
 
 def test_a_stream_is_read_to_its_end() -> None:
     stream = io.BytesIO(BYTES)
-    assert [read_message(stream), read_message(stream), read_message(stream)] == [*MESSAGES, None]
+    assert [read_request(stream), read_request(stream), read_request(stream)] == [*REQUESTS, None]
 
 
 def test_a_torn_message_is_the_end() -> None:
-    assert read_message(io.BytesIO(BYTES[:-1][: len(encode(MESSAGES[0].header))])) is None
+    assert read_request(io.BytesIO(BYTES[:-1][: len(encode(REQUESTS[0].header))])) is None
 
 
 @pytest.mark.parametrize(

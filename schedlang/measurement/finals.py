@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.measurement.latency import describe_latency
-from schedlang.measurement.rank_test import mann_whitney
 
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5
@@ -179,6 +178,18 @@ def could_win(samples: Sequence[float], fastest: Sequence[float]) -> bool:
     more than the two may differ because they were measured one after the other.
     """
     return min(samples) <= DRIFT * median_interval(fastest).high
+
+
+def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the p-value of the two-sided test: the probability of samples that differ this much.
+
+    It is exact where there are at most 8 samples of one and no ties, else by the normal
+    approximation with corrections for ties and continuity.
+    """
+    # Takes 0.4 s; a command that compares no programs does without.
+    from scipy.stats import mannwhitneyu
+
+    return float(mannwhitneyu(one, other).pvalue)
 
 
 def p_value_of(one: Sequence[float], other: Sequence[float]) -> float | None:

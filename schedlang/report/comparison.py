@@ -16,8 +16,8 @@ from schedlang.measurement.finals import (
     DRIFT,
     FEWEST_SAMPLES,
     Interval,
+    mann_whitney,
 )
-from schedlang.measurement.rank_test import mann_whitney
 from schedlang.plot.sources import Runs, histories_of
 from schedlang.plot.tables.decisions import read_decisions
 from schedlang.printed import show_text

@@ -13,8 +13,8 @@ from schedlang.errors import DatabaseError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Status
 from schedlang.measurement.finals import Finals, choose, undisputed
+from schedlang.measurement.measurement import reason_of
 from schedlang.measurement.measurer import REFERENCE_ID
-from schedlang.measurement.rejection import reason_of
 from schedlang.search import Strategy
 from schedlang.spaces.space import Space
 from schedlang.targets import Target

@@ -15,7 +15,7 @@ from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.contest import FEWEST_ROUNDS
 from schedlang.measurement.finals import FEWEST_SAMPLES, Finals, choose, could_win, undisputed
 from schedlang.measurement.measurer import REFERENCE_ID
-from schedlang.targets.measure.verification.repeats import REMOTE_FINAL_REPEATS
+from schedlang.targets.measure.verification.policy import REMOTE_FINAL_REPEATS
 
 # The unscheduled program is timed less carefully than candidates: it takes part in the finals when
 # it is slower than the fastest by no more than this, and candidates when they are no slower than it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.errors import TargetError
@@ -17,42 +16,24 @@ _KEY = re.compile(
 _TRIPLES = {entry.architecture: entry.triple for entry in NAMED.values()}
 
 
-@dataclass(frozen=True)
-class CPUKey:
-    """What a key tells of a CPU: arguments of ``CPUTarget``.
-
-    Attributes
-    ----------
-    name: of the target.
-    cores, vector_bits: the numbers.
-    mcpu: the CPU that code is generated for; None where the name says it.
-    machine: LLVM's name of the CPU that runs the code of a named target; None if any may.
-    code: ``triple`` and ``attributes``, where the name does not say them.
-    """
-
-    name: str
-    cores: int
-    vector_bits: int
-    mcpu: str | None = None
-    machine: str | None = None
-    code: dict[str, Any] = field(default_factory=dict)
-
-
-def parse_key(key: str) -> CPUKey:
+def parse_key(key: str) -> tuple[dict[str, Any], str | None]:
     """Read ``"cpu/skylake-avx512+avx512vnni/cores=4/vector=512"``, ``"x86/avx2@znver3/..."``.
+
+    Returns arguments of ``CPUTarget``: those for LLVM only where the name does not say them. And
+    LLVM's name of the CPU that runs the code of a named target; None if any may.
 
     Raises TargetError unless ``key`` is that of a CPU, and for a CPU that LLVM does not know.
     """
     found = _KEY.fullmatch(key)
     if found is None:
         raise TargetError(f"{key!r} is not the key of a CPU, as in cpu/znver3/cores=8/vector=256")
-    name, machine, cores, bits = found["name"], found["machine"], found["cores"], found["bits"]
+    name, machine = found["name"], found["machine"]
+    numbers = {"cores": int(found["cores"]), "vector_bits": int(found["bits"])}
     if name in NAMED:
-        machine = None if machine == GENERIC else machine
-        return CPUKey(name, int(cores), int(bits), machine=machine)
+        return {"name": name, **numbers}, None if machine == GENERIC else machine
     mcpu, triple, attributes = _code_of(key, name.partition("/")[2], machine)
-    code = {"triple": triple, "attributes": attributes}
-    return CPUKey(HOST, int(cores), int(bits), mcpu, code=code)
+    code = {"mcpu": mcpu, "triple": triple, "attributes": attributes}
+    return {"name": HOST, **numbers, **code}, None
 
 
 def _code_of(

@@ -10,7 +10,7 @@ from schedlang.errors import TargetError
 from schedlang.targets import host
 from schedlang.targets.cpu import features
 from schedlang.targets.cpu.named import GENERIC, HOST
-from schedlang.targets.cpu.resolve import Given, resolve
+from schedlang.targets.cpu.resolve import resolve
 from schedlang.targets.target import Target, as_target
 from schedlang.tvm import codegen
 
@@ -105,7 +105,7 @@ class CPUMachine(Target):
         }
         given = {key: number for key, number in numbers.items() if number is not None}
         attributes = None if attributes is None else tuple(attributes)
-        for key, value in resolve(Given(name, mcpu, triple, attributes, given)).items():
+        for key, value in resolve(name, mcpu, triple, attributes, given).items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "kind", "cpu")
 

@@ -24,17 +24,6 @@ _NARROW_BITS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The user's settings of a target; ``numbers`` holds the given limits."""
-
-    name: str
-    mcpu: str | None
-    triple: str | None
-    attributes: tuple[str, ...] | None
-    numbers: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
 class Code:
     """The CPU that LLVM generates code for, and where it runs.
 
@@ -54,22 +43,34 @@ class Code:
     origin: str
 
 
-def resolve(given: Given) -> dict[str, Any]:
-    """Return the attributes of the target that ``given`` means; TargetError if there is none."""
-    name = full_name(given.name, NAMES)
-    for key, number in given.numbers.items():
+def resolve(
+    name: str,
+    mcpu: str | None,
+    triple: str | None,
+    attributes: tuple[str, ...] | None,
+    numbers: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the attributes of the target that a user means; TargetError if there is none.
+
+    ``numbers`` holds the given limits.
+    """
+    name = full_name(name, NAMES)
+    for key, number in numbers.items():
         _check_number(name, key, number)
-    code = _named_code(NAMED[name], given) if name in NAMED else _plain_code(name, given)
+    if name in NAMED:
+        code = _named_code(NAMED[name], mcpu, triple, attributes)
+    else:
+        code = _plain_code(name, mcpu, triple or "", attributes)
     architecture = code.triple.partition("-")[0] or host.architecture()
     available = features.features_of(code.mcpu, code.triple, code.attributes)
     cpus = limits.cpus_to_use(host.usable_cpus())
     assumed = limits.limits_elsewhere(architecture, available & features.KNOWN)
     facts = limits.limits_here(cpus, assumed) if code.here else dict(assumed)
     facts |= _vector_facts(architecture, available, code)
-    for key, number in given.numbers.items():
+    for key, number in numbers.items():
         if key != "peak_flops":
             facts[key] = Fact(int(number), "given")
-    peak = given.numbers.get("peak_flops")
+    peak = numbers.get("peak_flops")
     sources = {key: fact.source for key, fact in facts.items()}
     sources["mcpu"] = code.origin
     sources["peak_flops"] = "an upper bound: no clock is above 6.5 GHz" if peak is None else "given"
@@ -86,19 +87,19 @@ def resolve(given: Given) -> dict[str, Any]:
     }
 
 
-def _plain_code(name: str, given: Given) -> Code:
+def _plain_code(
+    name: str, given: str | None, triple: str, attributes: tuple[str, ...] | None
+) -> Code:
     """Resolve ``Target("cpu")``, or the machine whose CPU is given."""
-    triple = given.triple or ""
     own = not triple or _is_like_host(triple)
     triple = "" if own else triple
-    mcpu = given.mcpu or (codegen.host_cpu() if own else GENERIC)
+    mcpu = given or (codegen.host_cpu() if own else GENERIC)
     here = own and mcpu == codegen.host_cpu()
-    attributes = given.attributes
     if attributes is None:
         attributes = features.host_attributes() if here else ()
     _check_cpu(name, mcpu, triple)
     _check_attributes(name, mcpu, triple, attributes)
-    origin = "LLVM's name of the host CPU" if here else "given" if given.mcpu else "default"
+    origin = "LLVM's name of the host CPU" if here else "given" if given else "default"
     return Code(mcpu, triple, attributes, mcpu, here, origin)
 
 
@@ -109,33 +110,38 @@ def _is_like_host(triple: str) -> bool:
     return triple.partition("-")[0] == own.partition("-")[0] and same_system
 
 
-def _named_code(entry: NamedTarget, given: Given) -> Code:
+def _named_code(
+    entry: NamedTarget,
+    mcpu: str | None,
+    given_triple: str | None,
+    given_attributes: tuple[str, ...] | None,
+) -> Code:
     own = entry.architecture == host.architecture()
     triple = "" if own else entry.triple
     attributes = entry.attributes
     for key, value, known in (
-        ("triple", given.triple, (triple, entry.triple)),
-        ("attributes", given.attributes, (attributes,)),
+        ("triple", given_triple, (triple, entry.triple)),
+        ("attributes", given_attributes, (attributes,)),
     ):
         if value is not None and value not in known:
             raise TargetError(
                 f"target {entry.name!r} has {key} {known[0]!r} and not {value!r}; describe another "
                 'machine with Target("cpu", mcpu=..., triple=..., attributes=...)'
             )
-    if given.mcpu is None or given.mcpu == entry.mcpu:
+    if mcpu is None or mcpu == entry.mcpu:
         here = own and features.host_features().issuperset(entry.requires)
         machine = codegen.host_cpu() if here else GENERIC
         origin = f"the least CPU with what {entry.name} has"
         return Code(entry.mcpu, triple, attributes, machine, here, origin)
-    _check_cpu(entry.name, given.mcpu, triple or entry.triple)
-    lacking = set(entry.requires) - features.features_of(given.mcpu, triple, attributes)
+    _check_cpu(entry.name, mcpu, triple or entry.triple)
+    lacking = set(entry.requires) - features.features_of(mcpu, triple, attributes)
     if lacking:
         raise TargetError(
-            f"target {entry.name!r}: mcpu={given.mcpu!r} lacks {', '.join(sorted(lacking))}; "
+            f"target {entry.name!r}: mcpu={mcpu!r} lacks {', '.join(sorted(lacking))}; "
             "choose another name, or another CPU"
         )
-    here = own and given.mcpu == codegen.host_cpu()
-    return Code(given.mcpu, triple, attributes, given.mcpu, here, "given")
+    here = own and mcpu == codegen.host_cpu()
+    return Code(mcpu, triple, attributes, mcpu, here, "given")
 
 
 def _vector_facts(architecture: str, available: frozenset[str], code: Code) -> Facts:

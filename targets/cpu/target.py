@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from schedlang.errors import TargetError
 from schedlang.spaces.space import Space
 from schedlang.targets import host
-from schedlang.targets.cpu import availability, description, features
+from schedlang.targets.cpu import features
 from schedlang.targets.cpu.assembly import generate_assembly
 from schedlang.targets.cpu.estimate import estimate_seconds
 from schedlang.targets.cpu.keys import parse_key
 from schedlang.targets.cpu.local import LocalCPU
 from schedlang.targets.cpu.machine import CPUMachine
-from schedlang.targets.cpu.named import HOST, NAMES, find_named
+from schedlang.targets.cpu.named import GENERIC, HOST, NAMED, NAMES, find_named
 from schedlang.targets.cpu.space import cpu_movement_space, cpu_space
+from schedlang.targets.description import size, table
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.nests.statements import statements
 from schedlang.tvm.packing import in_each_call
@@ -27,6 +28,11 @@ from schedlang.workloads.workload import Workload
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompilerTarget
     from schedlang.tvm.program import TensorProgram
+
+
+# What ``describe`` shows besides the CPU and its features.
+_NUMBERS = ("cores", "vector_bits", "vector_registers")
+_SIZES = ("l1_bytes", "l2_bytes", "l3_bytes")
 
 
 class CPUTarget(CPUMachine):
@@ -49,12 +55,12 @@ class CPUTarget(CPUMachine):
     @classmethod
     def from_key(cls, key: str) -> CPUTarget:
         """Return the CPU, with the cores and the vectors that the key has."""
-        told = parse_key(key)
-        made = cls(told.name, told.cores, told.mcpu, told.vector_bits, **told.code)
-        if made.key == key or told.machine is None:
+        told, machine = parse_key(key)
+        made = cls(**told)
+        if made.key == key or machine is None:
             return made
         # Code for the named instruction set runs there; or code for that very CPU does.
-        return cls(told.name, told.cores, told.machine, told.vector_bits)
+        return cls(**told, mcpu=machine)
 
     def nearest_here(self) -> CPUTarget:
         """Return this target where it can run, else this machine, with its cores and vectors."""
@@ -98,12 +104,36 @@ class CPUTarget(CPUMachine):
 
     def deployment(self) -> dict[str, Any]:
         """Return what a library for the target records: the CPU, its features and the threads."""
-        return {**super().deployment(), **availability.requirements(self)}
+        return {
+            **super().deployment(),
+            "architecture": self.architecture,
+            "mcpu": self.mcpu,
+            "features": sorted(self.features & features.KNOWN),
+            "sve_bits": self.llvm_options()["sve_bits"],
+        }
 
     @classmethod
     def check_deployment(cls, recorded: Mapping[str, Any]) -> None:
         """Raise TargetError unless this machine has the architecture and features it needs."""
-        availability.check_requirements(recorded)
+        what = f"the library was made for {recorded['key']}"
+        if recorded["architecture"] != host.architecture():
+            raise TargetError(
+                f"{what}, a machine of the architecture {recorded['architecture']}, and this one "
+                f"is {host.architecture()}: export the program for this machine"
+            )
+        missing = [one for one in recorded["features"] if one not in features.host_features()]
+        if missing:
+            raise TargetError(
+                f"{what} (LLVM's {recorded['mcpu']}), and this machine, a {codegen.host_cpu()}, "
+                f"lacks {', '.join(missing)}: its code would end the process. Export it for this "
+                "machine, or for one of the named targets that both have, such as x86/avx2"
+            )
+        wide, here = recorded["sve_bits"], host.sve_bits() or 0
+        if wide > here:
+            raise TargetError(
+                f"{what}, whose SVE registers have {wide} bits, and here they have {here}: export "
+                "the program for this machine"
+            )
 
     def measurer(self, workload: Workload | None, **options: Any) -> LocalCPU:
         """Start the worker processes of this machine; the caller closes them."""
@@ -111,13 +141,46 @@ class CPUTarget(CPUMachine):
 
     def missing_features(self) -> tuple[str, ...]:
         """Return the features, by LLVM's names, that it needs and this machine lacks."""
-        return availability.missing_features(self)
+        wanted = dict.fromkeys(features.needed(self.attributes))
+        if self.name in NAMED:
+            wanted |= dict.fromkeys(NAMED[self.name].requires)
+        if self._is_one_cpu():
+            # LLVM may use every feature of this CPU.
+            wanted |= dict.fromkeys(sorted(self.features & features.KNOWN))
+        available = features.host_features()
+        return tuple(feature for feature in wanted if feature not in available)
 
     def check_present(self) -> None:
         """Raise TargetError unless this machine can run programs for this target; say what is
         missing.
         """
-        availability.check_present(self)
+        here = codegen.host_cpu()
+        if self.architecture != host.architecture():
+            raise TargetError(
+                f"target {self.key!r} is for {self.architecture}, and this machine is "
+                f"{host.architecture()}: compile for it here, and measure on such a machine"
+            )
+        missing = ", ".join(self.missing_features())
+        if self._is_one_cpu() and self.mcpu != here:
+            lacks = f", which lacks {missing}" if missing else ""
+            raise TargetError(
+                f"target {self.key!r} is a {self.mcpu}, and this machine is a {here}{lacks}: "
+                "measure on that machine"
+            )
+        if missing:
+            raise TargetError(
+                f"target {self.key!r} needs {missing}, and this machine, a {here}, lacks that: "
+                "measure on one that has it, or choose a target that needs less"
+            )
+        if self.cores > len(self.cpus):
+            raise TargetError(
+                f"target {self.key!r} wants {self.cores} cores, and this process may use "
+                f"{len(self.cpus)}: widen its affinity mask or ask for fewer"
+            )
+
+    def _is_one_cpu(self) -> bool:
+        """Tell a target that is one model of CPU from one that is an instruction set."""
+        return self.machine == self.mcpu != GENERIC
 
     def provenance(self) -> dict[str, str]:
         """Return the versions of the software, ``cpu`` and ``cpu_features``."""
@@ -129,7 +192,21 @@ class CPUTarget(CPUMachine):
 
     def describe(self) -> str:
         """Return a table of all that is known about it, and how each is known."""
-        return description.describe(self)
+        values = {"mcpu": self.mcpu}
+        values |= {key: str(getattr(self, key)) for key in _NUMBERS}
+        values |= {key: size(getattr(self, key)) for key in _SIZES}
+        values["max_unrolled"] = str(self.max_unrolled)
+        values["peak_flops"] = f"{self.peak_flops:.2e}"
+        names = " ".join(sorted(self.features & features.KNOWN))
+        last = ("features", names or "none known", f"({self._says_features()})")
+        return table(self.key, values, self.sources, last)
+
+    def _says_features(self) -> str:
+        says = f"LLVM for {''.join((self.mcpu, *self.attributes))}"
+        if self.missing_features() or self.architecture != host.architecture():
+            return f"{says}; this machine lacks some"
+        confirmed = host.cpu_flags() is not None
+        return f"{says}; /proc/cpuinfo has them" if confirmed else f"{says}; no /proc/cpuinfo"
 
     def __repr__(self) -> str:
         """Write it as users do: ``Target(name=...)``."""

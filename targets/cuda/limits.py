@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from schedlang.measurement import Status
-from schedlang.measurement.rejection import rejection_message
+from schedlang.measurement.measurement import rejection_message
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.targets.cuda.nvcc import Resources
 from schedlang.targets.worker.fault import Fault
@@ -69,15 +68,6 @@ class Limits:
         """Return those of ``target``."""
         return cls(*(getattr(target, name) for name in cls.__dataclass_fields__))
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Limits:
-        """Read what ``to_json`` wrote."""
-        return cls(**value)
-
-    def to_json(self) -> dict[str, int]:
-        """Write them as JSON values."""
-        return asdict(self)
-
 
 def check(
     kernels: Sequence[Kernel], limits: Limits, resources: Mapping[str, Resources] | None = None
@@ -100,12 +90,7 @@ def require(
 ) -> None:
     """Raise ``Fault`` with ``Status.REJECTED`` for the first limit that a kernel exceeds."""
     for violation in check(kernels, limits, resources):
-        raise rejection(violation)
-
-
-def rejection(violation: Violation) -> Fault:
-    """Return the fault of a candidate that exceeds a limit."""
-    return Fault(Status.REJECTED, rejection_message(violation.reason, violation.message))
+        raise Fault(Status.REJECTED, rejection_message(violation.reason, violation.message))
 
 
 def _threads(kernel: Kernel, limits: Limits) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from schedlang.targets.cuda.named import DEVICE
-from schedlang.targets.cuda.resolve import Given, resolve
+from schedlang.targets.cuda.resolve import resolve
 from schedlang.targets.target import Target
 from schedlang.tvm.codegen import cuda
 
@@ -96,7 +96,7 @@ class CUDAMachine(Target):
             "peak_matrix_flops": peak_matrix_flops,
         }
         given = {key: number for key, number in numbers.items() if number is not None}
-        for key, value in resolve(Given(name, arch, device, given)).items():
+        for key, value in resolve(name, arch, device, given).items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "kind", "cuda")
 

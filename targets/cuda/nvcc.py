@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,8 +39,7 @@ _OPTIONS = (
 _PLACES = ("/usr/local/cuda/bin",)
 _SECONDS = 300.0
 _MOST_KEPT = 256
-_KERNEL = re.compile(r"\bextern \"C\" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\s*\(")
-_PREAMBLE_END = "#endif"
+KERNEL = re.compile(r"\bextern \"C\" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\s*\(")
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '\w+'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -133,56 +132,6 @@ def compile_with_nvcc(arch: str) -> None:
     devices.provide_cubins(lambda source: compile_cubin(source, arch).code)
 
 
-def resources_of(sources: Sequence[str], arch: str) -> list[Mapping[str, Resources] | CompileError]:
-    """Return the resources of the kernels of each source, or why it does not compile.
-
-    Sources whose text agrees up to the kernels are compiled together: much of the time goes into
-    headers.
-    """
-    groups: dict[str, list[int]] = {}
-    for place, source in enumerate(sources):
-        groups.setdefault(_split(source)[0], []).append(place)
-    found: dict[int, Mapping[str, Resources] | CompileError] = {}
-    for preamble, places in groups.items():
-        try:
-            found |= _compile_together(preamble, {place: sources[place] for place in places}, arch)
-        except CompileError:
-            found |= {place: _alone(sources[place], arch) for place in places}
-    return [found[place] for place in range(len(sources))]
-
-
-def _compile_together(
-    preamble: str, sources: Mapping[int, str], arch: str
-) -> dict[int, Mapping[str, Resources]]:
-    texts, names = [preamble], {}
-    for place, source in sources.items():
-        text = _split(source)[1]
-        for name in dict.fromkeys(_KERNEL.findall(text)):
-            text = re.sub(rf"\b{name}\b", f"{name}_of_{place}", text)
-            names[f"{name}_of_{place}"] = place, name
-        texts.append(text)
-    compiled = compile_cubin("\n".join(texts), arch).resources
-    found: dict[int, dict[str, Resources]] = {place: {} for place in sources}
-    for unique, (place, name) in names.items():
-        found[place][name] = compiled[unique]
-    return dict(found)
-
-
-def _alone(source: str, arch: str) -> Mapping[str, Resources] | CompileError:
-    try:
-        return compile_cubin(source, arch).resources
-    except CompileError as error:
-        return error
-
-
-def _split(source: str) -> tuple[str, str]:
-    """Split what TVM generates into the part before the kernels, and the kernels."""
-    first = _KERNEL.search(source)
-    start = source.rfind(_PREAMBLE_END, 0, first.start() if first else len(source))
-    end = start + len(_PREAMBLE_END) if start >= 0 else 0
-    return source[:end], source[end:]
-
-
 def _compile(source: str, arch: str) -> Cubin:
     nvcc = find()
     if nvcc is None:
@@ -193,7 +142,7 @@ def _compile(source: str, arch: str) -> Cubin:
     with tempfile.TemporaryDirectory(prefix="schedlang-nvcc-") as folder:
         file, cubin = Path(folder) / "kernels.cu", Path(folder) / "kernels.cubin"
         file.write_text(source)
-        kernels = len(set(_KERNEL.findall(source)))
+        kernels = len(set(KERNEL.findall(source)))
         step = f"nvcc compiles {kernels} kernel{'' if kernels == 1 else 's'} for {arch}"
         command = [str(nvcc), "-cubin", f"-arch={arch}", *_OPTIONS, "-o", str(cubin), str(file)]
         try:

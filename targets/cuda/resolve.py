@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import TargetError
@@ -28,30 +27,25 @@ _INTEGERS = ("sms", "l2_bytes")
 RATES = ("memory_bytes_per_second", "peak_flops", "peak_matrix_flops")
 
 
-@dataclass(frozen=True)
-class Given:
-    """What the user gave; ``numbers`` has the limits by name."""
-
-    name: str
-    arch: str | None
-    device: int | None
-    numbers: Mapping[str, float]
-
-
 Values = dict[str, tuple[Any, str]]
 """A value and its source, by attribute."""
 
 
-def resolve(given: Given) -> dict[str, Any]:
-    """Return the attributes of the target that ``given`` means; TargetError if there is none."""
-    name = full_name(given.name, (DEVICE, *NAMES))
-    for key, number in given.numbers.items():
+def resolve(
+    name: str, given_arch: str | None, index: int | None, numbers: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the attributes of the target that a user means; TargetError if there is none.
+
+    ``index`` is the number of a GPU of this machine, ``numbers`` has the given limits by name.
+    """
+    name = full_name(name, (DEVICE, *NAMES))
+    for key, number in numbers.items():
         (check_rate if key in RATES else check_count)(name, key, number)
     model = MODELS.get(name.partition("/")[2])
-    arch, origin = _named_arch(name, model, given.arch)
+    arch, origin = _named_arch(name, model, given_arch)
     device = None
-    if given.device is not None or arch is None:
-        device = read_device(given.device or 0)
+    if index is not None or arch is None:
+        device = read_device(index or 0)
         _check_device(name, arch, model, device)
     if arch is None:
         assert device is not None
@@ -63,7 +57,7 @@ def resolve(given: Given) -> dict[str, Any]:
     else:
         values |= _of_model(model or usual_model(arch), assumed=model is None)
     values["arch"] = arch, origin
-    values |= {key: (_as_type(key, number), "given") for key, number in given.numbers.items()}
+    values |= {key: (_as_type(key, number), "given") for key, number in numbers.items()}
     return {
         "name": name,
         "device": None if device is None else device.index,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from schedlang.errors import TargetError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurer
 from schedlang.spaces.space import Space
-from schedlang.targets.cuda import availability, blame, description, nvcc
+from schedlang.targets.cuda import availability, blame, nvcc
 from schedlang.targets.cuda.device import driver_version, read_device
 from schedlang.targets.cuda.limits import Limits
 from schedlang.targets.cuda.machine import CUDAMachine
@@ -20,6 +21,7 @@ from schedlang.targets.cuda.named import DEVICE, MODELS, NAMES
 from schedlang.targets.cuda.resolve import RATES
 from schedlang.targets.cuda.space import cuda_space
 from schedlang.targets.deployment.callable import CompiledProgram
+from schedlang.targets.description import table
 from schedlang.tvm import codegen
 from schedlang.tvm.codegen import cuda
 from schedlang.tvm.codegen.cuda_source import cuda_source
@@ -28,6 +30,27 @@ from schedlang.workloads.workload import Workload
 if TYPE_CHECKING:
     from schedlang.tvm.codegen.compiler import CompilerTarget
     from schedlang.tvm.program import TensorProgram
+
+
+# What ``describe`` shows besides the architecture and the rates.
+_NUMBERS = (
+    "sms",
+    "warp_size",
+    "max_threads_per_block",
+    "max_threads_per_sm",
+    "max_blocks_per_sm",
+    "registers_per_block",
+    "registers_per_sm",
+    "max_registers_per_thread",
+)
+_SIZES = (
+    "shared_bytes",
+    "shared_bytes_optin",
+    "shared_bytes_per_sm",
+    "reserved_shared_bytes",
+    "l2_bytes",
+)
+_KIB = 1 << 10
 
 
 class CUDATarget(CUDAMachine):
@@ -98,7 +121,7 @@ class CUDATarget(CUDAMachine):
             "kind": self.kind,
             "tvm_target": codegen.target_json(self.tvm_target()),
             "device": self.device or 0,
-            "limits": Limits.of(self).to_json(),
+            "limits": asdict(Limits.of(self)),
         }
 
     @classmethod
@@ -157,7 +180,11 @@ class CUDATarget(CUDAMachine):
 
     def describe(self) -> str:
         """Return a table of all that is known about it, and how each is known."""
-        return description.describe(self)
+        values = {"arch": self.arch}
+        values |= {key: str(getattr(self, key)) for key in _NUMBERS}
+        values |= {key: f"{getattr(self, key) // _KIB} KiB" for key in _SIZES}
+        values |= {key: f"{getattr(self, key):.3g}" for key in RATES}
+        return table(self.key, values, self.sources)
 
     def __repr__(self) -> str:
         """Write it as users do: ``Target(name=...)``."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from schedlang.measurement import Measurement
 from schedlang.measurement.contest import interleave
 from schedlang.targets.measure.timing import relative_half_width
-from schedlang.targets.measure.verification.repeats import FINAL_REPEATS
+from schedlang.targets.measure.verification.policy import FINAL_REPEATS
 from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
 from schedlang.targets.worker.request import Reply

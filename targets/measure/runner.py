@@ -20,7 +20,7 @@ from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.learning import cover, learn, part_mismatch, unreached_by
 from schedlang.targets.measure.timing import Timing, TimingPolicy
-from schedlang.targets.measure.verification.repeats import REPEATS, Repeats
+from schedlang.targets.measure.verification.policy import REPEATS, Repeats
 from schedlang.targets.measure.verification.verifier import Verifier
 from schedlang.targets.worker.fault import Fault, faults
 

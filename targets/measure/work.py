@@ -12,7 +12,7 @@ from schedlang.measurement.phase import Phase
 from schedlang.targets.errors import describe
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.timing import TimingPolicy
-from schedlang.targets.measure.verification.repeats import REPEATS, Repeats
+from schedlang.targets.measure.verification.policy import REPEATS, Repeats
 from schedlang.targets.worker.pool import Slot
 from schedlang.targets.worker.request import START_TIMEOUT, Reply, Request
 from schedlang.tvm.program import to_json

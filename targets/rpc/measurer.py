@@ -17,7 +17,7 @@ from schedlang.targets.cpu.machine import CPUMachine, as_cpu
 from schedlang.targets.measure.preparation import crash_advice
 from schedlang.targets.measure.reference_timing import cut_off_timing
 from schedlang.targets.measure.timing import REFERENCE_TIMING
-from schedlang.targets.measure.verification.repeats import REMOTE_FINAL_REPEATS
+from schedlang.targets.measure.verification.policy import REMOTE_FINAL_REPEATS
 from schedlang.targets.measure.work import Work
 from schedlang.targets.pooled.measurer import PooledMeasurer, PoolOptions
 from schedlang.targets.pooled.stages import Done

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from schedlang.measurement.rank_test import mann_whitney
+from schedlang.measurement.finals import mann_whitney
 
 
 def share_of_orders(one: list[float], other: list[float]) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.measurement import Candidate, Measurement, Status
-from schedlang.measurement.rejection import rejection_message
+from schedlang.measurement.measurement import rejection_message
 from schedlang.search import Outcome, Random
 from schedlang.tuning import run as tuning_run
 from tests.tuning.scripted import Scripted, measured

@@ -18,7 +18,7 @@ from schedlang.database.history import (
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Run, named_unscheduled, told, why_finished
 from schedlang.errors import DatabaseError
-from schedlang.measurement.rejection import reason_of
+from schedlang.measurement.measurement import reason_of
 
 _MOST_NAMED = 20
 _NOT_KEPT = (

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from schedlang.database.history import RunHistory
 from schedlang.database.record import FinalsEntry
-from schedlang.measurement.finals import Interval, median_interval
-from schedlang.measurement.rank_test import mann_whitney
+from schedlang.measurement.finals import Interval, mann_whitney, median_interval
 
 
 @dataclass(frozen=True, slots=True)

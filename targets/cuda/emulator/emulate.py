@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from schedlang.announcing import announced
-from schedlang.targets.cuda.emulator.execute import Array, Execution, execute
+from schedlang.targets.cuda.emulator.execute import Execution, execute
 from schedlang.targets.cuda.emulator.reference import Expected, expected_of
 from schedlang.targets.cuda.emulator.result import Emulation, EmulationError, KernelFault
+from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.target import Target, as_target
 from schedlang.tvm.codegen.cuda import has_threads
 from schedlang.tvm.codegen.cuda_source import cuda_source
@@ -93,7 +94,7 @@ def judge(run: Execution, expected: Expected) -> Emulation:
             for name in expected.changed_inputs(contents)
         ][:1]
     for order, later in enumerate(outputs[1:], 1):
-        if not run.atomics and not all(map(_same_bits, outputs[0], later)):
+        if not run.atomics and not all(map(same_bits, outputs[0], later)):
             message = "the outputs differ from those of the threads in forward order"
             faults.append(KernelFault("order_dependent", "", message, order))
     checked = expected.results is not None and bool(outputs)
@@ -113,7 +114,3 @@ def _programs(program: Any, given: Any) -> tuple[TensorProgram, Workload, bool]:
         given = program if isinstance(program, Workload) else getattr(program, "workload", None)
     workload = as_workload(mod if given is None else given)
     return mod, workload, not has_threads(workload.mod)
-
-
-def _same_bits(one: Array, other: Array) -> bool:
-    return one.tobytes() == other.tobytes()

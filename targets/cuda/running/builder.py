@@ -32,7 +32,7 @@ class CUDABuilder(Dispatcher):
         devices.generate_source_only()
         self._generator = CUDAGenerator.from_json(header["code"]["tvm_target"])
         self._arch = str(header["arch"])
-        self._limits = Limits.from_json(header["code"]["limits"])
+        self._limits = Limits(**header["code"]["limits"])
         self._scratch = Path(header["scratch"])
 
     def on_bind(self, request: Request) -> dict[str, Any]:

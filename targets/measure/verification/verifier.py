@@ -14,7 +14,7 @@ from schedlang.targets.measure.dataset import same_bits
 from schedlang.targets.measure.draws import Draw
 from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.verification.repeats import ONCE, Repeats
+from schedlang.targets.measure.verification.policy import ONCE, Repeats
 from schedlang.targets.measure.verify import Array
 from schedlang.targets.worker.fault import Fault, faults
 

@@ -9,6 +9,7 @@ import schedlang as sl
 from schedlang.targets.cuda import limits, nvcc
 from schedlang.targets.cuda.machine import CUDAMachine
 from schedlang.tvm.codegen.cuda import CUDAGenerator
+from tests.targets.cuda.compiled_together import resources_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
 
@@ -58,7 +59,7 @@ def draw(
 def compile_all(samples: Sequence[Sample], arch: str) -> None:
     """Compile what has no problems with nvcc, all together, and note what it refuses."""
     fine = [sample for sample in samples if not sample.problems]
-    resources = nvcc.resources_of([sample.source for sample in fine], arch)
+    resources = resources_of([sample.source for sample in fine], arch)
     for sample, found in zip(fine, resources, strict=True):
         if isinstance(found, nvcc.CompileError):
             sample.problems.append(f"nvcc {arch}: {found}")

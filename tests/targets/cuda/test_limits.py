@@ -10,7 +10,7 @@ from tvm import te
 import schedlang as sl
 from schedlang.errors import TargetError
 from schedlang.measurement import Status
-from schedlang.measurement.rejection import reason_of
+from schedlang.measurement.measurement import reason_of
 from schedlang.targets.cuda import limits, report
 from schedlang.targets.cuda.limits import Limits, Reason
 from schedlang.targets.cuda.nvcc import Resources

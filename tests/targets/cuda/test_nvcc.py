@@ -10,6 +10,7 @@ import schedlang as sl
 from schedlang.targets.cuda import nvcc
 from schedlang.targets.cuda.nvcc import CompileError, Resources
 from schedlang.targets.kinds import code_generator
+from tests.targets.cuda.compiled_together import resources_of
 from tests.targets.cuda.programs import tiled
 
 needs_nvcc = pytest.mark.skipif(nvcc.find() is None, reason="there is no nvcc")
@@ -81,11 +82,11 @@ def test_several_programs_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(nvcc, "_compile", counted)
     sources = [source_of(tiled(tile=tile)) for tile in (1, 2, 4)]
-    found = nvcc.resources_of(sources, "sm_80")
+    found = resources_of(sources, "sm_80")
     assert len(calls) == 1
     assert [one["main_kernel"].static_shared_bytes for one in found] == [1024, 2048, 4096]
     broken = sources[0].replace("__syncthreads()", "no_such_function()")
-    first, second = nvcc.resources_of([broken, sources[1]], "sm_80")
+    first, second = resources_of([broken, sources[1]], "sm_80")
     assert isinstance(first, CompileError) and "no_such_function" in str(first)
     assert second == found[1]
     assert "/" not in str(first)

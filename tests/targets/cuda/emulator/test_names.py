@@ -11,6 +11,7 @@ import schedlang as sl
 from schedlang.targets.cuda import emulate, nvcc
 from schedlang.tvm.codegen.cuda_passes import own_name
 from schedlang.tvm.codegen.cuda_source import cuda_source
+from tests.targets.cuda.compiled_together import resources_of
 from tests.targets.cuda.emulator.programs import needs_compiler
 from tests.targets.odd_names import GROUPS
 
@@ -83,7 +84,7 @@ def test_tensors_and_axes(group: str) -> None:
 @pytest.mark.skipif(nvcc.find() is None, reason="needs NVIDIA's compiler, nvcc")
 def test_nvidias_compiler_takes_them() -> None:
     schedules = [*map(sums, GROUPS.values()), *map(product, PRODUCTS)]
-    for resources in nvcc.resources_of([source(sch) for sch in schedules], TARGET.arch):
+    for resources in resources_of([source(sch) for sch in schedules], TARGET.arch):
         assert not isinstance(resources, nvcc.CompileError), resources
         assert resources
 

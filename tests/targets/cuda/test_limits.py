@@ -105,7 +105,7 @@ def test_registers_of_a_whole_block(target: sl.Target) -> None:
 
 
 def test_a_rejection_is_a_status_with_a_word_to_count_by(target: sl.Target) -> None:
-    known = Limits.from_json(json.loads(json.dumps(target.spec()))["limits"])
+    known = Limits(**json.loads(json.dumps(target.spec()))["limits"])
     assert known == Limits.of(target)
     kernels = kernels_of(tiled(side=128, threads=64, tile=1, depth=64), target)
     with pytest.raises(Fault) as error:

@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.errors import SchedlangError, TargetError
 from schedlang.measurement import Measurer
 from schedlang.measurement.problem import Problem
-from schedlang.targets.measure.fault import describe
+from schedlang.targets.errors import describe
 from schedlang.targets.pooled.measurer import PooledMeasurer
 from schedlang.targets.target import Target, as_target
 

@@ -27,6 +27,7 @@ from schedlang.database import (
     Database,
     Record,
     Rejections,
+    Run,
     RunDetails,
     TrialDetails,
     history,
@@ -36,7 +37,6 @@ from schedlang.database import (
 from schedlang.database.owner import this_process
 from schedlang.measurement import Status
 from schedlang.measurement.phase import Phase
-from schedlang.testing.database import make_run
 from schedlang.workloads import C1D, C2D, CBR, DEP, GMM, SFM
 
 WORKLOADS = 50
@@ -124,11 +124,16 @@ def quick_check(path: Path) -> None:
     connection.close()
 
 
+def begun() -> Run:
+    """Make a run that this process has begun."""
+    return Run("i", "w", "t", "c", "random", 0, created=1.7e9, owner=this_process())
+
+
 def write_run(path: Path, found: list[tuple[str, str]], trials: int) -> list[float]:
     """Store a run of this many trials; return the seconds that the details of each batch took."""
     rng = random.Random(0)
     with Database(path) as database:
-        run = database.add_run(make_run(owner=this_process()))
+        run = database.add_run(begun())
         assert run.id is not None
         taken = []
         for first in range(0, trials, BATCH):
@@ -211,7 +216,7 @@ def measure(folder: Path, count: int, appends: int) -> dict[str, Any]:
         )
         row["query a run"] = seconds(lambda: database.query(run_id=1))
         row["summary"] = seconds(lambda: summary(database))
-        added = database.add_run(make_run(owner=this_process()))
+        added = database.add_run(begun())
         for where, run_id in (("", added.id), (", no run", None)):
             for size in (1, 16):
                 made = [

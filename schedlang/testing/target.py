@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,15 @@ from schedlang.workloads.operators.catalogue import matmul
 from schedlang.workloads.workload import Workload
 
 SIDE = 32
+
+
+def check_product(program: Callable[..., object]) -> None:
+    """Fail unless a program computes the product of two matrices."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.random((SIDE, SIDE), "float32") for _ in "ab")
+    out = np.empty((SIDE, SIDE), "float32")
+    program(a, b, out)
+    np.testing.assert_allclose(out, a @ b, rtol=1e-4)
 
 
 class TargetContract:
@@ -96,21 +106,13 @@ class TargetContract:
         assert code_generator(spec).compile(workload.mod) is not None
 
     def test_what_it_builds_computes(self, present: Target, workload: Workload) -> None:
-        rng = np.random.default_rng(0)
-        a, b = (rng.random((SIDE, SIDE), "float32") for _ in "ab")
         scheduled = present.default_space().sample(workload, seed=0).mod
         for mod in (workload.mod, scheduled):
-            out = np.empty((SIDE, SIDE), "float32")
-            build_callable(mod, present)(a, b, out)
-            np.testing.assert_allclose(out, a @ b, rtol=1e-4)
+            check_product(build_callable(mod, present))
 
     def test_it_writes_libraries(self, present: Target, workload: Workload, tmp_path: Path) -> None:
         path = export_library(workload.mod, present, tmp_path / "program.so")
-        rng = np.random.default_rng(0)
-        a, b = (rng.random((SIDE, SIDE), "float32") for _ in "ab")
-        out = np.empty((SIDE, SIDE), "float32")
-        load_library(path)(a, b, out)
-        np.testing.assert_allclose(out, a @ b, rtol=1e-4)
+        check_product(load_library(path))
 
     def test_it_measures(self, present: Target, workload: Workload) -> None:
         with present.measurer(workload, verify="all", seed=0) as measurer:

@@ -15,9 +15,9 @@ from schedlang.cli.naming.stored import Named, named
 from schedlang.cli.output import table
 from schedlang.database.programs import put_program
 from schedlang.measurement import describe_latency
-from schedlang.testing.database import make_record
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
+from tests.database.plausible import make_record
 
 
 def test_best_and_show_print_the_program(tuned: Tuned) -> None:

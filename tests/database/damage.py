@@ -14,8 +14,8 @@ from typing import Any
 from schedlang.database import Ask, Database
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
-from schedlang.testing.database import make_details, make_record, make_run
 from schedlang.tvm.program import to_json
+from tests.database.plausible import make_details, make_record, make_run
 from tests.language.programs import everything
 
 # A mark that no input may leave behind: the texts below try to write this file.

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from schedlang.database import Database, history, merge, summary
 from schedlang.errors import SchedlangError
-from schedlang.testing.database import make_record
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload
 from tests.database.damage import SENTINEL, Case, cases, fill, place, sound_schedule
+from tests.database.plausible import make_record
 from tests.formats.reading import loads_soundly_or_is_refused
 
 SECONDS = 60

@@ -22,7 +22,7 @@ from schedlang.database.record import LONGEST_TEXT, LONGEST_TRACE, MOST_SAMPLES
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from schedlang.measurement.phase import Phase
-from schedlang.testing.database import make_details, make_entry, make_record, make_run, noise
+from tests.database.plausible import make_details, make_entry, make_record, make_run, noise
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -25,7 +25,7 @@ from schedlang.database.record import UNSCHEDULED
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
 from schedlang.measurement.phase import Phase, PhaseLog, check_phases
-from schedlang.testing.database import make_entry, make_record, make_run
+from tests.database.plausible import make_entry, make_record, make_run
 from tests.tuning.scripted import Scripted
 
 

@@ -23,7 +23,7 @@ from schedlang.database import (
 from schedlang.database.owner import this_process
 from schedlang.database.sqlite import file as sqlite_file
 from schedlang.errors import DatabaseError
-from schedlang.testing.database import make_record, make_run
+from tests.database.plausible import make_record, make_run
 
 TOLD = (
     "copy.db: its newest records may be missing, because copy.db-wal, which holds what was written "
@@ -148,7 +148,7 @@ KILLED = """
 import os, signal, sys
 from schedlang.database import Database
 from schedlang.database.owner import this_process
-from schedlang.testing.database import make_record, make_run
+from tests.database.plausible import make_record, make_run
 database = Database(sys.argv[1])
 run = database.add_run(make_run(owner=this_process()))
 database.append([make_record(run_id=run.id)] * 5)

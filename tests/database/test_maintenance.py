@@ -27,7 +27,7 @@ from schedlang.database import (
 from schedlang.database.maintenance.reading import content_of
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.testing.database import make_details, make_record, make_run, noise
+from tests.database.plausible import make_details, make_record, make_run, noise
 
 
 def contents(database: Database) -> Counter[bytes]:

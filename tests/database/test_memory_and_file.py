@@ -28,7 +28,7 @@ from schedlang.database.owner import this_process
 from schedlang.errors import NoLatencyError, SchedlangError
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.phase import Phase
-from schedlang.testing.database import make_entry, make_record
+from tests.database.plausible import make_entry, make_record
 
 KEYS = st.sampled_from(["a", "b"])
 OPTIONAL_KEYS = st.none() | KEYS

@@ -15,7 +15,7 @@ import pytest
 from schedlang.database import Database, IncompleteDatabaseWarning, open_database
 from schedlang.database.owner import this_process
 from schedlang.errors import DatabaseError
-from schedlang.testing.database import make_record, make_run
+from tests.database.plausible import make_record, make_run
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedlang.database import Database, FinalsEntry, best_first, prune
 from schedlang.database.ranking import Standing, preferred
 from schedlang.measurement import Status
-from schedlang.testing.database import make_entry, make_record
+from tests.database.plausible import make_entry, make_record
 
 
 def order(latencies: dict[int, float], *finals: dict[int, float | None]) -> list[int]:

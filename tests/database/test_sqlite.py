@@ -29,7 +29,7 @@ from schedlang.database.sqlite import file as sqlite_file
 from schedlang.database.sqlite.schema import SCHEMA
 from schedlang.errors import DatabaseError
 from schedlang.measurement import Status
-from schedlang.testing.database import (
+from tests.database.plausible import (
     make_details,
     make_entry,
     make_record,
@@ -102,7 +102,7 @@ def test_a_file_that_another_process_is_making_is_not_taken_for_another_programs
 WRITER = """
 import sys
 from schedlang.database import Database
-from schedlang.testing.database import make_record, noise
+from tests.database.plausible import make_record, noise
 database = Database(sys.argv[1])
 while True:
     database.append([make_record(trace_json=noise(5000))] * 3)
@@ -415,7 +415,7 @@ def test_two_processes_may_migrate_one_file(path: Path) -> None:
 APPENDER = """
 import sys
 from schedlang.database import Database
-from schedlang.testing.database import make_record, noise
+from tests.database.plausible import make_record, noise
 with Database(sys.argv[1]) as database:
     for number in range(25):
         record = make_record(message=sys.argv[2], proposal=number, provenance={"by": sys.argv[2]})
@@ -450,7 +450,7 @@ FILLER = """
 import resource, signal, sys
 from schedlang.database import Database
 from schedlang.errors import DatabaseError
-from schedlang.testing.database import make_record, noise
+from tests.database.plausible import make_record, noise
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
 database = Database(sys.argv[1])

@@ -24,7 +24,7 @@ from schedlang.plot.tables.decisions import (
 from schedlang.plot.tables.finals import finals_table
 from schedlang.plot.tables.machine import machine_limits
 from schedlang.plot.tables.time_line import time_line
-from schedlang.testing.database import make_record, make_run
+from tests.database.plausible import make_record, make_run
 from tests.report.synthetic import make_history
 
 RUN = make_run(id=1, created=1000.0)

@@ -18,11 +18,11 @@ from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError
 from schedlang.metaschedule import as_tvm_database, export_json
 from schedlang.search.models.pretraining import pretrain
-from schedlang.testing.database import make_record
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.tuning.lookup.transfer import _proposals
 from schedlang.tuning.warm_start.suggestions import suggestions
 from schedlang.tvm.program import structurally_equal
+from tests.database.plausible import make_record
 from tests.tuning.scripted import Scripted
 
 WORKLOAD = small_workload()

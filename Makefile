@@ -14,9 +14,10 @@ RUN := $(VENV)/bin/python
 demo: $(STAMP)
 	$(RUN) examples/demo.py
 
-# Two processes; the tests of a file share their workers, so they stay in one.
+# Two processes; the tests of a file share their workers, so they stay in one. tests/conftest.py says
+# in which order files start.
 test: $(TEST_STAMP)
-	$(RUN) -m pytest tests -n 2 --dist loadfile
+	$(RUN) -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
 
 # Lines and branches that no test reaches; `make test` measures none, as that makes it slower.
 coverage: $(TEST_STAMP)

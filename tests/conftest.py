@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the golden texts that differ instead of failing",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a parallel run, start slow files first and long ones next: all processes end together.
+
+    pytest-xdist would go by the number of tests alone, and a file of few slow tests would be last.
+    """
+    if not hasattr(config, "workerinput"):  # what pytest-xdist gives its processes
+        return
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in slow, -counts[item.path], item.path))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -32,6 +32,7 @@ def rows(
     return run_rows(names, folder, trials=TRIALS, finals=0, rough=True)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TESTED)
 def test_a_program_of_a_user(name: str, rows: dict[str, Row]) -> None:

@@ -13,21 +13,29 @@ from tests.targets.programs import (
     START_DAEMON,
     UNBUILDABLE,
     from_body,
-    matmul_variant,
+    matmul_body,
 )
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A bad candidate, its status, and a pattern that its one-line message matches."""
+    """A bad candidate, its status, and a pattern that its one-line message matches.
 
-    module: IRModule
+    The candidate is parsed when it is asked for: each process of a parallel test run imports this.
+    """
+
+    body: str
     status: Status
     message: str
 
+    @property
+    def module(self) -> IRModule:
+        """Return the candidate."""
+        return from_body(self.body)
 
-def _extern(call: str) -> IRModule:
-    return from_body(f"T.evaluate(T.call_extern('int32', {call}))")
+
+def _extern(call: str) -> str:
+    return f"T.evaluate(T.call_extern('int32', {call}))"
 
 
 SPIN = """
@@ -97,68 +105,62 @@ for i in T.serial(64):
 RIGHT = "C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"
 
 FAULTS = {
-    "segfault": Fault(from_body(FAR_STORE), Status.CRASHED, "ended with SIGSEGV"),
-    "abort": Fault(from_body(ABORT), Status.CRASHED, "ended with SIGABRT"),
+    "segfault": Fault(FAR_STORE, Status.CRASHED, "ended with SIGSEGV"),
+    "abort": Fault(ABORT, Status.CRASHED, "ended with SIGABRT"),
     "division": Fault(_extern("'raise', 8"), Status.CRASHED, "ended with SIGFPE"),
     "exit": Fault(_extern("'_exit', 0"), Status.CRASHED, "ended with exit status 0"),
-    "sleeps": Fault(from_body(SLEEP), Status.RUN_TIMEOUT, "not done within 2 s"),
-    "spins": Fault(from_body(SPIN), Status.RUN_TIMEOUT, "not done within 2 s"),
+    "sleeps": Fault(SLEEP, Status.RUN_TIMEOUT, "not done within 2 s"),
+    "spins": Fault(SPIN, Status.RUN_TIMEOUT, "not done within 2 s"),
     "stops itself": Fault(_extern("'raise', 19"), Status.RUN_TIMEOUT, "not done within 2 s"),
-    "escaped child": Fault(
-        from_body(START_DAEMON + SLEEP), Status.RUN_TIMEOUT, "not done within 2 s"
-    ),
-    "child of a crash": Fault(
-        from_body(START_DAEMON + ABORT), Status.CRASHED, "ended with SIGABRT"
-    ),
+    "escaped child": Fault(START_DAEMON + SLEEP, Status.RUN_TIMEOUT, "not done within 2 s"),
+    "child of a crash": Fault(START_DAEMON + ABORT, Status.CRASHED, "ended with SIGABRT"),
     "other programs": Fault(
-        from_body(START_DAEMON), Status.RUN_ERROR, r"started (another process|\d+ other processes)"
+        START_DAEMON, Status.RUN_ERROR, r"started (another process|\d+ other processes)"
     ),
     "copies": Fault(_extern("'fork'"), Status.RUN_ERROR, r"started (another|\d+ other) process"),
     "unknown function": Fault(
-        from_body("T.evaluate(T.call_packed('no.such.function', 1))"),
+        "T.evaluate(T.call_packed('no.such.function', 1))",
         Status.RUN_ERROR,
         "Cannot find function no.such.function",
     ),
-    "refused by TVM": Fault(from_body(UNBUILDABLE), Status.BUILD_ERROR, "reduce_combiner"),
-    "endless build": Fault(
-        from_body(UNROLLED_FOR_MINUTES), Status.BUILD_TIMEOUT, "not done within 6 s"
-    ),
+    "refused by TVM": Fault(UNBUILDABLE, Status.BUILD_ERROR, "reduce_combiner"),
+    "endless build": Fault(UNROLLED_FOR_MINUTES, Status.BUILD_TIMEOUT, "not done within 6 s"),
     "memory while building": Fault(
-        from_body(UNROLLED_INTO_MEMORY), Status.OUT_OF_MEMORY, "bad_alloc|ran out of memory"
+        UNROLLED_INTO_MEMORY, Status.OUT_OF_MEMORY, "bad_alloc|ran out of memory"
     ),
-    "memory while running": Fault(from_body(HUGE_CACHE), Status.OUT_OF_MEMORY, "."),
-    "flood": Fault(from_body(FLOOD), Status.WRONG_RESULT, "not written, or not a number"),
-    "flood and abort": Fault(from_body(FLOOD_AND_ABORT), Status.CRASHED, "ended with SIGABRT"),
+    "memory while running": Fault(HUGE_CACHE, Status.OUT_OF_MEMORY, "."),
+    "flood": Fault(FLOOD, Status.WRONG_RESULT, "not written, or not a number"),
+    "flood and abort": Fault(FLOOD_AND_ABORT, Status.CRASHED, "ended with SIGABRT"),
     "noise to the parent": Fault(
-        from_body(NOISE_TO_THE_PARENT), Status.CRASHED, "closed the worker's pipes or wrote to them"
+        NOISE_TO_THE_PARENT, Status.CRASHED, "closed the worker's pipes or wrote to them"
     ),
     "wrong numbers": Fault(
-        matmul_variant("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"),
+        matmul_body("C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]"),
         Status.WRONG_RESULT,
         r"\d{4} of 4096 elements differ",  # by chance, some are right
     ),
     "one wrong element": Fault(
-        matmul_variant(f"{RIGHT} + T.if_then_else(vi * vj == 3969, T.float32(1), T.float32(0))"),
+        matmul_body(f"{RIGHT} + T.if_then_else(vi * vj == 3969, T.float32(1), T.float32(0))"),
         Status.WRONG_RESULT,
         r"1 of 4096 elements differ; at \[63, 63\]",
     ),
     "not a number": Fault(
-        matmul_variant("C[vi, vj] = T.log(T.float32(-1) - B[vk, vj] * B[vk, vj])"),
+        matmul_body("C[vi, vj] = T.log(T.float32(-1) - B[vk, vj] * B[vk, vj])"),
         Status.WRONG_RESULT,
         "got nan",
     ),
-    "does nothing": Fault(from_body("T.evaluate(0)"), Status.WRONG_RESULT, "not written"),
+    "does nothing": Fault("T.evaluate(0)", Status.WRONG_RESULT, "not written"),
     "changes an input": Fault(
-        matmul_variant(f"{RIGHT}\n        A[vi, vk] = A[vi, vk] + T.float32(1)"),
+        matmul_body(f"{RIGHT}\n        A[vi, vk] = A[vi, vk] + T.float32(1)"),
         Status.WRONG_RESULT,
         "argument 0 is an input",
     ),
     "one row too many": Fault(
-        from_body(ONE_ROW_TOO_MANY), Status.CRASHED, "SIGSEGV: it read or wrote outside its memory"
+        ONE_ROW_TOO_MANY, Status.CRASHED, "SIGSEGV: it read or wrote outside its memory"
     ),
     "one row too early": Fault(
-        from_body(ONE_ROW_TOO_EARLY), Status.WRONG_RESULT, "writes right before .* argument 2"
+        ONE_ROW_TOO_EARLY, Status.WRONG_RESULT, "writes right before .* argument 2"
     ),
-    "rows too many": Fault(from_body(FAR_OVERRUN), Status.CRASHED, "it read or wrote outside"),
-    "rows too early": Fault(from_body(FAR_UNDERRUN), Status.CRASHED, "it read or wrote outside"),
+    "rows too many": Fault(FAR_OVERRUN, Status.CRASHED, "it read or wrote outside"),
+    "rows too early": Fault(FAR_UNDERRUN, Status.CRASHED, "it read or wrote outside"),
 }

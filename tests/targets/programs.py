@@ -58,10 +58,9 @@ def from_body(body: str, signature: str = "") -> IRModule:
     return IRModule({"main": from_source(text, check_well_formed=False)})
 
 
-def matmul_variant(update: str) -> IRModule:
-    """The matmul's loops around another update of ``C``."""
-    return from_body(
-        f"""
+def matmul_body(update: str) -> str:
+    """The matmul's loops around another update of ``C``, for ``from_body``."""
+    return f"""
 for i, j, k in T.grid({N}, {N}, {N}):
     with T.sblock("C"):
         vi, vj, vk = T.axis.remap("SSR", [i, j, k])
@@ -69,7 +68,11 @@ for i, j, k in T.grid({N}, {N}, {N}):
             C[vi, vj] = T.float32(0)
         {update}
 """
-    )
+
+
+def matmul_variant(update: str) -> IRModule:
+    """The matmul's loops around another update of ``C``."""
+    return from_body(matmul_body(update))
 
 
 # Other numbers at every call, from the C library.

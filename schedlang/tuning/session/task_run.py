@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from schedlang.database import Record
+from schedlang.database.programs import put_program
 from schedlang.language.schedule import Trace
 from schedlang.search import MakeStrategy, Strategy
 from schedlang.spaces.space import Space
@@ -18,11 +19,18 @@ from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.live import Progress
+from schedlang.tuning.options import identifying
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
-from schedlang.tuning.resume import Journal, RunState, new_run, resume
+from schedlang.tuning.resume import (
+    Journal,
+    RunState,
+    identity,
+    new_run,
+    open_journal,
+    resume,
+)
 from schedlang.tuning.resume.ending import Ending
-from schedlang.tuning.resume.opening import journal_of, run_identity
 from schedlang.tuning.run import FINALS_SECONDS, TuningRun
 from schedlang.tuning.session.call import Call
 from schedlang.tuning.warm_start import WarmStart
@@ -109,18 +117,18 @@ class TaskRun:
     def identity(self) -> str:
         """What is equal for calls that continue this run."""
         call, task = self._call, self.task
-        return run_identity(
-            task.workload,
-            call.target,
-            call.options,
-            space=task.space,
-            seed=call.seed,
-            verify=str(call.verify),
-            transfer=call.transfer,
-            search=search_identity(task.search, self.strategy),
-            measurer=call.measuring.identity,
+        values = {
+            "space": task.space,
+            "seed": call.seed,
+            "verify": str(call.verify),
+            "transfer": call.transfer,
+            "search": search_identity(task.search, self.strategy),
+            "measurer": call.measuring.identity,
             **task.identifying,
-        )
+        }
+        # Traces name blocks, which the key of a workload does not.
+        keys = (task.workload.key, task.workload.structure.blocks, call.target.key)
+        return identity(*keys, *identifying(call.options, values))
 
     @cached_property
     def _blank(self) -> Record:
@@ -142,17 +150,14 @@ class TaskRun:
             transfer=call.transfer,
             reuse=not call.remeasure,
         )
-        self._journal = self._stack.enter_context(
-            journal_of(
-                call.database,
-                workload,
-                self._blank,
-                self.identity,
-                self._past,
-                anew=call.remeasure,
-                clock=call.budget.clock,
-            )
+        put_program(call.database, workload)
+        journal = open_journal(
+            call.database,
+            new_run(self._blank, self.identity, self._past.newest),
+            anew=call.remeasure,
+            clock=call.budget.clock,
         )
+        self._journal = self._stack.enter_context(journal)
         self._journal.describe(call.notes, call.tags)
         self.ending = self._journal.ending
 

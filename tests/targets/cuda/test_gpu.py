@@ -176,8 +176,8 @@ def test_right_results_of_a_large_workload_come_from_the_gpu(
     try:
         found = measured(measurer, gpu_programs.bound_matmul(other, 32))
         assert found[0].ok and found[0].verified, found[0].message
-        assert measurer._preparation.first is not None
-        assert not measurer._preparation.first.unscheduled
+        assert measurer._preparation.binding.reference is not None
+        assert measurer._preparation.unscheduled_seconds is None
     finally:
         measurer.bind(workload)
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import functools
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
-from schedlang.language.schedule import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.settings import check_setting
-from schedlang.spaces.mutation import by_site, log_ratio, same_draw
+from schedlang.spaces.mutation import by_site, log_ratio, revise, same_draw
+from schedlang.spaces.space import Space
 
 # Probabilities that a mutation of draws changes one of them, two, or three.
 DRAWS_CHANGED = (0.7, 0.2, 0.1)
@@ -38,6 +39,28 @@ class Mutation:
     wanted: Mapping[str, Any]
     ratios: Mapping[str, float]
     jump: bool
+
+
+Transition = tuple[Trace, Mutation, int]
+"""Where to start, what to change there, and a seed for what has to be drawn on the way."""
+
+
+def carry_out(space: Space, transition: Transition) -> Schedule:
+    """Make the program that a transition leads to; raises what ``revise`` raises."""
+    trace, mutation, seed = transition
+    again = space if mutation.jump else None
+    return revise(trace, mutation.wanted, random.Random(seed), space=again)
+
+
+def propose_at(sites: Sequence[Instruction], rng: random.Random, *, jump: bool) -> Mutation:
+    """Draw a mutation of these draws or choices; ``jump`` says whether there is a choice."""
+    wanted: dict[str, Any] = {}
+    ratios: dict[str, float] = {}
+    for instruction in sites:
+        assert instruction.distribution is not None
+        site = instruction.site
+        wanted[site], ratios[site] = instruction.distribution.propose(instruction.decision, rng)
+    return Mutation(wanted, ratios, jump)
 
 
 class ProposalKernel:
@@ -64,14 +87,7 @@ class ProposalKernel:
             weights = DRAWS_CHANGED[: len(draws)]
             [count] = rng.choices(range(1, len(weights) + 1), weights)
             sites = rng.sample(draws, count)
-        wanted: dict[str, Any] = {}
-        ratios: dict[str, float] = {}
-        for instruction in sites:
-            assert instruction.distribution is not None
-            proposed, ratio = instruction.distribution.propose(instruction.decision, rng)
-            wanted[instruction.site] = proposed
-            ratios[instruction.site] = ratio
-        return Mutation(wanted, ratios, jump)
+        return propose_at(sites, rng, jump=jump)
 
     def log_ratio(self, old: Trace, new: Trace, mutation: Mutation) -> float:
         """Return log q(old|new) - log q(new|old), for ``new`` made by ``revise`` of ``old``."""

@@ -112,11 +112,15 @@ class Proposals:
         """
         return self._told.get(id)
 
+    def fastest(self) -> list[Told]:
+        """Return the proposals that work, the fastest first, the earliest of equals before."""
+        working = [one for one in self.told if one.measurement.ok]
+        return sorted(working, key=lambda one: (one.measurement.latency, one.id))
+
     @property
     def best(self) -> Told | None:
         """The fastest proposal so far, the earliest of equals; ``None`` before one works."""
-        working = (one for one in self.told if one.measurement.ok)
-        return min(working, key=lambda one: (one.measurement.latency, one.id), default=None)
+        return next(iter(self.fastest()), None)
 
     def settle(self, outcomes: Sequence[Outcome]) -> list[Told]:
         """Match outcomes with what is pending; return them sorted by id.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.coordinate_descent.step_model import StepModel
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program
-from schedlang.search.proposal_kernel import movable
+from schedlang.search.proposal_kernel import Transition, carry_out, movable, propose_at
 from schedlang.search.proposals import Proposals, Told
-from schedlang.spaces.mutation import revise
 from schedlang.spaces.space import Space
 
 # A perturbation changes 1 to 3 draws, and with this probability a choice as well.
@@ -29,17 +25,8 @@ _TRIED = 8
 
 
 _Identity = frozenset[tuple[str, Any]]
-
-
-@dataclass(frozen=True)
-class _Perturbed:
-    """A trace and what to change in it; ``values`` are the decisions by site after that."""
-
-    trace: Trace
-    wanted: dict[str, Any]
-    seed: int
-    jump: bool
-    values: dict[str, Any] = field(repr=False)
+_Perturbed = tuple[Transition, dict[str, Any]]
+"""What to change in a trace, and the decisions by site after that."""
 
 
 class Perturbation:
@@ -60,16 +47,12 @@ class Perturbation:
 
     def next(self, rng: random.Random) -> Program | None:
         """Make a program that was not proposed; ``None`` if none works yet, or none is found."""
-        fastest = heapq.nsmallest(
-            _FASTEST,
-            (one for one in self._proposals.told if one.measurement.ok),
-            key=lambda one: (one.measurement.latency, one.id),
-        )
+        fastest = self._proposals.fastest()[:_FASTEST]
         if not fastest:
             return None
         self._note_known()
-        for perturbed in self._ranked(self._draw(fastest, rng)):
-            schedule = self._proposals.attempt(partial(self._apply, perturbed))
+        for transition in self._ranked(self._draw(fastest, rng)):
+            schedule = self._proposals.attempt(partial(carry_out, self._space, transition))
             program = None if schedule is None else Program(schedule)
             if program is not None and self._proposals.id_of(program.key) is None:
                 return program
@@ -92,30 +75,20 @@ class Perturbation:
             jump = bool(choices) and (not draws or rng.random() < _CHOICE)
             if jump:
                 sites.append(choices[rng.randrange(len(choices))])
-            wanted: dict[str, Any] = {}
-            for instruction in sites:
-                assert instruction.distribution is not None
-                wanted[instruction.site], _ = instruction.distribution.propose(
-                    instruction.decision, rng
-                )
-            seed = rng.getrandbits(63)
-            perturbed = _Perturbed(trace, wanted, seed, jump, {**values, **wanted})
-            drawn.setdefault(_identity(perturbed.values), perturbed)
+            mutation = propose_at(sites, rng, jump=jump)
+            reached = {**values, **mutation.wanted}
+            transition = (trace, mutation, rng.getrandbits(63))
+            drawn.setdefault(_identity(reached), (transition, reached))
         return [perturbed for key, perturbed in drawn.items() if key not in self._known]
 
-    def _ranked(self, drawn: list[_Perturbed]) -> Iterator[_Perturbed]:
+    def _ranked(self, drawn: list[_Perturbed]) -> Iterator[Transition]:
         """Yield the most promising first; in the order drawn before the model can predict."""
         order = list(range(len(drawn)))
         if self._step_model.learn():
-            scores = self._step_model.scores([perturbed.values for perturbed in drawn])
+            scores = self._step_model.scores([reached for _, reached in drawn])
             order.sort(key=lambda k: (-scores[k], k))
             self._step_model.screened += max(len(order) - 1, 0)
-        return (drawn[k] for k in order[:_TRIED])
-
-    def _apply(self, perturbed: _Perturbed) -> Schedule:
-        space = self._space if perturbed.jump else None
-        rng = random.Random(perturbed.seed)
-        return revise(perturbed.trace, perturbed.wanted, rng, space=space)
+        return (drawn[k][0] for k in order[:_TRIED])
 
 
 def _identity(values: Mapping[str, Any]) -> _Identity:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from schedlang.search.evolutionary.crossover import Child, cross
+from schedlang.language.schedule import Trace
+from schedlang.search.evolutionary.crossover import cross
 from schedlang.search.evolutionary.metropolis import Chains
 from schedlang.search.evolutionary.program_builder import ProgramBuilder
 from schedlang.search.program import Program
@@ -59,7 +60,7 @@ class Annealing:
     def run(self, fastest: Sequence[Program], chains: int) -> None:
         """Anneal ``chains`` chains; half of them at most start at the ``fastest`` programs."""
         states = self._starts(fastest[: chains // 2], chains)
-        moving: Chains[Program] = Chains(
+        moving = Chains(
             self._kernel,
             lambda transitions: self._keep(self._builder.mutate(transitions)),
             self._surrogate.energies,
@@ -86,7 +87,7 @@ class Annealing:
         Half of them at the fastest that were measured, some at their children, some at the best
         that were not measured, a quarter and what is missing at fresh draws.
         """
-        children = self._keep(self._builder.cross(self._children(fastest, count // 8)))
+        children = self._keep(self._builder.repair(self._children(fastest, count // 8)))
         starts = [*fastest, *(child for child in children if child is not None)]
         waiting = [one for one in self.reserve.values() if one not in starts]
         starts += waiting[: max(0, count - count // 4 - len(starts))]
@@ -94,7 +95,7 @@ class Annealing:
         drawn = self._keep(self._builder.draw(seeds))
         return starts + [found for found in drawn if found is not None]
 
-    def _children(self, parents: Sequence[Program], count: int) -> list[Child]:
+    def _children(self, parents: Sequence[Program], count: int) -> list[Trace]:
         if len(parents) < 2:
             return []
         pairs = [self._rng.sample(range(len(parents)), 2) for _ in range(count)]

@@ -7,8 +7,6 @@ blocks mostly do not. Parents are members of one sketch, so that they have the s
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from schedlang.instructions.handles import BlockRV, LoopRV
@@ -20,18 +18,11 @@ SketchKey = tuple[tuple[str, str, Any], ...]
 """Kind, site and option taken of each instruction: what the members of a sketch share."""
 
 
-@dataclass(frozen=True)
-class Child:
-    """A trace, and the decisions by site that it takes from another one."""
-
-    parent: Trace
-    taken: Mapping[str, Any]
-
-
-def cross(one: Trace, other: Trace, rng: random.Random) -> Child | None:
+def cross(one: Trace, other: Trace, rng: random.Random) -> Trace | None:
     """Take some of the blocks of ``other`` into ``one``; ``None`` if there is nothing to cross.
 
-    Needs two traces of one sketch that differ in the decisions about at least two blocks.
+    Needs two traces of one sketch that differ in the decisions about at least two blocks. Decisions
+    of the child may not fit together: its replay repairs them.
     """
     if sketch_key(one) != sketch_key(other):
         return None
@@ -45,7 +36,7 @@ def cross(one: Trace, other: Trace, rng: random.Random) -> Child | None:
     if len(different) < 2:
         return None
     taken = rng.sample(different, rng.randint(1, len(different) - 1))
-    return Child(one, {site: theirs[site] for sites in taken for site in sites})
+    return one.with_decisions({site: theirs[site] for sites in taken for site in sites})
 
 
 def sketch_key(trace: Trace) -> SketchKey:

@@ -157,14 +157,9 @@ class Evolutionary(StrategyBase):
 
     def _propose_best(self, n: int) -> list[Proposal]:
         """Propose the best programs that the chains of this round and of earlier ones visited."""
-        self._annealing.run(self._fastest(), max(n, 8))
+        fastest = [self._proposed[one.id] for one in self.proposals.fastest()]
+        self._annealing.run(fastest, max(n, 8))
         return self._propose(self._annealing.best(n))
-
-    def _fastest(self) -> list[Program]:
-        """List the programs that work, fastest first."""
-        told = [one for one in self.proposals.told if one.measurement.ok]
-        told.sort(key=lambda one: (one.measurement.latency, one.id))
-        return [self._proposed[one.id] for one in told]
 
     def _propose(self, programs: Sequence[Program | None]) -> list[Proposal]:
         """Propose the new programs; ``None`` stands for a trace that gave no program."""

@@ -15,49 +15,18 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
-from schedlang.language.schedule import Trace
-from schedlang.search.proposal_kernel import Mutation, ProposalKernel
+from schedlang.search.program import Program
+from schedlang.search.proposal_kernel import Mutation, ProposalKernel, Transition
 
 Values = Mapping[str, Any]
 Screen = Callable[[Sequence[Values]], Sequence[float]]
-Transition = tuple[Trace, Mutation, int]
-"""Where a chain stands, how it wants to go on, and a seed for what has to be drawn on the way."""
+_Passed = dict[int, tuple[Mutation, float]]
+"""By chain, a mutation that passed the screen, and the log of the probability that it does."""
 
 
-class State(Protocol):
-    """Where a chain stands."""
-
-    @property
-    def trace(self) -> Trace:
-        """The trace, with all its distributions."""
-        ...
-
-    @property
-    def log_prior(self) -> float:
-        """log P(tau)."""
-        ...
-
-    @property
-    def values(self) -> Values:
-        """Decisions and numbers of options by site."""
-        ...
-
-
-S = TypeVar("S", bound=State)
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """A mutation that passed the screen, with the log of the probability that it does."""
-
-    mutation: Mutation
-    log_pass: float
-
-
-class Chains(Generic[S]):
+class Chains:
     """Chains that move side by side, so that what they propose is built and predicted in batches.
 
     Parameters
@@ -79,8 +48,8 @@ class Chains(Generic[S]):
     def __init__(
         self,
         kernel: ProposalKernel,
-        build: Callable[[Sequence[Transition]], Sequence[S | None]],
-        energies: Callable[[Sequence[S]], Sequence[float]],
+        build: Callable[[Sequence[Transition]], Sequence[Program | None]],
+        energies: Callable[[Sequence[Program]], Sequence[float]],
         rng: random.Random,
         *,
         screen: Screen | None = None,
@@ -94,80 +63,72 @@ class Chains(Generic[S]):
         self._screen = screen
         self._attempts = attempts if screen is not None else 1
 
-    def sweep(self, states: Sequence[S], temperature: float) -> list[S]:
+    def sweep(self, states: Sequence[Program], temperature: float) -> list[Program]:
         """Move every chain one step (with a screen: up to ``attempts``) at a temperature."""
-        attempts = self._pick(states, temperature)
-        moving = [number for number, attempt in enumerate(attempts) if attempt is not None]
-        transitions: list[Transition] = []
-        for number in moving:
-            attempt = attempts[number]
-            assert attempt is not None
-            transitions.append((states[number].trace, attempt.mutation, self._rng.getrandbits(63)))
-        reached = self._build(transitions)
-        result = list(states)
-        arrived = [
-            (number, attempts[number], state)
-            for number, state in zip(moving, reached, strict=True)
-            if state is not None
+        passed = self._pick(states, temperature)
+        transitions = [
+            (states[number].trace, mutation, self._rng.getrandbits(63))
+            for number, (mutation, _) in passed.items()
         ]
-        before = self._energies([states[number] for number, _, _ in arrived])
-        after = self._energies([state for _, _, state in arrived])
-        passing_back = self._log_passes_back(states, arrived, temperature)
-        for (number, attempt, state), old, new, back in zip(
-            arrived, before, after, passing_back, strict=True
+        made = zip(passed, self._build(transitions), strict=True)
+        arrived = {number: state for number, state in made if state is not None}
+        before = self._energies([states[number] for number in arrived])
+        after = self._energies(list(arrived.values()))
+        passing_back = self._log_passes_back(states, passed, arrived, temperature)
+        result = list(states)
+        for (number, state), old, new, back in zip(
+            arrived.items(), before, after, passing_back, strict=True
         ):
-            assert attempt is not None
+            mutation, log_pass = passed[number]
             log_alpha = (
                 (old - new) / temperature
                 + (state.log_prior - states[number].log_prior)
-                + self._kernel.log_ratio(states[number].trace, state.trace, attempt.mutation)
-                + (back - attempt.log_pass)
+                + self._kernel.log_ratio(states[number].trace, state.trace, mutation)
+                + (back - log_pass)
             )
             if self._accepts(log_alpha):
                 result[number] = state
         return result
 
-    def _pick(self, states: Sequence[S], temperature: float) -> list[_Attempt | None]:
-        """Return for each chain the first of its mutations that the screen lets pass."""
+    def _pick(self, states: Sequence[Program], temperature: float) -> _Passed:
+        """Return, by chain, the first of its mutations that the screen lets pass."""
         picked = [
             [self._kernel.pick(state.trace, self._rng) for _ in range(self._attempts)]
             for state in states
         ]
         if self._screen is None:
-            return [None if mutation is None else _Attempt(mutation, 0.0) for [mutation] in picked]
+            return {k: (one, 0.0) for k, [one] in enumerate(picked) if one is not None}
         rows: list[Values] = [state.values for state in states]
         for state, mutations in zip(states, picked, strict=True):
             rows += [{**state.values, **(one.wanted if one else {})} for one in mutations]
         cheap = self._screen(rows)
-        attempts: list[_Attempt | None] = []
+        passed: _Passed = {}
         for number, mutations in enumerate(picked):
-            found: _Attempt | None = None
             first = len(states) + number * self._attempts
             for position, mutation in enumerate(mutations):
-                log_pass = _log_pass(cheap[number], cheap[first + position], temperature)
                 if mutation is None:
                     continue
+                log_pass = _log_pass(cheap[number], cheap[first + position], temperature)
                 if self._accepts(log_pass):
-                    found = _Attempt(mutation, log_pass)
+                    passed[number] = mutation, log_pass
                     break
                 self.refused += 1
-            attempts.append(found)
-        return attempts
+        return passed
 
     def _log_passes_back(
         self,
-        states: Sequence[S],
-        arrived: Sequence[tuple[int, _Attempt | None, S]],
+        states: Sequence[Program],
+        passed: _Passed,
+        arrived: Mapping[int, Program],
         temperature: float,
     ) -> list[float]:
         """Log of the probability that the screen would let each way back pass."""
         if self._screen is None or not arrived:
             return [0.0] * len(arrived)
-        rows: list[Values] = [state.values for _, _, state in arrived]
-        for number, attempt, state in arrived:
-            assert attempt is not None
-            old = states[number].trace
-            back = self._kernel.way_back(old, state.trace, attempt.mutation, self._rng)
+        rows: list[Values] = [state.values for state in arrived.values()]
+        for number, state in arrived.items():
+            mutation, _ = passed[number]
+            back = self._kernel.way_back(states[number].trace, state.trace, mutation, self._rng)
             rows.append({**state.values, **back})
         cheap = self._screen(rows)
         return [

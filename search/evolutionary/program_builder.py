@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement.stopwatch import Stopwatch
-from schedlang.search.evolutionary.crossover import Child
-from schedlang.search.evolutionary.metropolis import Transition
 from schedlang.search.program import Program, extract_features
+from schedlang.search.proposal_kernel import Transition, carry_out
 from schedlang.search.proposals import Proposals
-from schedlang.spaces.mutation import revise
 from schedlang.spaces.space import Space
 from schedlang.tvm.analysis.statement_features import Features
 
@@ -47,19 +45,11 @@ class ProgramBuilder:
 
     def mutate(self, transitions: Sequence[Transition]) -> list[Program | None]:
         """Apply each mutation to its trace."""
+        return self._make(partial(carry_out, self._space), transitions)
 
-        def revised(transition: Transition) -> Schedule:
-            trace, mutation, seed = transition
-            space = self._space if mutation.jump else None
-            return revise(trace, mutation.wanted, random.Random(seed), space=space)
-
-        return self._make(revised, transitions)
-
-    def cross(self, children: Sequence[Child]) -> list[Program | None]:
-        """Replay traces with decisions of others; decisions that do not fit are repaired."""
-        return self._make(
-            lambda child: child.parent.with_decisions(child.taken).replay(misfit="repair"), children
-        )
+    def repair(self, traces: Sequence[Trace]) -> list[Program | None]:
+        """Replay traces; decisions that do not fit are repaired."""
+        return self._make(lambda trace: trace.replay(misfit="repair"), traces)
 
     def replay(self, traces: Iterable[Trace]) -> list[Program | None]:
         """Make the same programs again."""

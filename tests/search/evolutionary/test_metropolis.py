@@ -8,19 +8,18 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from scipy.stats import chisquare
 
 from schedlang.instructions.handles import BlockRV
-from schedlang.language.schedule import Schedule, Trace
-from schedlang.search.evolutionary.metropolis import Chains, Transition
+from schedlang.language.schedule import Schedule
+from schedlang.search.evolutionary.metropolis import Chains
 from schedlang.search.models.decision_model import site_values
-from schedlang.search.proposal_kernel import Mutation, ProposalKernel
+from schedlang.search.program import Program
+from schedlang.search.proposal_kernel import ProposalKernel, Transition, carry_out
 from schedlang.spaces.module import module
-from schedlang.spaces.mutation import revise
 from schedlang.spaces.space import Space
 from schedlang.workloads import matmul
 from schedlang.workloads.workload import Workload
@@ -47,21 +46,6 @@ def small(sch: Schedule, block: BlockRV) -> None:
 SPACE = Space([small])
 
 
-@dataclass(frozen=True, eq=False)
-class Point:
-    """A state of a chain."""
-
-    trace: Trace
-
-    @property
-    def log_prior(self) -> float:
-        return self.trace.log_prob()
-
-    @property
-    def values(self) -> dict[str, Any]:
-        return site_values(self.trace)
-
-
 @pytest.fixture(scope="module")
 def workload() -> Workload:
     return matmul(12, 12, 12)
@@ -77,17 +61,12 @@ def crude(values: dict[str, Any]) -> float:
     return 0.5 * energy(values) + energy({**values, "": 0})
 
 
-def energies(points: Sequence[Point]) -> list[float]:
+def energies(points: Sequence[Program]) -> list[float]:
     return [energy(point.values) for point in points]
 
 
-def build(moves: Sequence[Transition]) -> list[Point | None]:
-    return [made(*move) for move in moves]
-
-
-def made(trace: Trace, step: Mutation, seed: int) -> Point:
-    space = SPACE if step.jump else None
-    return Point(revise(trace, step.wanted, random.Random(seed), space=space).trace)
+def build(moves: Sequence[Transition]) -> list[Program | None]:
+    return [Program(carry_out(SPACE, move)) for move in moves]
 
 
 def posterior(workload: Workload) -> dict[str, float]:
@@ -114,8 +93,8 @@ def visited(
     workload: Workload, screen: Callable[[Sequence[Any]], list[float]] | None
 ) -> Counter[str]:
     rng = random.Random(7)
-    chains: Chains[Point] = Chains(ProposalKernel(jump=0.25), build, energies, rng, screen=screen)
-    points = [Point(SPACE.sample(workload, seed=seed).trace) for seed in range(CHAINS)]
+    chains = Chains(ProposalKernel(jump=0.25), build, energies, rng, screen=screen)
+    points = [Program(SPACE.sample(workload, seed=seed)) for seed in range(CHAINS)]
     counts: Counter[str] = Counter()
     for sweep in range(SWEEPS):
         points = chains.sweep(points, TEMPERATURE)
@@ -148,8 +127,8 @@ def test_the_histogram_fits_the_exact_posterior(workload: Workload, screened: bo
 def test_a_cold_chain_stays_at_the_best_it_found(workload: Workload) -> None:
     """At a temperature of 1e-6 no step to a worse program is accepted."""
     rng = random.Random(3)
-    chains: Chains[Point] = Chains(ProposalKernel(), build, energies, rng)
-    points = [Point(SPACE.sample(workload, seed=seed).trace) for seed in range(4)]
+    chains = Chains(ProposalKernel(), build, energies, rng)
+    points = [Program(SPACE.sample(workload, seed=seed)) for seed in range(4)]
     for _ in range(60):
         moved = chains.sweep(points, 1e-6)
         for old, new in zip(points, moved, strict=True):

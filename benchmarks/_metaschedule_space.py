@@ -10,7 +10,7 @@ from typing import Any
 from _contest import BATCH, Draw
 
 import schedlang as sl
-from schedlang.search.prior import GIVE_UP_AFTER
+from schedlang.search.base import GIVE_UP_AFTER
 from schedlang.tvm.program import structural_key
 
 _MOST_TRIALS = 2**31 - 1

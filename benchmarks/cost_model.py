@@ -32,11 +32,15 @@ from _measured import measured_programs
 
 import schedlang as sl
 from schedlang.distributions.base import Decision
-from schedlang.search.evolutionary.ranking import pairwise_accuracy, recall_at
-from schedlang.search.models.booster import train_booster
 from schedlang.search.models.cost_model import CostModel, Example, RandomModel, Scores, throughputs
 from schedlang.search.models.decision_model import DecisionModel, site_values
-from schedlang.search.models.gradient_boosting import LEAST_WEIGHT, ROUNDS, GradientBoosting
+from schedlang.search.models.gradient_boosting import (
+    LEAST_WEIGHT,
+    ROUNDS,
+    GradientBoosting,
+    train_booster,
+)
+from schedlang.search.surrogate import pairwise_accuracy, recall_at
 from schedlang.tvm.analysis.statement_features import statement_features
 
 WORKLOADS = ("GMM", "C2D", "SFM", "T2D")

@@ -7,8 +7,7 @@ replay.
 from schedlang.modules.cpu.dot_tile import dot_tile
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule
 from schedlang.modules.cpu.move_data import move_block, move_data
-from schedlang.modules.cpu.pack_ahead import pack_ahead
-from schedlang.modules.cpu.pack_operand import pack_read
+from schedlang.modules.cpu.pack_ahead import pack_ahead, pack_read
 from schedlang.modules.cpu.parallel_vectorize_unroll import (
     finish_blocks,
     finish_by_work,
@@ -16,7 +15,12 @@ from schedlang.modules.cpu.parallel_vectorize_unroll import (
 )
 from schedlang.modules.cpu.register_tile import register_tile, sample_register_tile, unroll_tile
 from schedlang.modules.cpu.vector_math import replace_math_calls, vector_math, vectorize_math
-from schedlang.modules.gpu.auto_bind import auto_bind, bind_to_threads, bind_unbound_blocks
+from schedlang.modules.gpu.auto_bind import (
+    auto_bind,
+    bind_grid,
+    bind_to_threads,
+    bind_unbound_blocks,
+)
 from schedlang.modules.gpu.cross_thread_reduction import (
     cross_thread_reduction,
     reduce_across_threads,
@@ -30,10 +34,9 @@ from schedlang.modules.gpu.fragments import (
     use_intrinsics,
 )
 from schedlang.modules.gpu.matrix_operands import to_matrix_product
-from schedlang.modules.gpu.shared_stage import cooperative_fetching, sample_fetch_width
+from schedlang.modules.gpu.pipeline import cooperative_fetching, sample_fetch_width
 from schedlang.modules.gpu.thread_tile import sample_thread_tile
 from schedlang.modules.gpu.thread_tiling import thread_tiling
-from schedlang.modules.gpu.tile_binds import bind_grid
 from schedlang.modules.gpu.use_tensor_core import UseTensorCore
 from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_width
 from schedlang.modules.gpu.warp_tiling import sample_factor
@@ -42,25 +45,31 @@ from schedlang.modules.gpu.warpgroups.steps import (
     multiply_with_wgmma,
     stage_for_warpgroups,
 )
-from schedlang.modules.gpu.warpgroups.tiling import sample_parts, sample_tile_extent
-from schedlang.modules.gpu.warpgroups.use_wgmma import UseWGMMA
+from schedlang.modules.gpu.warpgroups.use_wgmma import UseWGMMA, sample_parts, sample_tile_extent
 from schedlang.modules.hardware.use_bf16_dot import UseBF16Dot
 from schedlang.modules.hardware.use_vnni import UseVNNI
 from schedlang.modules.shared.add_rfactor import add_rfactor
-from schedlang.modules.shared.auto_inline import auto_inline
-from schedlang.modules.shared.compute_location import random_compute_location
-from schedlang.modules.shared.decompose_reduction import decompose_reduction, initialize_before
+from schedlang.modules.shared.auto_inline import (
+    auto_inline,
+    inline_constants,
+    random_compute_location,
+)
 from schedlang.modules.shared.finish import (
     annotate_unroll,
+    decompose_reduction,
     decompose_reduction_block,
+    initialize_before,
     parallelize_outer,
     vectorize_inner,
 )
-from schedlang.modules.shared.inline_constants import inline_constants
 from schedlang.modules.shared.layout_rewrite import layout_rewrite, rewrite_layouts
 from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
-from schedlang.modules.shared.pad_einsum import pad_einsum, pad_to_multiples
-from schedlang.modules.shared.place_padded_result import copy_out, place_padded_result
+from schedlang.modules.shared.pad_einsum import (
+    copy_out,
+    pad_einsum,
+    pad_to_multiples,
+    place_padded_result,
+)
 from schedlang.modules.shared.tensorize import tensorize_with
 
 __all__ = [

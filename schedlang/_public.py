@@ -50,9 +50,9 @@ from schedlang.networks import (
 )
 from schedlang.spaces.idle import IdleModuleWarning
 from schedlang.spaces.module import Module, module
+from schedlang.spaces.placement import Stochastic
 from schedlang.spaces.sketch import FailedPathWarning, Sketch
 from schedlang.spaces.space import Space
-from schedlang.spaces.stochastic import Stochastic
 from schedlang.tuning import (
     Callback,
     CallbackWarning,

@@ -1,4 +1,4 @@
-"""What searches share: proposals, a generator, saving and loading, and when to give up."""
+"""What searches share: settings, draws, proposals, a generator, saved state, when to give up."""
 
 from __future__ import annotations
 
@@ -10,13 +10,30 @@ from typing import Any
 from schedlang.language.schedule import Schedule
 from schedlang.measurement.clock import Clock
 from schedlang.measurement.stopwatch import Stopwatch
-from schedlang.search.prior import GIVE_UP_AFTER, draw
 from schedlang.search.proposals import Proposals, Told
-from schedlang.search.settings import check_setting
 from schedlang.search.state import dump_rng, dump_state, load_rng, load_state
 from schedlang.search.strategy import Outcome, Proposal, Rejection, Strategy
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
+
+
+def check_setting(fits: bool, name: str, value: object, wanted: str) -> None:
+    """Raise a ValueError that names the setting, its value and what is wanted, unless it fits."""
+    if not fits:
+        raise ValueError(f"{name}={value!r}: give {wanted}")
+
+
+GIVE_UP_AFTER = 200
+"""Draws in a row without a new program after which a space counts as exhausted."""
+
+
+def draw(space: Space, rng: random.Random, proposals: Proposals) -> Schedule | None:
+    """Draw once from the prior of a space; a draw that gives no program is a rejection, and None.
+
+    Takes one number from ``rng``, whatever the draw gives.
+    """
+    seed = rng.getrandbits(63)
+    return proposals.attempt(lambda: space.sample(proposals.workload, seed=seed))
 
 
 class StrategyBase(Strategy):

@@ -10,9 +10,8 @@ from schedlang.analysis.movement import BlockMoves, block_moves, only_moves_data
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_positive
+from schedlang.modules.shared.checks import check_positive, complement
 from schedlang.modules.shared.finish import every_block, may_vectorize, widest_vector
-from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 SIDES = ("stores", "loads")

@@ -15,7 +15,7 @@ from schedlang.expressions import IntExpr
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.metaschedule_finish import finish_like_metaschedule, fuse_and_finish
-from schedlang.modules.shared.checks import check_prob
+from schedlang.modules.shared.checks import check_prob, complement
 from schedlang.modules.shared.finish import (
     annotate_unroll,
     decompose_reduction_block,
@@ -23,7 +23,6 @@ from schedlang.modules.shared.finish import (
     parallelize,
     vectorize_inner,
 )
-from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 WAYS = ("along_stores", "metaschedule")

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from schedlang.analysis import require
 from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV
-from schedlang.language.macros import instruction
-from schedlang.language.rewriting import (
+from schedlang.language.macros import (
     MATH_FUNCTIONS,
     blocks_with_calls,
+    instruction,
     put_arithmetic_for_calls,
     rewriting,
 )
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_prob
-from schedlang.modules.shared.priors import complement
+from schedlang.modules.shared.checks import check_prob, complement
 from schedlang.spaces.module import module
 
 

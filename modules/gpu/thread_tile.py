@@ -2,24 +2,207 @@
 
 A tile by itself says little: the threads of a block are the product of the thread factors of all
 loops, and its shared memory depends on all tiles. Each draw therefore takes the tiles of the other
-loops, and its prior prefers what leads to a program that a GPU runs well.
+loops, and its prior prefers what leads to a program that a GPU runs well. Its numbers are orders of
+magnitude; no weight is 0.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from schedlang.analysis import Footprint, condition_strides, read_footprints
+from schedlang.analysis.intrinsics import block_axes, block_writes
 from schedlang.distributions import PerfectTile
 from schedlang.distributions.tiles.divisors import divisors
 from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.macros import sampling_instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.gpu.thread_tile_prior import (
-    REDUCTION_LEVELS,
-    SPATIAL_LEVELS,
-    TileView,
-    reduction_weights,
-    spatial_weights,
-)
+
+SPATIAL_LEVELS, REDUCTION_LEVELS = 5, 3
+BLOCK, VIRTUAL, THREAD, OUTER, INNER = range(SPATIAL_LEVELS)
+CHUNKS = 0
+"""Level of a reduction tile: number of times that operands are staged."""
+
+Weights = Mapping[int, Callable[[int], float]]
+"""The weight of a factor, by level."""
+
+# Weight of what cannot run if no other draw makes up for it. Searches change one draw at a time.
+_HOPELESS = 1e-6
+_WARP = 32
+# Threads of a block that hide latencies and leave each thread enough registers.
+_FEW_THREADS, _MANY_THREADS = 64, 512
+# Results of a thread; with more, they and their operands take most of 255 registers.
+_MOST_RESULTS = 64
+_MOST_VIRTUAL = 8
+# Iterations of the reduction between two stages.
+_SHORT_CHUNK, _LONG_CHUNK = 4, 64
+_SECTOR_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TileView:
+    """The variables of a block, and the tiles drawn so far.
+
+    Attributes
+    ----------
+    kinds, extents: ``"S"`` or ``"R"`` and the number of values of each variable.
+    drawn: the tile of each variable; empty where it is still to be drawn.
+    strides: ``condition_strides`` of each variable, as a transposed convolution has: tiles that are
+        no multiples of them read regions of varying size, which cannot be staged.
+    operands: what the block reads and does not write.
+    stored: position of the variable that indexes the last dimension of the result, or None.
+    """
+
+    kinds: tuple[str, ...]
+    extents: tuple[int, ...]
+    drawn: tuple[tuple[int, ...], ...]
+    strides: tuple[int, ...]
+    operands: tuple[Footprint, ...]
+    stored: int | None
+
+    @classmethod
+    def of(cls, sch: Schedule, block: BlockRV, drawn: Sequence[Sequence[int]]) -> TileView:
+        """Look at a block whose variables are the loops that were around it, in order."""
+        kinds, extents = zip(*block_axes(sch, block), strict=True)
+        writes = block_writes(sch, block)
+        written = {access.buffer for access in writes}
+        operands = tuple(o for o in read_footprints(sch, block) if o.buffer not in written)
+        dims = writes[0].dims
+        tiles = tuple(tuple(map(int, tile)) for tile in drawn)
+        strides = tuple(condition_strides(sch, block))
+        return cls(kinds, extents, tiles, strides, operands, dims[-1] if dims else None)
+
+    def product(self, kind: str, *levels: int) -> int:
+        """Multiply the factors drawn at these levels of all variables of a kind."""
+        tiles = (t for t, k in zip(self.drawn, self.kinds, strict=True) if t and k == kind)
+        return math.prod(tile[level] for tile in tiles for level in levels)
+
+    def to_come(self, variable: int) -> list[int]:
+        """Return the extents of the other variables of the same kind that are not drawn yet."""
+        kind = self.kinds[variable]
+        return [
+            extent
+            for k, extent in enumerate(self.extents)
+            if k != variable and self.kinds[k] == kind and not self.drawn[k]
+        ]
+
+    def staged(self, variable: int, outer: int) -> list[int]:
+        """Return the values of each variable between two stages, at least.
+
+        The tile of ``variable`` has the factor ``outer`` at its outermost level.
+        """
+        tile = [math.prod(tile[1:]) if tile else 1 for tile in self.drawn]
+        tile[variable] = self.extents[variable] // outer
+        return tile
+
+    def is_regular(self, variable: int, length: int) -> bool:
+        """Return whether a variable's tiles of this length may all read regions of one size."""
+        return length % self.strides[variable] == 0 or length == self.extents[variable]
+
+    def room(self, tile: Sequence[int], copies: int, shared_bytes: int) -> float:
+        """Return how well ``copies`` of all operands fit into shared memory: 1 for half of it."""
+        taken = copies * sum(operand.bytes(tile) for operand in self.operands)
+        if taken > shared_bytes:
+            return _HOPELESS * (shared_bytes / taken) ** 4
+        return 0.5 if 2 * taken > shared_bytes else 1.0
+
+    def row_fill(self, variable: int, tile: Sequence[int]) -> float:
+        """Return how well rows along ``variable`` fill memory sectors: 0.2 to 1."""
+        rows = [
+            operand.elements(tile)[-1] * operand.element_bytes
+            for operand in self.operands
+            if operand.steps and any(k == variable for k, _ in operand.steps[-1])
+        ]
+        return max(0.2, min([1.0, *(row / _SECTOR_BYTES for row in rows)]))
+
+
+def spatial_weights(
+    view: TileView, variable: int, copies: int, sms: int, max_threads: int, shared_bytes: int
+) -> Weights:
+    """Return the weights of a spatial tile's factors, with ``copies`` of each operand."""
+    blocks, threads = view.product("S", BLOCK), view.product("S", THREAD)
+    results = view.product("S", VIRTUAL, OUTER, INNER)
+    virtual = view.product("S", VIRTUAL)
+    to_come = view.to_come(variable)
+    completions = _products(tuple(to_come), max_threads)
+    more = max(1, math.prod(to_come) // max(1, _FEW_THREADS // threads))
+    slope = 0.3 + 0.25 * math.log2(results)
+    contiguous = variable == view.stored
+
+    def block(factor: int) -> float:
+        tile = view.staged(variable, factor)
+        fits = view.room(tile, copies, shared_bytes)
+        if not view.is_regular(variable, tile[variable]):
+            fits *= _HOPELESS
+        return fits * min(1.0, blocks * factor * more / sms) * view.row_fill(variable, tile)
+
+    def thread(factor: int) -> float:
+        scores = (
+            count * _thread_score(threads * factor * others, max_threads)
+            for others, count in completions.items()
+        )
+        score = sum(scores) / sum(completions.values())
+        return score * (max(0.1, min(1.0, factor / 8)) if contiguous else 1.0)
+
+    def inside(factor: int) -> float:
+        excess = results * factor / _MOST_RESULTS
+        return float(factor**-slope / max(1.0, excess) ** 2)
+
+    def virtual_thread(factor: int) -> float:
+        return inside(factor) * (1.0 if virtual * factor <= _MOST_VIRTUAL else 0.01)
+
+    def outer(factor: int) -> float:  # a stride between neighbouring threads: bank conflicts
+        return inside(factor) / (factor if contiguous else 1)
+
+    return {BLOCK: block, VIRTUAL: virtual_thread, THREAD: thread, OUTER: outer, INNER: inside}
+
+
+def reduction_weights(view: TileView, variable: int, copies: int, shared_bytes: int) -> Weights:
+    """Return the weights of a reduction tile's factors, with ``copies`` of each operand."""
+    rounds = view.product("R", CHUNKS)
+    length = view.product("R", 1, 2)
+    more = math.prod(view.to_come(variable))
+    extent = view.extents[variable]
+
+    def chunks(factor: int) -> float:
+        tile = view.staged(variable, factor)
+        chunk = length * extent // factor
+        weight = view.room(tile, copies, shared_bytes)
+        if not view.is_regular(variable, tile[variable]):
+            weight *= _HOPELESS
+        if rounds * factor * more < copies:  # the pipeline would be longer than the loop
+            weight *= _HOPELESS
+        weight *= min(1.0, chunk * more / _SHORT_CHUNK) * min(1.0, _LONG_CHUNK / chunk)
+        return weight * view.row_fill(variable, tile)
+
+    return {CHUNKS: chunks}
+
+
+def _thread_score(threads: int, max_threads: int) -> float:
+    """Return how good a number of threads is: whole warps, neither few nor many of them."""
+    if threads > max_threads:
+        return _HOPELESS
+    used = threads / (_WARP * -(-threads // _WARP))
+    few = min(1.0, threads / _FEW_THREADS)
+    return used**4 * few**2 * (1.0 if threads <= _MANY_THREADS else 0.25)
+
+
+@lru_cache(maxsize=1024)
+def _products(extents: tuple[int, ...], bound: int) -> Counter[int]:
+    """Count the products of one divisor of each extent, up to the first beyond ``bound``."""
+    found = Counter({1: 1})
+    for extent in extents:
+        longer: Counter[int] = Counter()
+        for product, count in found.items():
+            for divisor in divisors(extent):
+                longer[min(product * divisor, bound + 1)] += count
+        found = longer
+    return found
 
 
 @sampling_instruction

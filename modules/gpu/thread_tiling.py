@@ -16,13 +16,16 @@ from schedlang.errors import SpaceError
 from schedlang.expressions import IntExpr, IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.gpu.pipeline import overlap_copies
-from schedlang.modules.gpu.shared_stage import cooperative_fetching, fetch_width, stage_in_shared
+from schedlang.modules.gpu.auto_bind import bind_tiles
+from schedlang.modules.gpu.pipeline import (
+    cooperative_fetching,
+    fetch_width,
+    overlap_copies,
+    stage_in_shared,
+)
 from schedlang.modules.gpu.thread_tile import sample_thread_tile
-from schedlang.modules.gpu.tile_binds import bind_tiles
-from schedlang.modules.shared.checks import check_prob, not_applicable_if_refused
+from schedlang.modules.shared.checks import check_prob, complement, not_applicable_if_refused
 from schedlang.modules.shared.multi_level_tiling import may_collect, require_tileable
-from schedlang.modules.shared.priors import complement
 from schedlang.spaces.module import module
 
 STRUCTURE = "SSSRRSRS"

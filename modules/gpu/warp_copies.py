@@ -10,9 +10,9 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction, sampling_instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.gpu.auto_bind import threads_around
 from schedlang.modules.gpu.fragments import WARP
-from schedlang.modules.gpu.shared_stage import stage_in_shared, vector_widths
-from schedlang.modules.gpu.tile_binds import threads_around
+from schedlang.modules.gpu.pipeline import stage_in_shared, vector_widths
 
 SHARED = "shared.dyn"
 # Rows of a tile start this many bytes after a multiple of 32 elements: the 8 rows that ldmatrix

@@ -10,8 +10,8 @@ from schedlang.expressions import IntExpr, minimum
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import sampling_instruction
 from schedlang.language.schedule import Schedule
+from schedlang.modules.gpu.auto_bind import bind_grid
 from schedlang.modules.gpu.fragments import COLUMNS, ROWS
-from schedlang.modules.gpu.tile_binds import bind_grid
 
 _MAX_UNROLLED = 4
 # Elements that the alignment of a row adds to it at most, and rows that it adds to a tile.

@@ -1,4 +1,4 @@
-"""Inline cheap element-wise blocks into their consumers, or into their producer."""
+"""Where constants and cheap blocks are computed: inlined, or below a loop of their consumer."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from schedlang.analysis import (
     count_consumers,
     count_operations,
     has_first_binding,
+    has_own_loops,
     has_plain_binding,
+    is_below_root,
     is_in_software_pipeline,
     is_output,
     is_spatial_program,
     leaves_cache,
     read_pattern,
     require,
+    written_rank,
 )
-from schedlang.analysis.layouts import computes_ahead
+from schedlang.analysis.concurrency import is_in_pipeline, is_regular
+from schedlang.analysis.layouts import computes_ahead, runs_ahead
 from schedlang.errors import InstructionError, NotApplicable, SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import check_prob
-from schedlang.modules.shared.priors import complement
-from schedlang.spaces.module import module
+from schedlang.modules.shared.checks import check_prob, complement, not_applicable_if_refused
+from schedlang.spaces.module import block_names, module
 
 # Calls that cost more to repeat in every consumer than to store once.
 EXPENSIVE = frozenset({"tirx.exp", "tirx.erf", "tirx.tanh", "tirx.log", "tirx.pow", "tirx.sigmoid"})
@@ -131,3 +134,71 @@ def _into_consumers(sch: Schedule, block: BlockRV, facts: BlockFacts, bound: int
 
 def _iterations(facts: BlockFacts) -> int:
     return math.prod(facts.spatial_extents) * math.prod(facts.reduction_extents)
+
+
+@module
+def inline_constants(sch: Schedule, block: BlockRV, *, tensors: bool = False) -> None:
+    """Inline a block that computes a constant scalar.
+
+    ::
+
+        c[()] = 59; B = A + c[()]   ->   B = A + 59
+
+    The conditions are those of MetaSchedule's InlineConstantScalars. ``tensors`` includes constant
+    tensors, whose elements depend on their indices only.
+    """
+    facts = block_facts(sch, block)
+    require(facts.reads == 0, "it reads a buffer")
+    require(facts.writes == 1, "it does not write one buffer")
+    require(not facts.reduction_extents and not facts.has_init, "it reduces")
+    require(tensors or written_rank(sch, block) == 0, "it writes a tensor, not a scalar")
+    require(not is_output(sch, block), "it writes an output")
+    require(count_consumers(sch, block) > 0, "nothing reads it")
+    with not_applicable_if_refused():
+        sch.compute_inline(block)
+
+
+@module(at="root")
+def random_compute_location(sch: Schedule, *, reductions: bool = True, decay: float = 1.0) -> None:
+    """Draw for each producer (padding, a row's sum) the loop of its consumer to compute it under.
+
+    ::
+
+        A; B reads A; for i: C reads A, B   ->   for i: {A[i..]; B[i..]; C}   or as they were
+
+    It applies to unscheduled blocks: not tiled, and alone in their loops, in programs that
+    overwrite nothing they have read. Vectorised loops, as those of a register tile, are no
+    locations. Blocks that depend on weights only stay at the root, to run ahead of all calls.
+    Consumers are placed before their producers, so that a whole chain, such as the four
+    stages of a softmax, can meet in one loop, and a block that ``add_rfactor`` split off follows
+    its reduction. The conditions and the order are those of MetaSchedule's RandomComputeLocation;
+    in addition, a block split off from an output may move. ``reductions=False`` leaves reductions
+    where they are. ``decay`` shapes the prior: a loop is ``decay`` times as likely as the loop
+    around it, under which less is repeated.
+    """
+    for name in reversed(block_names(sch)):
+        mark = sch.mark()
+        block = sch.get_block(name)
+        if not _may_move(sch, block, reductions):
+            sch.rollback(mark)
+        else:
+            loop = sch.sample_compute_location(block, name=f"location:{name}", decay=decay)
+            try:
+                sch.compute_at(block, loop, preserve_unit_loops=True)
+            except InstructionError:  # the block stays where it is
+                sch.rollback(mark)
+
+
+def _may_move(sch: Schedule, block: BlockRV, reductions: bool) -> bool:
+    facts = block_facts(sch, block)
+    if facts.reduction_extents and not (reductions and facts.has_init):
+        return False
+    if is_output(sch, block) or not is_below_root(sch, block):
+        return False
+    if not has_plain_binding(sch, block) or not has_own_loops(sch, block):
+        return False
+    if not is_regular(sch, block) or not is_in_pipeline(sch, block):
+        return False
+    if runs_ahead(sch, block):
+        return False
+    return count_consumers(sch, block) > 0

@@ -17,8 +17,7 @@ from schedlang.analysis.concurrency import adds_up, is_only_writer, is_regular, 
 from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.checks import STARTS_LATER, not_applicable_if_refused
-from schedlang.modules.shared.priors import weigh_multiples
+from schedlang.modules.shared.checks import STARTS_LATER, not_applicable_if_refused, weigh_multiples
 from schedlang.spaces.module import module
 
 

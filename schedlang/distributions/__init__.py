@@ -1,12 +1,9 @@
 """Distributions of sampling instructions, their contract and their stored form."""
 
 from schedlang.distributions.base import JSON, Decision, Distribution, Rng
-from schedlang.distributions.categorical import Categorical
-from schedlang.distributions.compute_location import ComputeLocation
-from schedlang.distributions.imperfect_tile import ImperfectTile
+from schedlang.distributions.categorical import Categorical, ComputeLocation
 from schedlang.distributions.int_range import IntRange
-from schedlang.distributions.partitioned_tile import PartitionedTile
-from schedlang.distributions.perfect_tile import PerfectTile
+from schedlang.distributions.loop_tile import ImperfectTile, PartitionedTile, PerfectTile
 from schedlang.distributions.permutation import Permutation
 from schedlang.distributions.register_tile import RegisterTile
 from schedlang.distributions.registry import (

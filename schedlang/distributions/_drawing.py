@@ -1,4 +1,4 @@
-"""Random draws that only call ``random()`` of a generator."""
+"""Random draws that only call ``random()`` of a generator; tables of short supports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 # One double holds 53 random bits; below this bound a single draw is biased by less than 2**-27.
 _SINGLE_DRAW_BOUND = 1 << 26
@@ -60,3 +60,23 @@ def mixture_log_ratio(adjacent: bool, n_here: int, n_there: int, size: int) -> f
         return 0.0
     jump = 1 / size
     return math.log(((PRIOR_JUMP - 1) / n_there + jump) / ((PRIOR_JUMP - 1) / n_here + jump))
+
+
+V = TypeVar("V")
+
+
+class Table(Generic[V]):
+    """Values with P > 0, in the order of the support, and their probabilities; immutable."""
+
+    def __init__(self, values: Sequence[V], weights: Sequence[float]) -> None:
+        self.values = tuple(values)
+        total = math.fsum(weights)
+        self.log_probs = {v: math.log(w / total) for v, w in zip(values, weights, strict=True)}
+        self._cumulated = cumulate(weights)
+
+    def sample(self, rng: Rng) -> V:
+        return self.values[pick_cumulated(rng, self._cumulated)]
+
+    def mode(self) -> V:
+        """Return the most probable value, the first of the support in a tie."""
+        return max(self.values, key=self.log_probs.__getitem__)

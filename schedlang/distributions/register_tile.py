@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, cast
 
-from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse
-from schedlang.distributions._drawing import PRIOR_JUMP, Rng, pick_index
-from schedlang.distributions._table import Table
-from schedlang.distributions._text import shorten
+from schedlang.distributions._checks import MAX_EXTENT, MAX_LEVELS, check_int, refuse, shorten
+from schedlang.distributions._drawing import PRIOR_JUMP, Rng, Table, pick_index
 from schedlang.distributions.base import Decision, Distribution
 from schedlang.distributions.registry import register_distribution
 from schedlang.distributions.tiles.divisors import divisors

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from schedlang.distributions._fields import JSON
-from schedlang.distributions._text import shorten
-from schedlang.distributions.base import Distribution
+from schedlang.distributions._checks import shorten
+from schedlang.distributions.base import JSON, Distribution
 from schedlang.errors import DistributionError
 
 _D = TypeVar("_D", bound=type[Distribution])

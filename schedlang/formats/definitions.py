@@ -1,4 +1,4 @@
-"""The head of a printed program: imports, and the source of what cannot be imported."""
+"""The head of a printed program: imports by public names, and source of what has none."""
 
 from __future__ import annotations
 import __future__
@@ -15,8 +15,34 @@ from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import SpaceError
-from schedlang.formats.public_names import is_ours, public_module
 from schedlang.instructions.instruction import Instruction
+
+PACKAGE = "schedlang"
+
+
+def is_ours(module: str | None) -> bool:
+    """Return whether a module of this name is part of the library."""
+    return module is not None and f"{module}.".startswith(f"{PACKAGE}.")
+
+
+def public_module(value: Any) -> str | None:
+    """Return the module to import a class or function from, by its own qualified name.
+
+    An object of the library is imported from the outermost package that exports it, so that files
+    may move without breaking stored and printed programs. ``None`` where the object has no module.
+    """
+    module = getattr(value, "__module__", None)
+    if not isinstance(module, str):
+        return None
+    if is_ours(module):
+        parts = module.split(".")
+        for count in range(1, len(parts)):
+            package = sys.modules.get(".".join(parts[:count]))
+            found = getattr(package, getattr(value, "__qualname__", ""), None)
+            if found is not None and inspect.unwrap(found) is inspect.unwrap(value):
+                return ".".join(parts[:count])
+    return module
+
 
 _PLAIN = (bool, int, float, str, bytes, type(None), tuple, frozenset)
 

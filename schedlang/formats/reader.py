@@ -1,4 +1,4 @@
-"""Reading stored traces.
+"""Writing traces as JSON, and reading them.
 
 The text is not trusted: sizes and depths are bounded, every type is checked, unknown instructions
 and distributions are refused, and nothing is evaluated. ``TraceFormatError.where`` names the place.
@@ -6,17 +6,57 @@ and distributions are refused, and nothing is evaluated. ``TraceFormatError.wher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Hashable, Sequence
 from typing import Any
 
-from schedlang.distributions import Categorical, Distribution
+from schedlang.distributions import Categorical, Distribution, distribution_to_json
 from schedlang.errors import TraceFormatError
-from schedlang.formats.content import ContentReader, read_distribution
+from schedlang.formats.content import ContentReader, content_to_json, read_distribution
 from schedlang.formats.document import only, parse, short, want
-from schedlang.formats.writer import SCHEMA
-from schedlang.instructions.handles import Handle, make_handle
+from schedlang.instructions.handles import Handle, handle_name, make_handle
 from schedlang.instructions.instruction import KINDS, Instruction
 from schedlang.instructions.kinds import Choice, Sampling
+
+SCHEMA = 1
+
+
+def dump(instructions: Sequence[Instruction], *, provenance: bool = True) -> str:
+    """Return the stored form, one line; equal instructions give equal text.
+
+    Without ``provenance`` it omits which module recorded an instruction; traces are compared so.
+    """
+    steps = [_encode_instruction(i) for i in instructions]
+    if not provenance:
+        for step in steps:
+            step.pop("module", None)
+    stored = {"schema": SCHEMA, "instructions": steps}
+    return json.dumps(stored, separators=(",", ":"), allow_nan=False, sort_keys=True)
+
+
+def _encode_instruction(instruction: Instruction) -> dict[str, Any]:
+    stored: dict[str, Any] = {
+        "kind": instruction.kind.name,
+        "args": {
+            p.name: content_to_json(arg)
+            for p, arg in zip(instruction.kind.parameters, instruction.args, strict=True)
+        },
+    }
+    if instruction.outputs:
+        names = [handle_name(h) for h in instruction.outputs]
+        stored["out"] = names[0] if instruction.single else names
+    if instruction.site:
+        assert instruction.distribution is not None
+        stored["site"] = instruction.site
+        stored["decision"] = _encode_decision(instruction.decision)
+        stored["distribution"] = distribution_to_json(instruction.distribution)
+    if instruction.module:
+        stored["module"] = instruction.module
+    return stored
+
+
+def _encode_decision(decision: Any) -> Any:
+    return list(decision) if isinstance(decision, tuple) else decision
 
 
 def load(text: str | bytes) -> tuple[Instruction, ...]:
@@ -163,3 +203,37 @@ def _check_drawn(
     if single != (expected is None) or not (single or len(outputs) == expected):
         count = "one handle, not a list" if expected is None else f"a list of {expected} handles"
         raise TraceFormatError(where, f"drawing gives {count}")
+
+
+def stored_decisions(text: str) -> dict[str, Hashable]:
+    """Return the draws and choices of a trace by site, in program order.
+
+    Several numbers are a tuple; a choice is the option that was taken. Far quicker than
+    ``Trace.from_json``, which checks all of the trace: a text that is no trace has no decisions.
+    """
+    found: dict[str, Hashable] = {}
+    try:
+        for step in json.loads(text)["instructions"]:
+            if "site" in step:
+                value = step["decision"]
+                if step["kind"] == "choose":
+                    value = step["args"]["options"][value]
+                found[str(step["site"])] = _hashable(value)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        return {}
+    return found
+
+
+def stored_modules(text: str) -> dict[str, str]:
+    """Return the name of the module that made each draw or choice of a trace, by site."""
+    try:
+        steps = [step for step in json.loads(text)["instructions"] if "site" in step]
+        return {str(step["site"]): str(step.get("module", "")) for step in steps}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, list) and all(isinstance(item, int) for item in value):
+        return tuple(value)
+    return json.dumps(value, sort_keys=True) if isinstance(value, (dict, list)) else value

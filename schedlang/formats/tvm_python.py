@@ -6,14 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from schedlang.errors import InvalidTrace
-from schedlang.formats.program_text import json_text, quoted, script_text
-from schedlang.formats.python import comment, is_default, print_lines, targets
-from schedlang.instructions.arguments.plain import INTRINSIC
-from schedlang.instructions.arguments.sequences import SequenceArgument
+from schedlang.formats.python import (
+    comment,
+    is_default,
+    json_text,
+    print_lines,
+    quoted,
+    script_text,
+    targets,
+)
+from schedlang.instructions.arguments.plain import INTRINSIC, SequenceArgument
 from schedlang.instructions.instruction import Instruction, Line
-from schedlang.instructions.kinds import Choice, Primitive, Sampling
+from schedlang.instructions.kinds import Choice, Places, Primitive, Sampling
 from schedlang.instructions.line import simplified
-from schedlang.instructions.tvm_counterparts import Places
 from schedlang.interpreters.replay import replay
 from schedlang.interpreters.to_tvm import flatten_for_tvm
 from schedlang.tvm import program

@@ -1,4 +1,4 @@
-"""Deciders: they answer the draws and choices of a program while it is recorded."""
+"""Deciders: they answer the draws and choices of a program while it is recorded, by site."""
 
 from __future__ import annotations
 
@@ -8,7 +8,35 @@ from typing import Any, Protocol
 
 from schedlang.distributions import Categorical, Distribution
 from schedlang.errors import SpaceError
-from schedlang.instructions.rollback import StandingChoices
+
+
+class StandingChoices:
+    """The positions of a run's choices, except the choices that were rolled back.
+
+    A module that does not apply is undone together with its choices, and the run continues as if it
+    had never met them. A decider that records what was tried needs the position of the first
+    undone choice.
+
+    Attributes
+    ----------
+    positions: the position of each remaining choice, in order; the decider defines what a
+        position counts.
+    """
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+
+    def meet(self, position: int) -> None:
+        """Note a choice that was met at ``position``."""
+        self.positions.append(position)
+
+    def roll_back(self, count: int) -> int | None:
+        """Remove the last ``count`` choices; return the position of the first of them, if any."""
+        if not count:
+            return None
+        first = self.positions[-count]
+        del self.positions[-count:]
+        return first
 
 
 class Decider(Protocol):
@@ -163,3 +191,31 @@ def plain_decision(decision: Any) -> Any:
     if isinstance(decision, bool) or not hasattr(decision, "__index__"):
         return decision
     return decision.__index__()
+
+
+Taken = dict[str, int]
+"""How often each name of a draw or choice was asked for: the second ``tile`` is ``tile#1``."""
+
+
+def free_site(taken: Taken, name: str) -> str:
+    """Return the site that the next draw of this name gets."""
+    count = taken.get(name, 0)
+    return name if count == 0 else free_site(taken, f"{name}#{count}")
+
+
+def claim_site(taken: Taken, name: str) -> None:
+    """Take the site that ``free_site`` returns."""
+    count = taken.get(name, 0)
+    taken[name] = count + 1
+    if count:
+        claim_site(taken, f"{name}#{count}")
+
+
+def name_of_site(taken: Taken, site: str) -> str:
+    """Return the name for which ``free_site`` now gives this recorded site."""
+    name = site
+    while "#" in name:
+        name = name.rpartition("#")[0]
+        if free_site(taken, name) == site:
+            return name
+    return site

@@ -15,8 +15,7 @@ from typing import Any
 from schedlang.distributions import Distribution
 from schedlang.errors import SpaceError
 from schedlang.instructions.arguments import Argument, argument_of
-from schedlang.instructions.contents import describe, handles_in
-from schedlang.instructions.handles import Handle, handle_name
+from schedlang.instructions.handles import Handle, describe, handle_name, handles_in
 from schedlang.instructions.state import ProgramState
 
 

@@ -9,8 +9,7 @@ from typing import Any
 from schedlang.errors import SpaceError
 from schedlang.expressions import IntRV
 from schedlang.instructions.choices import plain_decision
-from schedlang.instructions.contents import map_handles
-from schedlang.instructions.handles import Handle, handle_name, numbered
+from schedlang.instructions.handles import Handle, handle_name, map_handles, numbered
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice
 

@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schedlang.instructions.contents import handles_in, map_handles
-from schedlang.instructions.handles import Handle, numbered
+from schedlang.instructions.handles import Handle, handles_in, map_handles, numbered
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Macro, Sampling
 from schedlang.instructions.state import ProgramState
-from schedlang.interpreters.apply import Interpreter
-from schedlang.interpreters.replay import apply_to, replay
+from schedlang.interpreters.replay import Interpreter, apply_to, replay
 from schedlang.workloads.workload import Workload
 
 

@@ -1,23 +1,77 @@
-"""Replaying a line of instructions: the interpreter that searches run most."""
+"""Applying a line of instructions to a program: the interpreter that searches run most.
+
+Replay, flattening and the way out to TVM differ in what they do at a draw and at another
+instruction: each is an ``Interpreter`` (Pyro calls them effect handlers).
+"""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from schedlang.distributions import Distribution
-from schedlang.errors import InvalidTrace, SpaceError
+from schedlang.errors import InvalidTrace, SchedlangError, SpaceError
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import Handle, make_handle
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Sampling
 from schedlang.instructions.line import block_of
 from schedlang.instructions.state import ProgramState
-from schedlang.interpreters.apply import Interpreter, apply, why_refused
+from schedlang.printed import first_line
+from schedlang.tvm import errors
 from schedlang.tvm.schedule import new_schedule
 from schedlang.workloads.workload import Workload
+
+
+class Interpreter:
+    """What to do at each instruction; this one repeats what was recorded."""
+
+    def draw(
+        self, state: ProgramState, kind: Sampling, instruction: Instruction
+    ) -> tuple[Instruction, list[Any]]:
+        """Return the draw as it was made now, and TVM's values of its handles."""
+        distribution = instruction.distribution
+        assert distribution is not None
+        result = kind.result(state, instruction.args, distribution, instruction.decision)
+        return instruction, result.values
+
+    def run(self, state: ProgramState, instruction: Instruction) -> list[Any]:
+        """Apply an instruction that draws nothing and return TVM's values of its handles."""
+        return instruction.kind.run(state, instruction.args)
+
+
+_AS_RECORDED = Interpreter()
+
+
+def apply(
+    state: ProgramState, line: Iterable[Instruction], interpreter: Interpreter = _AS_RECORDED
+) -> Iterator[Instruction]:
+    """Apply instructions to a program in order; yield each one, as applied, after it is done.
+
+    ValueError when one defines another number of handles than it did when it was recorded.
+    """
+    for instruction in line:
+        kind = instruction.kind
+        if isinstance(kind, Sampling):
+            instruction, values = interpreter.draw(state, kind, instruction)
+        else:
+            values = interpreter.run(state, instruction)
+        if len(values) != len(instruction.outputs):
+            raise ValueError(
+                f"it returned {len(instruction.outputs)} handles when recorded, now {len(values)}"
+            )
+        state.values += values
+        state.handles += instruction.outputs
+        yield instruction
+
+
+def why_refused(error: Exception) -> str:
+    """Return in one line why an instruction cannot be applied."""
+    return first_line(error if isinstance(error, SchedlangError) else errors.reason_of(error))
+
 
 Misfit = Literal["reject", "resample", "repair"]
 Decide = Callable[[Instruction, Distribution], Any]
@@ -166,3 +220,20 @@ def _name_place(error: InvalidTrace, line: Line, instruction: Instruction) -> In
     error.module = instruction.module
     error.block = block_of(line, instruction)
     return error
+
+
+def log_prob(line: Line) -> float:
+    """Return log P(tau) of all draws and choices, with the recorded distributions."""
+    total = 0.0
+    for instruction in line:
+        if instruction.distribution is not None:
+            total += instruction.distribution.log_prob(instruction.decision)
+    return total
+
+
+def assess(line: Line, workload: Workload) -> float:
+    """Return log P(tau) with the distributions found on a workload; -inf if it does not replay."""
+    try:
+        return log_prob(replay(line, workload).line)
+    except InvalidTrace:
+        return -math.inf

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from schedlang.expressions import IndexMap, IntRV
-from schedlang.instructions.contents import map_handles
-from schedlang.instructions.handles import Handle, handle_name
+from schedlang.instructions.handles import Handle, handle_name, map_handles
 from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice, Primitive, Sampling
 from schedlang.instructions.line import renumbered
 from schedlang.instructions.state import ProgramState
-from schedlang.interpreters.apply import Interpreter, apply, why_refused
 from schedlang.interpreters.flatten import flatten
+from schedlang.interpreters.replay import Interpreter, apply, why_refused
 from schedlang.printed import listed
 from schedlang.tvm.schedule import get_module, get_trace, new_traced_schedule
 from schedlang.workloads.workload import Workload

@@ -8,14 +8,18 @@ from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import DistributionError, SpaceError
-from schedlang.instructions.choices import Decider, option_label, plain_decision
-from schedlang.instructions.contents import describe
+from schedlang.instructions.choices import (
+    Decider,
+    claim_site,
+    free_site,
+    option_label,
+    plain_decision,
+)
+from schedlang.instructions.handles import describe
 from schedlang.instructions.instruction import Instruction, InstructionKind, Result
 from schedlang.instructions.kinds import Choice, Macro, Primitive, Sampling
-from schedlang.instructions.sites import claim_site, free_site
 from schedlang.instructions.state import BadArgument, ProgramState
-from schedlang.interpreters.apply import Interpreter
-from schedlang.interpreters.replay import apply_to
+from schedlang.interpreters.replay import Interpreter, apply_to
 from schedlang.language.refusals import bad_argument, refused, unreadable
 from schedlang.tvm import schedule as tvm_schedule
 from schedlang.workloads.workload import Workload

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.distributions.compute_location import INLINE
+from schedlang.distributions.categorical import INLINE
 from schedlang.errors import DistributionError, InstructionError, SchedlangError, WorkloadError
 from schedlang.expressions import IntRV
-from schedlang.instructions.contents import describe
-from schedlang.instructions.handles import BlockRV, LoopRV
+from schedlang.instructions.handles import BlockRV, LoopRV, describe
 from schedlang.instructions.instruction import InstructionKind
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.instructions.user_code import user_location

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from schedlang.interpreters import assess as interpreter
+from schedlang.interpreters import replay as interpreter
 from schedlang.interpreters.replay import Misfit
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.workloads.workload import Workload

@@ -14,27 +14,29 @@ from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import PartialTraceWarning, SpaceError
-from schedlang.formats import reader, writer
+from schedlang.formats import reader
 from schedlang.formats.python import as_python, diff_lines, print_lines
 from schedlang.formats.tvm_python import as_tvm_python
 from schedlang.instructions import line as lines
-from schedlang.instructions.choices import Decider, Draw, Refuse
+from schedlang.instructions.choices import Decider, Draw, Refuse, claim_site, name_of_site
 from schedlang.instructions.instruction import Line
-from schedlang.instructions.sites import claim_site, name_of_site
 from schedlang.instructions.state import ProgramState
-from schedlang.interpreters.assess import log_prob
 from schedlang.interpreters.flatten import flatten
-from schedlang.interpreters.replay import Change, Decide, Misfit, Replayed, replay, rerun
+from schedlang.interpreters.replay import Change, Decide, Misfit, Replayed, log_prob, replay, rerun
 from schedlang.interpreters.to_tvm import to_tvm
-from schedlang.language.primitives.buffers import BufferPrimitives
-from schedlang.language.primitives.caches import CachePrimitives
-from schedlang.language.primitives.layouts import LayoutPrimitives
-from schedlang.language.primitives.lookup import LookupPrimitives
-from schedlang.language.primitives.loops import LoopPrimitives
-from schedlang.language.primitives.placement import PlacementPrimitives
-from schedlang.language.primitives.reductions import ReductionPrimitives
+from schedlang.language.primitives.buffers import (
+    BufferPrimitives,
+    CachePrimitives,
+    LayoutPrimitives,
+    TensorPrimitives,
+)
+from schedlang.language.primitives.loops import (
+    LookupPrimitives,
+    LoopPrimitives,
+    PlacementPrimitives,
+    ReductionPrimitives,
+)
 from schedlang.language.primitives.sampling import ChoicePrimitives, SamplingPrimitives
-from schedlang.language.primitives.tensors import TensorPrimitives
 from schedlang.language.recorder import Recorder
 from schedlang.printed import show_text
 from schedlang.tvm import schedule as tvm_schedule
@@ -184,7 +186,7 @@ class Trace:
 
     @cached_property
     def _content(self) -> str:
-        return writer.dump(self.instructions, provenance=False)
+        return reader.dump(self.instructions, provenance=False)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
@@ -271,7 +273,7 @@ class Trace:
 
     def to_json(self) -> str:
         """Write one line of JSON with a schema version; ``from_json`` reads it back exactly."""
-        return writer.dump(self.instructions)
+        return reader.dump(self.instructions)
 
     @staticmethod
     def from_json(text: str | bytes, workload: Workload | None = None) -> Trace:

@@ -3,9 +3,8 @@
 Importing this takes TVM's MetaSchedule along, so plain ``import schedlang`` does without.
 """
 
-from schedlang.metaschedule.exporting import export_json
+from schedlang.metaschedule.exporting import export_json, record_as_python
 from schedlang.metaschedule.importing import import_json
-from schedlang.metaschedule.programs import record_as_python
 from schedlang.metaschedule.report import Exported, Imported, Partial, Skipped, Unexpressed
 from schedlang.metaschedule.view import TVMDatabase, as_tvm_database
 

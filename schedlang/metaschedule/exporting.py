@@ -1,9 +1,10 @@
-"""Writing a schedlang database as one of MetaSchedule's JSON databases."""
+"""Writing a schedlang database as one of MetaSchedule's, and its records as programs for TVM."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from schedlang.database import Database, Record, opened_database
 from schedlang.errors import DatabaseError
 from schedlang.formats.document import short
+from schedlang.formats.python import comment
 from schedlang.interpreters.to_tvm import TVMForm
-from schedlang.measurement import Status
+from schedlang.language.schedule import Trace
+from schedlang.measurement import Status, describe_latency
 from schedlang.metaschedule.expressing import (
     Expressed,
     NotExpressed,
@@ -25,6 +28,7 @@ from schedlang.metaschedule.report import Exported, Partial, Unexpressed
 from schedlang.tvm import errors
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.construct import as_workload
+from schedlang.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
@@ -167,3 +171,43 @@ class _Export:
     def _leave_out(self, records: list[Record], error: NotExpressed) -> None:
         for record in records:
             self.unexpressed.append(Unexpressed(record.id, error.reason, short(str(error), 300)))
+
+
+def record_as_python(record: Record, database: Database) -> str:
+    """Return a Python program that makes the scheduled program as ``sch.mod``, with TVM alone.
+
+    It contains the program before scheduling and the calls that schedule it, or, where TVM has no
+    counterpart of an instruction, the scheduled program. Raises ``DatabaseError`` when the database
+    does not hold the program or it cannot be read, ``TraceFormatError`` when the trace cannot be
+    read, ``InvalidTrace`` when it does not apply.
+    """
+    what = f"record {record.id} of workload {record.workload_key}"
+    text = database.get_workload(record.workload_key)
+    if text is None:
+        raise DatabaseError(
+            f"{what}: the database does not hold the workload's program; put it there with "
+            "put_workload, or replay the trace on the workload yourself"
+        )
+    try:
+        mod = tvm_metaschedule.read_program(text)
+    except ValueError as error:
+        raise DatabaseError(f"{what}: its program cannot be read: {error}") from None
+    workload = Workload(mod, record.workload_name)
+    trace = Trace.from_json(record.trace_json, workload)
+    body = trace.as_tvm_python(workload)
+    return "\n".join([*map(comment, _head(record)), body])
+
+
+def _head(record: Record) -> list[str]:
+    day = time.strftime("%Y-%m-%d", time.gmtime(record.created))
+    measured = f"ended as {record.status}"
+    if record.ok:
+        times = "time" if len(record.samples) == 1 else "times"
+        measured = f"{describe_latency(record.latency)}, median of {len(record.samples)} {times}"
+    verified = "its results were compared" if record.verified else "its results were not compared"
+    return [
+        f"{record.workload_name} (workload {record.workload_key})",
+        f"on {record.target_key}: {measured}; {verified}",
+        f"found by {record.search}, measured {day} with {record.toolchain_key}",
+        "The scheduled program is sch.mod; this needs TVM 0.27 and nothing else.",
+    ]

@@ -9,10 +9,18 @@ from schedlang.database import Database, Record, opened_database
 from schedlang.database.programs import put_program
 from schedlang.errors import TargetError, TraceFormatError
 from schedlang.measurement import Status
-from schedlang.metaschedule.lines import Line, read_lines, written
 from schedlang.metaschedule.machine import Machine, as_machine, machine_of_stored
 from schedlang.metaschedule.report import Imported, Skipped
-from schedlang.metaschedule.stored import Refused, parts_of, samples_of, trace_of, workload_of
+from schedlang.metaschedule.stored import (
+    Line,
+    Refused,
+    parts_of,
+    read_lines,
+    samples_of,
+    trace_of,
+    workload_of,
+    written,
+)
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.workloads.workload import Workload
 

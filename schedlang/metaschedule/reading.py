@@ -6,20 +6,66 @@ reaches TVM unchecked, and nothing is evaluated.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import InstructionError, SchedlangError, TraceFormatError
 from schedlang.formats.document import short, want
+from schedlang.instructions.arguments.base import TVMPart
 from schedlang.instructions.handles import Handle
-from schedlang.instructions.instruction import Parameter
-from schedlang.instructions.kinds import Sampling
-from schedlang.instructions.tvm_counterparts import TVMDraw
+from schedlang.instructions.instruction import KINDS, Parameter
+from schedlang.instructions.kinds import Primitive, Sampling, TVMDraw
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.metaschedule.arguments import MOST_INPUTS, ArgumentReader
-from schedlang.metaschedule.rows import MARKER, Row, rows
 from schedlang.workloads.workload import Workload
+
+# Marks where MetaSchedule's post-processing begins; it does nothing.
+MARKER = "EnterPostproc"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One instruction, and its parameters that are inputs and attributes, in their order."""
+
+    kind: Primitive | Sampling
+    inputs: tuple[Parameter, ...]
+    attributes: tuple[Parameter, ...]
+
+
+@functools.cache
+def rows() -> dict[str, Row]:
+    """Return the instructions that both have, by TVM's name.
+
+    A stored instruction is ``[name, inputs, attributes, outputs]``. Which of our arguments are
+    inputs and which are attributes follows from the declaration of the instruction.
+    An instruction is left out if it needs an argument that TVM's traces cannot store.
+    """
+    found = {}
+    for kind in KINDS.values():
+        if isinstance(kind, (Primitive, Sampling)) and kind.tvm is not None:
+            row = _row(kind, kind.tvm.inputs)
+            if row is not None:
+                found[kind.tvm.name] = row
+    return found
+
+
+def _row(kind: Primitive | Sampling, inputs: tuple[str, ...] | None) -> Row | None:
+    parts: dict[TVMPart, list[Parameter]] = {"inputs": [], "attributes": []}
+    for parameter in kind.parameters:
+        part = parameter.argument.tvm_part
+        if part is None:
+            if parameter.default is inspect.Parameter.empty:
+                return None
+            continue
+        if inputs is not None:
+            part = "inputs" if parameter.name in inputs else "attributes"
+        parts[part].append(parameter)
+    return Row(kind, tuple(parts["inputs"]), tuple(parts["attributes"]))
+
 
 # MetaSchedule's traces have a few hundred. Very deep loops could exhaust TVM's stack.
 MOST_INSTRUCTIONS = 2_000

@@ -13,8 +13,7 @@ from schedlang.database.programs import Unreadable
 from schedlang.errors import DatabaseError, PartialTraceWarning, TargetError
 from schedlang.interpreters.to_tvm import LeftOut
 from schedlang.measurement import Status
-from schedlang.metaschedule.expressing import Expressed, NotExpressed, expressed
-from schedlang.metaschedule.lookup import Lookup
+from schedlang.metaschedule.expressing import Expressed, Lookup, NotExpressed, expressed
 from schedlang.metaschedule.machine import Machine, as_machine
 from schedlang.tvm import metaschedule as tvm_metaschedule
 from schedlang.tvm.metaschedule import PyDatabase, TuningRecord, TVMWorkload, derived_object

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from schedlang.formats.public_names import is_ours
+from schedlang.formats.definitions import is_ours
 from schedlang.instructions.choices import Draw
 from schedlang.language.schedule import Schedule
 from schedlang.spaces.module import Module

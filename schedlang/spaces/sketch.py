@@ -11,7 +11,7 @@ from schedlang.errors import SpaceError
 from schedlang.instructions.choices import Path
 from schedlang.language.replay import resample
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.spaces.failures import describe_failure
+from schedlang.spaces.visit import describe_failure
 
 _GIVE_UP_AFTER = 64
 """Number of paths without a sketch after which the enumeration ends."""

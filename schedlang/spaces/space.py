@@ -10,11 +10,10 @@ from schedlang.errors import SpaceError
 from schedlang.instructions.choices import Decider, Draw
 from schedlang.language.schedule import Schedule
 from schedlang.printed import nearest
-from schedlang.spaces.failures import describe_failure
 from schedlang.spaces.module import Module
 from schedlang.spaces.placement import common_place, in_place_of, merge
 from schedlang.spaces.sketch import FailedPath, Sketch, Sketches, enumerate_paths, warn_of
-from schedlang.spaces.visit import Visit
+from schedlang.spaces.visit import Visit, describe_failure
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 

@@ -1,8 +1,42 @@
-"""Reports of what modules did."""
+"""Reports of what modules did, and of the exceptions that they raised."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from schedlang.errors import InstructionError
+from schedlang.instructions.user_code import raised_at
+from schedlang.printed import first_line
+
+_NOTE = "in module "
+
+
+def name_failure(error: Exception, module: str, block: str) -> None:
+    """Add a note to an exception: its module, block and line. The innermost module's note stays.
+
+    Type and message stay as they are; Python prints the note below the message.
+    """
+    if _note_of(error):
+        return
+    location = raised_at(error)
+    if isinstance(error, InstructionError):
+        error.module = error.module or module
+        error.block = error.block or block
+        module, location = error.module, error.location or location
+    line = f", line {location}" if location else ""
+    error.add_note(f"{_NOTE}{module} at {f'block {block}' if block else 'the root'}{line}")
+
+
+def describe_failure(error: Exception) -> str:
+    """Return type, message and place of an exception in one line."""
+    note = _note_of(error)
+    said = ": ".join(filter(None, [type(error).__name__, first_line(str(error))]))
+    return f"{said} ({note})" if note else said
+
+
+def _note_of(error: Exception) -> str:
+    notes = getattr(error, "__notes__", ())
+    return next((note for note in notes if note.startswith(_NOTE)), "")
 
 
 @dataclass(frozen=True, slots=True)

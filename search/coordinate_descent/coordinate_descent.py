@@ -8,12 +8,11 @@ from typing import Any
 
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
-from schedlang.search.base import StrategyBase
+from schedlang.search.base import StrategyBase, check_setting
 from schedlang.search.coordinate_descent.line_searches import LineSearches
 from schedlang.search.coordinate_descent.starting_points import StartingPoints
 from schedlang.search.coordinate_descent.step_model import StepModel
 from schedlang.search.proposals import Told
-from schedlang.search.settings import check_setting
 from schedlang.search.strategy import Proposal
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload

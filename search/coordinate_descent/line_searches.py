@@ -9,8 +9,7 @@ from typing import Any
 
 from schedlang.measurement import Measurement
 from schedlang.search.coordinate_descent.line_search import AwaitedPoint, LineSearch
-from schedlang.search.coordinate_descent.neighbourhood import Move, take
-from schedlang.search.coordinate_descent.step_model import StepModel
+from schedlang.search.coordinate_descent.step_model import Move, StepModel, take
 from schedlang.search.program import Program
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.strategy import Proposal

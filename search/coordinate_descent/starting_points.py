@@ -1,19 +1,104 @@
-"""Where line searches start: given traces, the prior's origin, draws, near the fastest."""
+"""Where line searches start: given traces, the prior's origin, draws, or near the fastest programs.
+
+Starts near the fastest are several decisions away: iterated local search.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.search.coordinate_descent.neighbourhood import origin
-from schedlang.search.coordinate_descent.perturbation import Perturbation
-from schedlang.search.coordinate_descent.step_model import StepModel
-from schedlang.search.prior import draw
+from schedlang.search.base import draw
+from schedlang.search.coordinate_descent.step_model import StepModel, origin
+from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program
-from schedlang.search.proposals import Proposals
+from schedlang.search.proposal_kernel import Transition, carry_out, movable, propose_at
+from schedlang.search.proposals import Proposals, Told
 from schedlang.spaces.space import Space
+
+# A perturbation changes 1 to 3 draws, and with this probability a choice as well.
+_MOST_DRAWS = 3
+_CHOICE = 0.15
+# Number of the fastest programs that are perturbed.
+_FASTEST = 3
+# Perturbations that the model compares, and how many of the best are tried until one is new.
+_COMPARED = 96
+_TRIED = 8
+
+
+_Identity = frozenset[tuple[str, Any]]
+_Perturbed = tuple[Transition, dict[str, Any]]
+"""What to change in a trace, and the decisions by site after that."""
+
+
+class Perturbation:
+    """Perturbs the fastest programs that were measured.
+
+    It changes several decisions at once: too many for a descent to come straight back, too few to
+    lose what is good. Such starts are better than fresh draws (Lourenco, Martin and Stuetzle,
+    Iterated Local Search, 2003). A model of the decisions, which learns from all outcomes, picks
+    the most promising of many perturbations before any program is built.
+    """
+
+    def __init__(self, space: Space, proposals: Proposals, step_model: StepModel) -> None:
+        self._space = space
+        self._proposals = proposals
+        self._step_model = step_model
+        self._known: set[_Identity] = set()
+        self._noted = 0
+
+    def next(self, rng: random.Random) -> Program | None:
+        """Make a program that was not proposed; ``None`` if none works yet, or none is found."""
+        fastest = self._proposals.fastest()[:_FASTEST]
+        if not fastest:
+            return None
+        self._note_known()
+        for transition in self._ranked(self._draw(fastest, rng)):
+            schedule = self._proposals.attempt(partial(carry_out, self._space, transition))
+            program = None if schedule is None else Program(schedule)
+            if program is not None and self._proposals.id_of(program.key) is None:
+                return program
+        return None
+
+    def _note_known(self) -> None:
+        told = self._proposals.told
+        traces = [one.trace for one in told[self._noted :]]
+        self._noted = len(told)
+        traces += self._proposals.pending.values()
+        self._known.update(_identity(site_values(trace)) for trace in traces)
+
+    def _draw(self, fastest: list[Told], rng: random.Random) -> list[_Perturbed]:
+        """Draw different perturbations that lead to decisions not proposed yet."""
+        drawn: dict[_Identity, _Perturbed] = {}
+        places = [(one.trace, *movable(one.trace), site_values(one.trace)) for one in fastest]
+        for number in range(_COMPARED):
+            trace, draws, choices, values = places[number % len(places)]
+            sites = rng.sample(draws, min(len(draws), rng.randint(1, _MOST_DRAWS)))
+            jump = bool(choices) and (not draws or rng.random() < _CHOICE)
+            if jump:
+                sites.append(choices[rng.randrange(len(choices))])
+            mutation = propose_at(sites, rng, jump=jump)
+            reached = {**values, **mutation.wanted}
+            transition = (trace, mutation, rng.getrandbits(63))
+            drawn.setdefault(_identity(reached), (transition, reached))
+        return [perturbed for key, perturbed in drawn.items() if key not in self._known]
+
+    def _ranked(self, drawn: list[_Perturbed]) -> Iterator[Transition]:
+        """Yield the most promising first; in the order drawn before the model can predict."""
+        order = list(range(len(drawn)))
+        if self._step_model.learn():
+            scores = self._step_model.scores([reached for _, reached in drawn])
+            order.sort(key=lambda k: (-scores[k], k))
+            self._step_model.screened += max(len(order) - 1, 0)
+        return (drawn[k][0] for k in order[:_TRIED])
+
+
+def _identity(values: Mapping[str, Any]) -> _Identity:
+    return frozenset(values.items())
+
 
 # Share of the starts near the fastest that are draws from the prior instead.
 _DRAWN = 0.1

@@ -11,19 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.language.schedule import Trace
-from schedlang.search.base import StrategyBase
+from schedlang.search.base import GIVE_UP_AFTER, StrategyBase, check_setting
 from schedlang.search.evolutionary.annealing import Annealing, temperatures
-from schedlang.search.evolutionary.program_builder import ProgramBuilder
-from schedlang.search.evolutionary.ranking import describe_ranking
 from schedlang.search.models.cost_model import CostModel
 from schedlang.search.models.decision_model import DecisionModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
-from schedlang.search.prior import GIVE_UP_AFTER
-from schedlang.search.program import Program
+from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposals import Told
-from schedlang.search.settings import check_setting
 from schedlang.search.strategy import Proposal
-from schedlang.search.surrogate import Surrogate
+from schedlang.search.surrogate import Surrogate, describe_ranking
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 

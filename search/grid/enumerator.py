@@ -9,7 +9,7 @@ from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
 from schedlang.distributions.base import Decision
-from schedlang.instructions.rollback import StandingChoices
+from schedlang.instructions.choices import StandingChoices
 
 # Evenly spaced values are taken from the first values of a support, at most this many.
 _REACH = 100_000

@@ -8,9 +8,8 @@ from typing import Any
 
 from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.language.schedule import Schedule
-from schedlang.search.base import ProposingStrategy
+from schedlang.search.base import ProposingStrategy, check_setting
 from schedlang.search.grid.enumerator import Enumerator
-from schedlang.search.settings import check_setting
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 

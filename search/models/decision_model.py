@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from schedlang.distributions.base import Decision
 from schedlang.language.schedule import Trace
-from schedlang.search.models.booster import train_booster
 from schedlang.search.models.cost_model import Scores
+from schedlang.search.models.gradient_boosting import train_booster
 
 if TYPE_CHECKING:
     import lightgbm

@@ -10,10 +10,8 @@ from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
 from schedlang.distributions.base import Decision
-from schedlang.instructions.choices import plain_decision
-from schedlang.instructions.rollback import StandingChoices
-from schedlang.search.tree.selection import Selection
-from schedlang.search.tree.tree import Node
+from schedlang.instructions.choices import StandingChoices, plain_decision
+from schedlang.search.tree.tree import Node, Selection
 
 # Draws for a value that was not tried yet, before it is taken from the front of the support.
 _DRAWS = 20

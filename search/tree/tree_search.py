@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.language.schedule import Trace
-from schedlang.search.base import StrategyBase
+from schedlang.search.base import StrategyBase, check_setting
 from schedlang.search.models.cost_model import CostModel, plausible
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program, extract_features
 from schedlang.search.proposals import Told
-from schedlang.search.settings import check_setting
 from schedlang.search.strategy import Proposal
 from schedlang.search.surrogate import Surrogate
 from schedlang.search.tree.descent import Descent, Rollout
-from schedlang.search.tree.selection import Prior, Selection
-from schedlang.search.tree.tree import Node, dump_tree, load_tree
+from schedlang.search.tree.tree import Node, Prior, Selection, dump_tree, load_tree
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 

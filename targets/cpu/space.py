@@ -7,12 +7,13 @@ from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_u
 from schedlang.modules.cpu.register_tile import register_tile
 from schedlang.modules.cpu.vector_math import vector_math
 from schedlang.modules.shared.add_rfactor import add_rfactor
-from schedlang.modules.shared.auto_inline import auto_inline
-from schedlang.modules.shared.compute_location import random_compute_location
-from schedlang.modules.shared.inline_constants import inline_constants
+from schedlang.modules.shared.auto_inline import (
+    auto_inline,
+    inline_constants,
+    random_compute_location,
+)
 from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
-from schedlang.modules.shared.pad_einsum import pad_einsum
-from schedlang.modules.shared.place_padded_result import place_padded_result
+from schedlang.modules.shared.pad_einsum import pad_einsum, place_padded_result
 from schedlang.spaces.space import Space
 from schedlang.targets.cpu.machine import CPUMachine
 

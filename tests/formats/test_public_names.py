@@ -8,7 +8,7 @@ import pkgutil
 import pytest
 
 import schedlang.modules
-from schedlang.formats.public_names import is_ours, public_module
+from schedlang.formats.definitions import is_ours, public_module
 from schedlang.instructions.instruction import KINDS, InstructionKind
 
 

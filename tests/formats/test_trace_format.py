@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedlang.formats.document import MAX_BYTES, MAX_DEPTH
-from schedlang.formats.writer import SCHEMA
+from schedlang.formats.reader import SCHEMA
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.tvm.program import structurally_equal
 from tests.formats.reading import loads_soundly_or_is_refused, refused, stored

@@ -9,7 +9,7 @@ import pytest
 import schedlang as sl
 from schedlang.instructions.kinds import Macro
 from schedlang.instructions.state import BadArgument, ProgramState
-from schedlang.interpreters.apply import apply
+from schedlang.interpreters.replay import apply
 from schedlang.tvm import program
 from schedlang.tvm.schedule import get_module, new_schedule
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedlang.errors import TraceFormatError
-from schedlang.metaschedule.reading import read_trace
-from schedlang.metaschedule.rows import rows
+from schedlang.metaschedule.reading import read_trace, rows
 from schedlang.targets import as_target
 from schedlang.tvm.metaschedule import Writer
 from schedlang.tvm.program import structurally_equal

@@ -22,8 +22,7 @@ import schedlang as sl
 from schedlang.database import Database
 from schedlang.instructions.instruction import register
 from schedlang.instructions.kinds import Primitive
-from schedlang.language.macros import call_with
-from schedlang.language.rewriting import rewriting
+from schedlang.language.macros import call_with, rewriting
 from schedlang.metaschedule import as_tvm_database, export_json, record_as_python
 from schedlang.tvm.program import structurally_equal, to_json
 from schedlang.tvm.schedule import primitive as ffi

@@ -6,7 +6,7 @@ import math
 
 import schedlang as sl
 from schedlang.distributions import PartitionedTile, PerfectTile, RegisterTile
-from schedlang.spaces.carry_over import carry_over
+from schedlang.spaces.mutation import carry_over
 
 SPACE = sl.default_space("x86/avx2")
 

@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.language.schedule import Schedule
-from schedlang.search.coordinate_descent.neighbourhood import origin
+from schedlang.search.coordinate_descent.step_model import origin
 from schedlang.targets import CPUTarget
 from schedlang.tuning.defaults import many
 from schedlang.tuning.defaults.helpers import Helper, described

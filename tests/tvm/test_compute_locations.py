@@ -9,7 +9,7 @@ import pytest
 from tvm.s_tir.schedule import _ffi_api as ffi
 
 from schedlang.analysis import block_facts, has_trivial_binding, is_output
-from schedlang.distributions.compute_location import INLINE, ROOT
+from schedlang.distributions.categorical import INLINE, ROOT
 from schedlang.errors import SchedlangError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule

@@ -6,13 +6,16 @@ import re
 from dataclasses import dataclass
 
 from schedlang.analysis.intrinsics import define_family
-from schedlang.modules.gpu.warpgroups.layouts import (
+from schedlang.modules.gpu.warpgroups.operand import (
     ROWS,
+    SHARED,
     TERMS,
     WARPGROUP,
+    Operand,
+    Text,
     result_layout,
+    whole,
 )
-from schedlang.modules.gpu.warpgroups.operand import SHARED, Operand, Text, whole
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
 DTYPES = tuple((name, name, "float32") for name in _SHORT)

@@ -8,17 +8,17 @@ from schedlang.expressions import IntExpr
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.macros import instruction
 from schedlang.language.schedule import Schedule
-from schedlang.modules.gpu.shared_stage import stage_in_shared
+from schedlang.modules.gpu.pipeline import stage_in_shared
 from schedlang.modules.gpu.warp_copies import copy_by_warps
 from schedlang.modules.gpu.warpgroups.intrinsics import Tile
-from schedlang.modules.gpu.warpgroups.layouts import (
+from schedlang.modules.gpu.warpgroups.operand import (
     ATOM,
     CHUNK,
+    SHARED,
     WARPGROUP,
     operand_layout,
     result_layout,
 )
-from schedlang.modules.gpu.warpgroups.operand import SHARED
 
 # TVM exchanges the parts of rows of 128 bytes in what a block with this annotation writes.
 _EXCHANGED = "permuted_layout"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from schedlang.distributions._checks import MAX_CANDIDATES, as_weight, refuse
-from schedlang.distributions._text import shorten
+from schedlang.distributions._checks import MAX_CANDIDATES, as_weight, refuse, shorten
 
 LevelWeights: TypeAlias = tuple[tuple[int, tuple[tuple[int, float], ...]], ...]
 """``((level, ((factor, weight), ...)), ...)``, both sorted, without weights of 1."""

@@ -6,24 +6,31 @@ A parameter's annotation chooses its type: one of the names below, or a plain Py
 
 from schedlang.instructions.arguments.annotations import argument_of
 from schedlang.instructions.arguments.base import Argument
-from schedlang.instructions.arguments.buffers import AnyBuffer, ReadBuffer, WriteBuffer
 from schedlang.instructions.arguments.handles import (
+    AnyBuffer,
     Block,
     BlockOrLoop,
     Blocks,
     Loop,
     LoopOrBlocks,
+    ReadBuffer,
+    WriteBuffer,
 )
 from schedlang.instructions.arguments.index_maps import Map, Padding, Ranges
-from schedlang.instructions.arguments.literals import Literal
-from schedlang.instructions.arguments.numbers import Bound, Factors, Integers, Probabilities
+from schedlang.instructions.arguments.numbers import (
+    Bound,
+    Factors,
+    Integers,
+    LevelWeights,
+    Probabilities,
+)
 from schedlang.instructions.arguments.plain import (
     BufferRole,
     DistributionValue,
     DType,
     IntrinsicName,
+    Literal,
 )
-from schedlang.instructions.arguments.weights import LevelWeights
 
 __all__ = [
     "AnyBuffer",

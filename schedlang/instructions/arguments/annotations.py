@@ -11,10 +11,16 @@ from schedlang.expressions import IndexMap, IntExpr
 from schedlang.instructions.arguments.base import Argument
 from schedlang.instructions.arguments.handles import BLOCK, LOOP
 from schedlang.instructions.arguments.index_maps import MapArgument
-from schedlang.instructions.arguments.literals import LiteralArgument
 from schedlang.instructions.arguments.numbers import IntegerArgument
-from schedlang.instructions.arguments.plain import BOOL, DISTRIBUTION, NUMBER, OPTIONAL_TEXT, TEXT
-from schedlang.instructions.arguments.sequences import SequenceArgument
+from schedlang.instructions.arguments.plain import (
+    BOOL,
+    DISTRIBUTION,
+    NUMBER,
+    OPTIONAL_TEXT,
+    TEXT,
+    LiteralArgument,
+    SequenceArgument,
+)
 from schedlang.instructions.handles import BlockRV, LoopRV
 
 _PLAIN: dict[Any, Argument] = {

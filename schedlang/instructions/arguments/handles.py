@@ -1,16 +1,18 @@
-"""Arguments that are blocks and loops."""
+"""Arguments that are blocks, loops, and buffers of the block in an argument before them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 
-from schedlang.instructions.arguments.base import Argument, Earlier, described, is_of
-from schedlang.instructions.arguments.plain import PlainArgument
-from schedlang.instructions.arguments.sequences import SequenceArgument
+from schedlang.errors import TraceFormatError
+from schedlang.instructions.arguments.base import Argument, Earlier, described, is_of, shown
+from schedlang.instructions.arguments.plain import PlainArgument, SequenceArgument
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.state import BadArgument, ProgramState
+from schedlang.tvm import analysis
+from schedlang.tvm import schedule as tvm_schedule
 
 
 class HandleArgument(PlainArgument):
@@ -79,3 +81,89 @@ Loop = Annotated[LoopRV, LOOP]
 BlockOrLoop = Annotated[BlockRV | LoopRV | str, _BLOCK_OR_LOOP]
 LoopOrBlocks = Annotated[LoopRV | Sequence[BlockRV | str], LoopOrBlocksArgument()]
 Blocks = Annotated[Sequence[BlockRV | str], _BLOCKS]
+
+
+Role = Literal["read", "write"]
+
+
+class BufferNumberArgument(Argument):
+    """The index of a buffer among the block's reads or writes, or its name."""
+
+    stored = (int,)
+    tvm_reading = "number"
+    tvm_part = "attributes"
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.name = f"{role} buffer"
+        self.takes = f"number or name of a buffer that the block {role}s"
+
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> int:
+        if isinstance(value, str):
+            return _number_of(state, value, earlier, (self.role,))[1]
+        if is_of(value, self.stored):
+            return cast(int, value)
+        raise BadArgument(f"takes a plain int, not {described(value)}")
+
+
+class BufferArgument(Argument):
+    """A buffer that the block reads or writes, as ``(role, number)``; or its name."""
+
+    name = "buffer"
+    takes = '`("read", number)`, `("write", number)`, or a buffer\'s name'
+    stored = (tuple,)
+    tvm_part = "attributes"
+    tvm_width = 2
+
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> tuple[str, int]:
+        if isinstance(value, str):
+            return _number_of(state, value, earlier, ("write", "read"))
+        if (
+            isinstance(value, (tuple, list))
+            and len(value) == 2
+            and value[0] in ("read", "write")
+            and type(value[1]) is int
+        ):
+            try:
+                tvm_schedule.buffer_of(state.raw, state.raw_value(earlier["block"]), *value)
+            except IndexError as error:
+                raise BadArgument(str(error)) from None
+            return (value[0], value[1])
+        raise BadArgument(
+            f'takes a buffer name or ("read" or "write", index), not {described(value)}'
+        )
+
+    def check_stored(self, content: Any, where: str) -> None:
+        super().check_stored(content, where)
+        if len(content) != 2 or content[0] not in ("read", "write") or type(content[1]) is not int:
+            raise TraceFormatError(where, f"must be a role and a number, not {shown(content)}")
+
+    def as_python(self, content: Any) -> str:
+        role, number = content
+        return f'("{role}", {number})'
+
+    def as_tvm_python(self, content: Any) -> str:
+        return self.as_python(content)
+
+    def read_tvm(self, reader: TVMReader, stored: Any, where: str) -> tuple[str, int]:
+        number, role = stored
+        return reader.role(role, where), reader.number(number, where)
+
+
+def _number_of(
+    state: ProgramState, name: str, earlier: Earlier, roles: tuple[Role, ...]
+) -> tuple[Role, int]:
+    """Return the role and the number of the buffer called ``name``; try the roles in order."""
+    block = state.raw_value(earlier["block"])
+    reasons = []
+    for role in roles:
+        try:
+            return role, analysis.buffer_index(state.raw, block, name, role)
+        except ValueError as error:
+            reasons.append(str(error))
+    raise BadArgument("; ".join(reasons))
+
+
+ReadBuffer = Annotated[int | str, BufferNumberArgument("read")]
+WriteBuffer = Annotated[int | str, BufferNumberArgument("write")]
+AnyBuffer = Annotated[tuple[str, int] | str, BufferArgument()]

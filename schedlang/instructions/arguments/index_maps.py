@@ -8,9 +8,16 @@ from typing import Annotated, Any
 
 from schedlang.errors import SchedlangError, TraceFormatError
 from schedlang.expressions import IndexMap
-from schedlang.instructions.arguments.base import Argument, Earlier, described, is_of
-from schedlang.instructions.arguments.literals import own_map
-from schedlang.instructions.arguments.source import Render, expression, tvm_expression
+from schedlang.instructions.arguments.base import (
+    Argument,
+    Earlier,
+    Render,
+    described,
+    expression,
+    is_of,
+    tvm_expression,
+)
+from schedlang.instructions.arguments.plain import own_map
 from schedlang.instructions.state import BadArgument, ProgramState
 from schedlang.tvm import analysis
 from schedlang.tvm import schedule as tvm_schedule

@@ -1,10 +1,11 @@
-"""Arguments that are numbers, and lists of them."""
+"""Arguments that are numbers, lists of them, and weights of the factors of a tile."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
+from schedlang.errors import TraceFormatError
 from schedlang.expressions import IntExpr
 from schedlang.instructions.arguments.base import (
     Argument,
@@ -13,9 +14,9 @@ from schedlang.instructions.arguments.base import (
     TVMReading,
     described,
     is_of,
+    shown,
 )
-from schedlang.instructions.arguments.literals import LiteralArgument
-from schedlang.instructions.arguments.sequences import SequenceArgument
+from schedlang.instructions.arguments.plain import LiteralArgument, SequenceArgument
 from schedlang.instructions.arguments.tvm_reader import TVMReader
 from schedlang.instructions.state import BadArgument, ProgramState
 
@@ -98,3 +99,60 @@ Integers = Annotated[
 Factors = Annotated[Sequence[int | IntExpr | None], FactorsArgument()]
 Bound = Annotated[int | None, BoundArgument()]
 Probabilities = Annotated[Sequence[float] | None, ProbabilitiesArgument()]
+
+
+class WeightsArgument(Argument):
+    """A weight for some factors at some levels of a tile, or None.
+
+    It is stored as ``((level, ((factor, weight), ...)), ...)``, sorted.
+    """
+
+    name = "weights"
+    takes = "`{level: {factor: weight}}`"
+
+    def accept(self, state: ProgramState, value: Any, earlier: Earlier) -> Any:
+        if value is None:
+            return None
+        try:
+            tables = sorted(value.items()) if isinstance(value, Mapping) else list(value)
+            stored = tuple((level, _table(table)) for level, table in tables)
+            fits = _fits(stored)
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise BadArgument(f"takes {{level: {{factor: weight}}}}, not {described(value)}")
+        return stored
+
+    def check_stored(self, content: Any, where: str) -> None:
+        try:
+            fits = content is None or _fits(content)
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise TraceFormatError(where, f"must be of kind {self.name}, not {shown(content)}")
+
+    def as_python(self, content: Any) -> str:
+        return repr(level_weights(content))
+
+
+def level_weights(stored: Any) -> dict[int, dict[int, float]] | None:
+    """Return stored weights as a user writes them: ``{level: {factor: weight}}``."""
+    return None if stored is None else {level: dict(table) for level, table in stored}
+
+
+def _table(table: Any) -> tuple[tuple[int, float], ...]:
+    return tuple(sorted(table.items()) if isinstance(table, Mapping) else map(tuple, table))
+
+
+def _fits(stored: Any) -> bool:
+    """Return whether all levels and factors are ints and all weights numbers."""
+    return all(
+        is_of(level, (int,))
+        and all(is_of(factor, (int,)) and is_of(w, (int, float)) for factor, w in table)
+        for level, table in stored
+    )
+
+
+LevelWeights = Annotated[
+    Mapping[int, Mapping[int, float]] | Sequence[Any] | None, WeightsArgument()
+]

@@ -17,8 +17,15 @@ from schedlang.distributions import Distribution
 from schedlang.expressions import IntRV
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.instruction import InstructionKind, Result, register
-from schedlang.instructions.kinds import Choice, Primitive, Sampling, integers
-from schedlang.instructions.tvm_counterparts import TVMDraw, TVMInstruction, TVMLines
+from schedlang.instructions.kinds import (
+    Choice,
+    Primitive,
+    Sampling,
+    TVMDraw,
+    TVMInstruction,
+    TVMLines,
+    integers,
+)
 from schedlang.tvm.schedule import primitive as ffi
 
 F = TypeVar("F", bound=Callable[..., Any])

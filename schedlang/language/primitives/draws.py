@@ -19,8 +19,8 @@ from schedlang.distributions import (
     Permutation,
     Subset,
 )
-from schedlang.distributions.compute_location import INLINE, ROOT
-from schedlang.instructions.arguments.weights import level_weights
+from schedlang.distributions.categorical import INLINE, ROOT
+from schedlang.instructions.arguments.numbers import level_weights
 from schedlang.instructions.instruction import Result
 from schedlang.tvm import analysis
 from schedlang.tvm.schedule import TVMSchedule, get_consumers, get_loops, loop_extent

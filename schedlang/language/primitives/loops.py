@@ -1,14 +1,43 @@
-"""Reshaping loops, and setting how they run."""
+"""Finding blocks and loops, transforming loops, placing blocks, and reductions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from schedlang.instructions.arguments import Block, BlockOrLoop, Factors, Loop
-from schedlang.instructions.handles import LoopRV
+from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.language.primitives.declare import primitive
+from schedlang.language.primitives.tvm_draws import at_drawn_place
 from schedlang.tvm.schedule import guarded
 from schedlang.tvm.schedule import primitives as tvm_primitives
+
+
+class LookupPrimitives:
+    """Blocks and loops by name and by relation."""
+
+    @primitive("GetSBlock", tvm_primitives.get_block, pure=True, method="get_sblock")
+    def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
+        """Find the block called ``name``: ``with block("C")  ->  b0``."""
+
+    @primitive("GetLoops", pure=True)
+    def get_loops(self, block: Block) -> list[LoopRV]:
+        """Find the loops around a block, outermost first: ``for i, j: C  ->  [i, j]``."""
+
+    @primitive("GetChildBlocks", pure=True)
+    def get_child_blocks(self, block_or_loop: BlockOrLoop) -> list[BlockRV]:
+        """Find the blocks directly below: ``for i: {A; B}  ->  [A, B]``."""
+
+    @primitive("GetProducers", pure=True)
+    def get_producers(self, block: Block) -> list[BlockRV]:
+        """Find the blocks that write what this one reads: ``A -> B -> C; C  ->  [B]``."""
+
+    @primitive("GetConsumers", pure=True)
+    def get_consumers(self, block: Block) -> list[BlockRV]:
+        """Find the blocks that read what this one writes: ``A -> B -> C; A  ->  [B]``."""
+
+    @primitive("GetOutputBlocks", pure=True)
+    def get_output_blocks(self, scope_block: Block) -> list[BlockRV]:
+        """Find the blocks that write the function's outputs: ``root: {A -> C}  ->  [C]``."""
 
 
 class LoopPrimitives:
@@ -77,3 +106,63 @@ class LoopPrimitives:
     @primitive("Unroll")
     def unroll(self, loop: Loop) -> None:
         """Write the iterations out: ``for i in 4  ->  unrolled i in 4``."""
+
+
+class PlacementPrimitives:
+    """Moving and inlining blocks."""
+
+    @primitive("ComputeAt", tvm_primitives.compute_at, tvm_lines=at_drawn_place("compute_inline"))
+    def compute_at(
+        self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1
+    ) -> None:
+        """Move a producer under a loop of its consumer: ``A; for i: B  ->  for i: {A[i]; B}``.
+
+        ``index`` is its position among the statements below the loop: -1 is the last possible one,
+        -2 the first possible one.
+        """
+
+    @primitive(
+        "ReverseComputeAt",
+        tvm_primitives.reverse_compute_at,
+        tvm_lines=at_drawn_place("reverse_compute_inline"),
+    )
+    def reverse_compute_at(
+        self, block: Block, loop: Loop, preserve_unit_loops: bool = False, index: int = -1
+    ) -> None:
+        """Move a consumer under a loop of its producer: ``for i: A; B  ->  for i: {A; B[i]}``."""
+
+    @primitive("ComputeInline", tvm_primitives.compute_inline)
+    def compute_inline(self, block: Block) -> None:
+        """Inline a block into its consumers: ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``."""
+
+    @primitive("ReverseComputeInline", tvm_primitives.reverse_compute_inline)
+    def reverse_compute_inline(self, block: Block) -> None:
+        """Inline a block into its only producer.
+
+        ``B = A + 1; C = B * 2  ->  C = (A + 1) * 2``, from C.
+        """
+
+
+class ReductionPrimitives:
+    """Splitting, factoring and finishing reductions."""
+
+    @primitive("DecomposeReduction")
+    def decompose_reduction(self, block: Block, loop: Loop) -> BlockRV:
+        """Move the initialisation of a reduction before a loop.
+
+        ``for k: {init if k == 0; C += ..}  ->  init; for k: C += ..``
+        """
+
+    @primitive("RFactor")
+    def rfactor(self, loop: Loop, factor_axis: int) -> BlockRV:
+        """Reduce in two steps over one loop.
+
+        ``for k0, k1: C += ..  ->  for k0: (for k1: P[k0] += ..); C += P[k0]``
+        """
+
+    @primitive("FuseReductionEpilogue", guarded.fuse_reduction_epilogue)
+    def fuse_reduction_epilogue(self, reduction_block: Block, epilogue_block: Block) -> None:
+        """Initialise a reduction with what is added after it.
+
+        ``C = sum(..); D = C + B  ->  D = B + sum(..)``
+        """

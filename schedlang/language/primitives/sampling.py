@@ -22,8 +22,6 @@ from schedlang.language.primitives.tvm_draws import (
     COMPUTE_LOCATION,
     PARTITIONED_TILE,
     PERFECT_TILE,
-)
-from schedlang.language.primitives.tvm_lines import (
     compute_location_lines,
     loop_order_lines,
     tile_lines,

@@ -9,7 +9,7 @@ from typing import Any
 
 from schedlang.distributions import ComputeLocation
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.search.coordinate_descent.neighbourhood import Step, origin, steps_from, take
+from schedlang.search.coordinate_descent.step_model import Step, origin, steps_from, take
 from schedlang.spaces.space import Space
 from schedlang.targets import Target, as_target
 from schedlang.tvm.analysis.layout import only_moves_data

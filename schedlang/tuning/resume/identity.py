@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.formats.public_names import is_ours, public_module
+from schedlang.formats.definitions import is_ours, public_module
 from schedlang.spaces.module import Module
 from schedlang.spaces.space import Space
 from schedlang.targets import toolchain_key

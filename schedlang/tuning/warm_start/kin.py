@@ -9,7 +9,7 @@ from schedlang.database import Database, Record
 from schedlang.database.programs import Unreadable
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.spaces.carry_over import carry_over
+from schedlang.spaces.mutation import carry_over
 from schedlang.spaces.space import Space
 from schedlang.tvm.program import block_loops, loop_extents
 from schedlang.workloads.workload import Workload

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.ir import Call
 from tvm.s_tir.schedule import _ffi_api
 
-from schedlang.distributions.compute_location import INLINE, ROOT
+from schedlang.distributions.categorical import INLINE, ROOT
 from schedlang.tvm.parts import bindings_of, is_reduced, is_spatial, regions_of
 from schedlang.tvm.schedule import (
     TVMSchedule,

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir.schedule import _ffi_api as _ffi
 
-from schedlang.distributions.compute_location import INLINE, ROOT
+from schedlang.distributions.categorical import INLINE, ROOT
 from schedlang.expressions import IndexMap
 from schedlang.tvm.expressions import constant_map_to_tvm, index_map_over, index_map_to_tvm
 from schedlang.tvm.program import block_names

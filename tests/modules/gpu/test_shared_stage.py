@@ -6,14 +6,15 @@ import pytest
 from tvm import te
 
 import schedlang as sl
-from schedlang.modules.gpu.pipeline import overlap_copies, pipeline
-from schedlang.modules.gpu.shared_stage import (
+from schedlang.modules.gpu.auto_bind import bind_tiles
+from schedlang.modules.gpu.pipeline import (
     cooperative_fetching,
     fetch_width,
+    overlap_copies,
+    pipeline,
     stage_in_shared,
     vector_widths,
 )
-from schedlang.modules.gpu.tile_binds import bind_tiles
 from schedlang.tvm.codegen.cuda import CUDAGenerator
 from tests.language.primitives.programs import matmul
 from tests.modules.module_runs import Golden, assert_golden

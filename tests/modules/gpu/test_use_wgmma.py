@@ -13,7 +13,7 @@ from schedlang.analysis.einsum import MatrixProduct, matrix_product
 from schedlang.analysis.intrinsics import intrinsic_axes
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.modules import UseWGMMA
-from schedlang.modules.gpu.warpgroups.ways import LAYOUTS, choose_way
+from schedlang.modules.gpu.warpgroups.use_wgmma import LAYOUTS, choose_way
 from schedlang.targets.cuda import check
 from schedlang.targets.cuda.local import LocalCUDA
 from schedlang.tvm.codegen.cuda import CUDAGenerator

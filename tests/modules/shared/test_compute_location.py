@@ -14,8 +14,7 @@ from schedlang.errors import InvalidTrace
 from schedlang.language.schedule import Schedule
 from schedlang.modules.cpu.parallel_vectorize_unroll import parallel_vectorize_unroll
 from schedlang.modules.shared.add_rfactor import add_rfactor
-from schedlang.modules.shared.auto_inline import auto_inline
-from schedlang.modules.shared.compute_location import random_compute_location
+from schedlang.modules.shared.auto_inline import auto_inline, random_compute_location
 from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
 from schedlang.spaces.space import Space
 from schedlang.tvm.program import block_names, structurally_equal

@@ -10,8 +10,7 @@ from tvm import te
 from schedlang.errors import SpaceError
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.modules.shared.decompose_reduction import decompose_reduction
-from schedlang.modules.shared.finish import parallelize_outer, vectorize_inner
+from schedlang.modules.shared.finish import decompose_reduction, parallelize_outer, vectorize_inner
 from schedlang.modules.shared.multi_level_tiling import multi_level_tiling
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space

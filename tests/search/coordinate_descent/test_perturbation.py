@@ -12,7 +12,7 @@ from schedlang.measurement import Measurement, Status
 from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
-from schedlang.search.coordinate_descent.perturbation import Perturbation
+from schedlang.search.coordinate_descent.starting_points import Perturbation
 from schedlang.search.coordinate_descent.step_model import StepModel
 from schedlang.search.proposals import Proposals
 from schedlang.spaces.module import module

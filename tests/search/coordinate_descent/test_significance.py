@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import ttest_1samp, ttest_ind
 
 from schedlang.measurement import Measurement, Status
-from schedlang.search.coordinate_descent.significance import p_value, surely_faster
+from schedlang.search.coordinate_descent.line_search import p_value, surely_faster
 
 FAILURES = [status for status in Status if status is not Status.OK]
 

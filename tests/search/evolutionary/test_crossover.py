@@ -9,7 +9,7 @@ from tvm import te
 
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.search.evolutionary.crossover import cross, draws_by_block, sketch_key
+from schedlang.search.proposal_kernel import cross, draws_by_block, sketch_key
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
 from schedlang.workloads import as_workload

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 from schedlang.instructions.handles import BlockRV
 from schedlang.language.schedule import Schedule
-from schedlang.search.evolutionary.metropolis import Chains
+from schedlang.search.evolutionary.annealing import Chains
 from schedlang.search.models.decision_model import site_values
 from schedlang.search.program import Program
 from schedlang.search.proposal_kernel import ProposalKernel, Transition, carry_out

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedlang.search.evolutionary.ranking import pairwise_accuracy, recall_at
+from schedlang.search.surrogate import pairwise_accuracy, recall_at
 
 latencies = st.lists(
     st.none() | st.integers(1, 400).map(lambda n: 1.1**n * 1e-6), min_size=2, max_size=20

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from schedlang.search.evolutionary.ranking import pairwise_accuracy
 from schedlang.search.models.cost_model import (
     CostModelError,
     Example,
@@ -16,6 +15,7 @@ from schedlang.search.models.cost_model import (
     throughputs,
 )
 from schedlang.search.models.gradient_boosting import GradientBoosting
+from schedlang.search.surrogate import pairwise_accuracy
 from schedlang.testing.cost_models import (
     EXAMPLES,
     CostModelContract,

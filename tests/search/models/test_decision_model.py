@@ -11,8 +11,8 @@ import pytest
 
 from schedlang.distributions.base import Decision
 from schedlang.language.replay import replay
-from schedlang.search.evolutionary.ranking import pairwise_accuracy
 from schedlang.search.models.decision_model import DecisionModel, site_values
+from schedlang.search.surrogate import pairwise_accuracy
 from schedlang.testing.spaces import ORDINARY, small_workload
 
 Candidate = dict[str, Decision]

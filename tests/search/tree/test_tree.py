@@ -12,8 +12,7 @@ import pytest
 
 from schedlang.distributions import Categorical, IntRange, Permutation
 from schedlang.search.tree.descent import Descent, Rollout
-from schedlang.search.tree.selection import Selection
-from schedlang.search.tree.tree import Node, dump_tree, load_tree
+from schedlang.search.tree.tree import Node, Selection, dump_tree, load_tree
 
 PAIR = Categorical((0, 1))
 Program = Callable[[Descent], Any]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from schedlang.errors import NoLatencyError
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.phase import Phase, check_phases, check_worker
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Measurement:
     verified: the outputs were compared with the unscheduled program's, and agree.
     build_seconds, run_seconds: wall time spent on building and running it, in seconds.
     packed_ahead: weights were packed ahead of the calls, and the samples do not contain that.
+    disturbance: what other work on the machine did to its samples; None where that is unknown.
     worker: number of the worker that measured it, from 0; None where the measurer does not tell.
     phases: when it was built, run and verified, oldest first; empty where the measurer does not
         tell. Neither this nor the worker counts when measurements are compared.
@@ -68,6 +70,7 @@ class Measurement:
     build_seconds: float = 0.0
     run_seconds: float = 0.0
     packed_ahead: bool = False
+    disturbance: Disturbance | None = None
     worker: int | None = field(default=None, compare=False)
     phases: tuple[Phase, ...] = field(default=(), compare=False, repr=False)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.targets.cpu.cache import CacheFlusher
 from schedlang.targets.cpu.guarded_memory import GuardedMemory
-from schedlang.targets.measure.backend import Calls, Program
+from schedlang.targets.cpu.waiting import ThreadWaits
+from schedlang.targets.measure.backend import Calls, Program, Waits
 from schedlang.targets.measure.packed import PackedProgram, split_program
 from schedlang.targets.measure.timing import shortest_call
 from schedlang.tvm import codegen
@@ -43,6 +44,7 @@ class CPUBackend:
         self.device = generator.device
         self._cpus = tuple(cpus)
         self._mask = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+        self.waits: Waits | None = ThreadWaits()
         self._flusher: CacheFlusher | None = None
         self._running = False
 
@@ -137,6 +139,7 @@ class CPUProgram:
             )
         loop = self._loops[count]
         for _ in range(_CLOCK_TRIES):
+            calls.begin()
             start = time.perf_counter()
             seconds = loop(*calls.tensors)
             wall = time.perf_counter() - start

@@ -61,15 +61,18 @@ class Calls:
     count: number of calls.
     restore: puts back what calls overwrite; it is called before them, outside the measured time.
     flush_cache: the machine's caches hold nothing of the tensors at the start.
+    begin: called right before the clock is read.
     """
 
     tensors: Sequence[DeviceArray]
     count: int
     restore: Callable[[], None]
     flush_cache: bool
+    begin: Callable[[], None]
 
     def seconds(self, entry: Callable[..., Any]) -> float:
         """Call ``entry`` in a loop; return the seconds of a call by the monotonic clock."""
+        self.begin()
         start = time.perf_counter()
         for _ in range(self.count):
             entry(*self.tensors)
@@ -97,16 +100,37 @@ class Program(Protocol):
         ...
 
 
+class Waits(Protocol):
+    """Counts how long the threads of programs wait for a core."""
+
+    def look_for_threads(self) -> None:
+        """Find the threads that programs use by now."""
+        ...
+
+    def begin(self) -> None:
+        """Count from here."""
+        ...
+
+    def waited(self, seconds: float) -> float | None:
+        """Return how long all threads together have waited since ``begin``, in seconds.
+
+        ``seconds`` is how long a program has run since. None where nobody knows.
+        """
+        ...
+
+
 class Backend(Protocol):
     """A machine's memory, code and clock.
 
     Attributes
     ----------
     clock, machine: what messages call its clock, and the machine itself.
+    waits: what its threads waited for a core; None where the system does not tell.
     """
 
     clock: str
     machine: str
+    waits: Waits | None
 
     def allocate(self, shape: Sequence[int], dtype: str) -> Memory:
         """Make an uninitialised tensor."""

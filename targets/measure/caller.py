@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from schedlang.measurement import Status
+from schedlang.measurement.disturbance import Sample
 from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.targets.measure.backend import Backend, Calls, Program
 from schedlang.targets.measure.dataset import Dataset
@@ -16,6 +17,10 @@ from schedlang.targets.measure.packed import PackedProgram
 from schedlang.targets.measure.timing import Timing, TimingPolicy, collect
 from schedlang.targets.worker import floating_point
 from schedlang.targets.worker.fault import Fault, faults
+
+# A sample that other work disturbs is taken again so often, for so long.
+_TRIES = 6
+_TRY_SECONDS = 0.1
 
 
 class Caller:
@@ -63,8 +68,8 @@ class Caller:
         program.entry(*self.data.tensors)
         floating_point.check()
 
-    def call_first(self, program: Program, *, poison: bool = True, protect: bool = False) -> float:
-        """Call a program and keep what it writes; return the seconds.
+    def call_first(self, program: Program, *, poison: bool = True, protect: bool = False) -> Sample:
+        """Call a program and keep what it writes; return how long it took.
 
         Without ``poison`` workspaces stay as other calls left them. With ``protect`` this process
         ends where the program writes to an input.
@@ -80,33 +85,46 @@ class Caller:
             self._note_call()
             self.repeated = False
             with guard:
+                self._begin()
                 start = time.perf_counter()
                 program.entry(*self.data.first_tensors)
-                seconds = time.perf_counter() - start
+                sample = self._sample(time.perf_counter() - start)
             floating_point.check()
-        return seconds
+        return sample
 
-    def seconds(self, program: Program, calls: int, *, flush_cache: bool = False) -> float:
-        """Return seconds per call of some calls in a row."""
+    def sample(self, program: Program, calls: int, *, flush_cache: bool = False) -> Sample:
+        """Time some calls in a row."""
         restore = self.data.restore if self.data.in_place else _nothing
         self._pack(program)
         self._note_call()
         self.repeated = True
-        seconds = program.seconds_per_call(Calls(self.data.tensors, calls, restore, flush_cache))
+        seconds = program.seconds_per_call(
+            Calls(self.data.tensors, calls, restore, flush_cache, self._begin)
+        )
+        sample = self._sample(seconds, calls)
         floating_point.check()
-        return seconds
+        return sample
+
+    def sample_quietly(self, program: Program, calls: int, *, flush_cache: bool = False) -> Sample:
+        """Time some calls in a row, again while other work disturbs them; return the best of it."""
+        taken: list[Sample] = []
+        spent = 0.0
+        while not taken or (taken[-1].disturbed and len(taken) < _TRIES and spent < _TRY_SECONDS):
+            taken.append(self.sample(program, calls, flush_cache=flush_cache))
+            spent += taken[-1].seconds * calls
+        return min(taken, key=lambda sample: (bool(sample.disturbed), sample.seconds))
 
     def time(
         self,
         program: Program,
         policy: TimingPolicy,
         best: float | None = None,
-        cold: float | None = None,
+        cold: Sample | None = None,
     ) -> Timing:
         """Time a program, see ``collect``."""
 
-        def run(calls: int) -> float:
-            return self.seconds(program, calls, flush_cache=policy.flush_cache)
+        def run(calls: int) -> Sample:
+            return self.sample(program, calls, flush_cache=policy.flush_cache)
 
         with faults(Status.RUN_ERROR), self._backend.running():
             return collect(run, policy, best, cold=cold)
@@ -119,6 +137,16 @@ class Caller:
         if reason is not None:
             # Memory beyond the guard may be damaged too.
             raise Fault(Status.WRONG_RESULT, reason, corrupt=True)
+
+    def _begin(self) -> None:
+        if self._backend.waits is not None:
+            self._backend.waits.begin()
+
+    def _sample(self, seconds: float, calls: int = 1) -> Sample:
+        """Return a sample of these seconds per call, which were counted since ``_begin``."""
+        waits = self._backend.waits
+        waited = None if waits is None else waits.waited(seconds * calls)
+        return Sample(seconds, None if waited is None else waited / calls)
 
     def _pack(self, program: Program) -> None:
         """Pack the weights in place for a program that reads them so; no time counts as its own."""

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,6 +124,7 @@ class InProcessWorker(Dispatcher):
         return {
             "samples": list(timing.samples),
             "verified": timing.verified,
+            "disturbance": None if timing.disturbance is None else asdict(timing.disturbance),
             "packed_ahead": isinstance(program, PackedProgram),
             "spent": self._runner.stopwatch.take(),
         }
@@ -133,16 +135,22 @@ class InProcessWorker(Dispatcher):
         policy = TimingPolicy(**header["policy"])
         program = self._built[header["id"]]
         with self.guarded():
-            seconds = self.measured(
+            sample = self.measured(
                 lambda: self._runner.sample(
                     program, header["calls"], policy, verify=header["verify"]
                 )
             )
-        return {"seconds_per_call": seconds, "spent": self._runner.stopwatch.take()}
+        return {
+            "seconds_per_call": sample.seconds,
+            "waited": sample.waited,
+            "spent": self._runner.stopwatch.take(),
+        }
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Refuse a candidate that starts processes or leaves this one changed."""
+        if self._backend.waits is not None:
+            self._backend.waits.look_for_threads()
         # Copies of this process end in the inner one.
         with unchanged_process(self.unwatched), no_new_processes():
             yield

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.measurement import Measurement
 from schedlang.measurement.contest import interleave
+from schedlang.measurement.disturbance import Sample, disturbance_of
 from schedlang.targets.measure.timing import relative_half_width
 from schedlang.targets.measure.verification.policy import FINAL_REPEATS
 from schedlang.targets.measure.work import Requests, Work
@@ -45,6 +47,7 @@ class InterleavedTiming:
     requests: Requests
     verify: bool
     _first: dict[int, Measurement] = field(init=False, default_factory=dict)
+    _samples: dict[int, list[Sample]] = field(init=False, default_factory=lambda: defaultdict(list))
 
     def measure(
         self, works: Sequence[Work], rounds: int, budget_seconds: float
@@ -94,6 +97,7 @@ class InterleavedTiming:
             identity: replace(
                 self._first[identity],
                 samples=measurement.samples,
+                disturbance=disturbance_of(self._samples[identity]),
                 run_seconds=alive[identity].run_seconds,
             )
             for identity, measurement in found.items()
@@ -122,7 +126,11 @@ class InterleavedTiming:
         reply = self.requests.ran(work, self.pool.ask(slot, request))
         if not reply.ok:
             return self._note(work, reply)
-        return replace(known, samples=(reply.header["seconds_per_call"],))
+        header = reply.header
+        self._samples[work.candidate.id].append(
+            Sample(header["seconds_per_call"], header.get("waited"))
+        )
+        return replace(known, samples=(header["seconds_per_call"],))
 
     def _note(self, work: Work, reply: Reply) -> Measurement:
         self._first[work.candidate.id] = measurement = work.measurement(reply)

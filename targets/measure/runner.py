@@ -8,6 +8,7 @@ from dataclasses import replace
 from weakref import WeakSet
 
 from schedlang.measurement import Status
+from schedlang.measurement.disturbance import Sample
 from schedlang.measurement.phase import PhaseLog
 from schedlang.targets.measure.backend import Backend, Program
 from schedlang.targets.measure.binding import Binding
@@ -174,8 +175,8 @@ class CandidateRunner:
 
     def sample(
         self, program: Program, calls: int, policy: TimingPolicy, *, verify: bool = False
-    ) -> float:
-        """Return seconds per call, after one call that is not counted.
+    ) -> Sample:
+        """Time calls in a row, after one call that is not counted; again where that is disturbed.
 
         With ``verify`` the results of that call are compared, and those of the last one unless
         earlier ones changed what it reads. The program must have been verified before. One that
@@ -190,17 +191,17 @@ class CandidateRunner:
         else:
             self._use_first_draw()
         with faults(Status.RUN_ERROR), self._backend.running():
-            self._caller.seconds(program, 1)
+            self._caller.sample(program, 1)
             if verify:
                 self._verifier.verify_again(calls=1)
-            seconds = self._caller.seconds(program, calls, flush_cache=policy.flush_cache)
+            sample = self._caller.sample_quietly(program, calls, flush_cache=policy.flush_cache)
         if verify:
             self._verifier.verify_again(calls)
             self._caller.vouch()
             if program.determinism.proven:
                 self._confirmed.add(program)
-        self._check_samples((seconds,), policy, self._binding.shortest_time)
-        return seconds
+        self._check_samples((sample.seconds,), policy, self._binding.shortest_time)
+        return sample
 
     def time_reference(self, unscheduled: Program, policy: TimingPolicy) -> tuple[float, ...]:
         """Return samples of the unscheduled program, in seconds; any positive time is believed."""

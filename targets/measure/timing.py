@@ -8,6 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from schedlang.measurement.disturbance import (
+    ENOUGH,
+    Disturbance,
+    Sample,
+    counting,
+    disturbance_of,
+)
+
 # What a first call may take beyond its steady state (page faults, sleeping threads), and what the
 # scheduler of a busy machine may add to a single call.
 _COLD_SECONDS = 0.010
@@ -35,6 +43,8 @@ class TimingPolicy:
     max_seconds: after this time, ``min_repeats`` samples are enough, however wide their interval:
         on a busy machine it does not get narrow.
     budget_seconds: no sample starts after this time.
+    patience_seconds: while other work disturbs the samples of a program that could be the fastest,
+        more are taken for this long, until three are undisturbed; until the budget where none is.
     relative_width: stop when half the 95% confidence interval of the median is below this fraction
         of the median.
     slow_factor: give up a program after its first runs if it is slower than the best by this
@@ -52,6 +62,7 @@ class TimingPolicy:
     min_seconds: float = 0.02
     max_seconds: float = 0.2
     budget_seconds: float = 1.0
+    patience_seconds: float = 0.5
     relative_width: float = 0.02
     slow_factor: float = 3.0
     margin: float = 1.25
@@ -78,42 +89,54 @@ class Timing:
     samples: seconds per call.
     gave_up: timing stopped early, as the program is surely slower than the best so far.
     verified: its results were compared with the unscheduled program's and agree.
+    disturbance: what other work did to the samples; None where that is unknown.
     """
 
     samples: tuple[float, ...]
     gave_up: bool = False
     verified: bool = False
+    disturbance: Disturbance | None = None
 
 
 def collect(
-    run: Callable[[int], float],
+    run: Callable[[int], Sample | float],
     policy: TimingPolicy,
     best: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
-    cold: float | None = None,
+    cold: Sample | None = None,
 ) -> Timing:
     """Time a program until the policy is satisfied.
 
-    ``run(n)`` calls it n times and returns seconds per call. ``best`` is the latency to beat.
-    ``cold`` is the time of a first call; without it, this function makes the first.
+    ``run(n)`` calls it n times and returns seconds per call, as a ``Sample`` where it is known how
+    long its threads waited. ``best`` is the latency to beat. ``cold`` is the time of a first call;
+    without it, this function makes the first.
     """
+
+    def take(calls: int) -> Sample:
+        found = run(calls)
+        return found if isinstance(found, Sample) else Sample(found)
+
     start = clock()
     hopeless = math.inf if best is None else policy.slow_factor * best
-    cold = run(1) if cold is None else cold
-    if cold >= policy.budget_seconds or cold > hopeless + _COLD_SECONDS:
-        return Timing((cold,), gave_up=cold > hopeless)
-    warm = run(1)
-    if min(cold, warm) > hopeless + _JITTER_SECONDS:
-        return Timing((warm,), gave_up=True)
+    cold = take(1) if cold is None else cold
+    if cold.seconds >= policy.budget_seconds or cold.least > hopeless + _COLD_SECONDS:
+        return _timing([cold], policy, gave_up=cold.least > hopeless)
+    warm = take(1)
+    if min(cold.least, warm.least) > hopeless + _JITTER_SECONDS:
+        return _timing([warm], policy, gave_up=True)
     calls, first = 1, warm
-    if warm < policy.min_sample_seconds and not policy.flush_cache:
-        calls, first = _calibrate(run, warm, policy.min_sample_seconds)
+    if not policy.flush_cache:
+        calls, first = _calibrate(take, warm, policy.min_sample_seconds)
     samples = [first]
-    while not _enough(samples, calls, clock() - start, policy):
+    while not _enough(samples, calls, clock() - start, policy, best):
         if best is not None and _surely_slower(samples, best, policy):
-            return Timing(tuple(samples), gave_up=True)
-        samples.append(run(calls))
-    return Timing(tuple(samples))
+            return _timing(samples, policy, gave_up=True)
+        samples.append(take(calls))
+    return _timing(samples, policy)
+
+
+def _timing(samples: Sequence[Sample], policy: TimingPolicy, *, gave_up: bool = False) -> Timing:
+    return Timing(counting(samples), gave_up, disturbance=disturbance_of(samples))
 
 
 def shortest_call(clock: Callable[[], float] = time.perf_counter) -> float:
@@ -128,36 +151,63 @@ def shortest_call(clock: Callable[[], float] = time.perf_counter) -> float:
 
 
 def _calibrate(
-    run: Callable[[int], float], estimate: float, min_sample: float
-) -> tuple[int, float]:
+    take: Callable[[int], Sample], warm: Sample, min_sample: float
+) -> tuple[int, Sample]:
     """Return how many calls make one sample, and the first such sample."""
-    calls, seconds = 1, estimate
+    calls, sample = 1, warm
     for _ in range(_CALIBRATIONS):
-        calls = max(calls + 1, math.ceil(min_sample / max(seconds, 1e-9)))
-        seconds = run(calls)
-        if seconds <= 0 or seconds * calls >= min_sample / 2:
+        if not sample.least * calls < (min_sample if calls == 1 else min_sample / 2):
             break
-    return calls, seconds
+        # Of a disturbed sample it is not known how much longer the program would take alone.
+        if not sample.disturbed:
+            if calls > 1 and sample.seconds <= 0:
+                break
+            calls = max(calls + 1, math.ceil(min_sample / max(sample.seconds, 1e-9)))
+        sample = take(calls)
+    return calls, sample
 
 
-def _enough(samples: list[float], calls: int, elapsed: float, policy: TimingPolicy) -> bool:
-    if len(samples) >= policy.max_repeats or elapsed >= policy.budget_seconds:
+def _enough(
+    samples: Sequence[Sample],
+    calls: int,
+    elapsed: float,
+    policy: TimingPolicy,
+    best: float | None,
+) -> bool:
+    counted = [sample.seconds for sample in samples if not sample.disturbed]
+    if len(counted) >= policy.max_repeats or elapsed >= policy.budget_seconds:
         return True
     if len(samples) < policy.min_repeats:
         return False
     if elapsed >= policy.max_seconds:
-        return True
-    # Emptying the caches takes longer than a call, so that its samples lie far apart in any case.
-    if not policy.flush_cache and calls * sum(samples) < policy.min_seconds:
+        enough = len(counted) >= ENOUGH or (len(counted) > 0 and elapsed >= policy.patience_seconds)
+        return enough or not _may_win(samples, best, policy)
+    if len(counted) < policy.min_repeats:
         return False
-    return relative_half_width(samples) < policy.relative_width
+    # Emptying the caches takes longer than a call, so that its samples lie far apart in any case.
+    if not policy.flush_cache and calls * sum(counted) < policy.min_seconds:
+        return False
+    return relative_half_width(counted) < policy.relative_width
 
 
-def _surely_slower(samples: list[float], best: float, policy: TimingPolicy) -> bool:
-    # The fastest sample is the one that noise, which only ever adds time, has spared most.
-    if len(samples) >= 2 and min(samples) > policy.slow_factor * best:
+def _may_win(samples: Sequence[Sample], best: float | None, policy: TimingPolicy) -> bool:
+    return best is None or _fastest(samples) <= policy.margin * best
+
+
+def _surely_slower(samples: Sequence[Sample], best: float, policy: TimingPolicy) -> bool:
+    fastest = _fastest(samples)
+    if len(samples) >= 2 and fastest > policy.slow_factor * best:
         return True
-    return len(samples) > policy.min_repeats // 2 and min(samples) > policy.margin * best
+    return len(samples) > policy.min_repeats // 2 and fastest > policy.margin * best
+
+
+def _fastest(samples: Sequence[Sample]) -> float:
+    """Return the seconds of the sample that noise, which only ever adds time, has spared most.
+
+    Where other work disturbed them all, what the program takes at least.
+    """
+    counted = [sample.seconds for sample in samples if not sample.disturbed]
+    return min(counted) if counted else statistics.median(sample.least for sample in samples)
 
 
 def relative_half_width(samples: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.phase import Phase
 from schedlang.targets.errors import describe
 from schedlang.targets.measure.binding import Binding
@@ -62,6 +63,7 @@ class Work:
     def measurement(self, reply: Reply) -> Measurement:
         """Make the measurement, from the last reply about it."""
         worker = self.phases[-1].worker if self.phases else None
+        disturbance = reply.header.get("disturbance") if reply.ok else None
         return Measurement(
             self.candidate.id,
             Status.OK if reply.ok else Status(reply.status),
@@ -72,6 +74,7 @@ class Work:
             build_seconds=self.build_seconds,
             run_seconds=self.run_seconds,
             packed_ahead=reply.ok and reply.header.get("packed_ahead", False),
+            disturbance=None if disturbance is None else Disturbance(**disturbance),
             worker=worker,
             phases=tuple(
                 phase._replace(worker=None) if phase.worker == worker else phase

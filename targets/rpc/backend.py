@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlang.measurement import Status
-from schedlang.targets.measure.backend import Calls
+from schedlang.targets.measure.backend import Calls, Waits
 from schedlang.targets.measure.packed import PackedProgram, PackingPlan
 from schedlang.targets.measure.verify import Array
 from schedlang.targets.worker.fault import Fault
@@ -58,6 +58,7 @@ class RPCBackend:
 
     clock = "the server's clock"
     machine = "the target"
+    waits: Waits | None = None
 
     def __init__(self, session: RemoteSession) -> None:
         self._session = session

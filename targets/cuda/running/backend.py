@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from schedlang.targets.cuda.running.memory import DeviceMemory
 from schedlang.targets.cuda.running.runtime import CUDARuntime, device_fault
-from schedlang.targets.measure.backend import Calls
+from schedlang.targets.measure.backend import Calls, Waits
 from schedlang.targets.measure.verify import Array
 from schedlang.tvm import codegen
 from schedlang.tvm.analysis.races.determinism import Determinism, determinism
@@ -51,6 +51,7 @@ class CUDABackend:
 
     clock = "the GPU's clock"
     machine = "the GPU"
+    waits: Waits | None = None
 
     def __init__(
         self,

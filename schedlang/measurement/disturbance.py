@@ -1,0 +1,97 @@
+"""What other work on the machine did to samples of a latency.
+
+A thread that is ready to run and has no core waits. The system tells for how long, so that each
+sample lies between two bounds: the program alone takes no longer than the sample, and no shorter
+than the sample without all that its threads waited, since a thread that waits delays the others at
+most by as long. A sample whose bounds are near each other is *undisturbed*.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+ENOUGH = 3
+"""So many undisturbed samples tell a latency; with fewer it is uncertain."""
+
+# A sample is disturbed where threads waited for a larger part of it. On an idle machine they wait
+# for some thousandths of it.
+_PART = 0.02
+
+
+class Sample(NamedTuple):
+    """One sample of a program, in seconds per call.
+
+    Attributes
+    ----------
+    seconds: how long a call took.
+    waited: how long its threads waited for a core meanwhile, all together; None if nobody knows.
+    """
+
+    seconds: float
+    waited: float | None = None
+
+    @property
+    def disturbed(self) -> bool | None:
+        """Whether other work made it longer; None if that is unknown."""
+        return None if self.waited is None else self.waited > _PART * self.seconds
+
+    @property
+    def least(self) -> float:
+        """What a call takes at least when nothing else runs."""
+        return self.seconds if self.waited is None else max(self.seconds - self.waited, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """How many samples of a program were disturbed, and what is known of its latency in spite.
+
+    Attributes
+    ----------
+    undisturbed, disturbed: numbers of samples that were taken and judged.
+    low, high: bounds of the latency of the program alone, in seconds.
+
+    Raises ``ValueError`` for negative numbers, and for bounds that are none.
+    """
+
+    undisturbed: int
+    disturbed: int
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if min(self.undisturbed, self.disturbed) < 0 or not 0 <= self.low <= self.high:
+            raise ValueError(f"{self!r}: give numbers from 0 on, and 0 <= low <= high")
+
+    @property
+    def settled(self) -> bool:
+        """Whether enough samples were undisturbed: the others do not count then."""
+        return self.undisturbed >= ENOUGH
+
+
+def counting(samples: Sequence[Sample]) -> tuple[float, ...]:
+    """Return the samples that tell the latency, in seconds: those that nothing disturbed.
+
+    Where each was disturbed, the fastest: other work never makes a program faster.
+    """
+    quiet = [sample.seconds for sample in samples if not sample.disturbed]
+    return tuple(quiet) or (min(sample.seconds for sample in samples),)
+
+
+def disturbance_of(samples: Sequence[Sample]) -> Disturbance | None:
+    """Return how far samples were disturbed; None where that is unknown of all of them."""
+    judged = [sample for sample in samples if sample.waited is not None]
+    if not judged:
+        return None
+    quiet = [sample.seconds for sample in judged if not sample.disturbed]
+    if len(quiet) >= ENOUGH:
+        low, high = min(quiet), max(quiet)
+    else:
+        high = min(sample.seconds for sample in judged)
+        # Caches and clocks make single samples longer, and their bounds with them.
+        low = min(statistics.median(sample.least for sample in judged), high)
+    # An impossible time is told as what it is, by whoever looks at the samples.
+    low = max(low, 0.0)
+    return Disturbance(len(quiet), len(judged) - len(quiet), low, max(low, high))

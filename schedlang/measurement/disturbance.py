@@ -8,6 +8,7 @@ most by as long. A sample whose bounds are near each other is *undisturbed*.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,8 +82,11 @@ def counting(samples: Sequence[Sample]) -> tuple[float, ...]:
 
 
 def disturbance_of(samples: Sequence[Sample]) -> Disturbance | None:
-    """Return how far samples were disturbed; None where that is unknown of all of them."""
-    judged = [sample for sample in samples if sample.waited is not None]
+    """Return how far samples were disturbed; None where that is unknown of all of them.
+
+    Impossible times are left out.
+    """
+    judged = [one for one in samples if one.waited is not None and 0 < one.seconds < math.inf]
     if not judged:
         return None
     quiet = [sample.seconds for sample in judged if not sample.disturbed]
@@ -92,6 +96,4 @@ def disturbance_of(samples: Sequence[Sample]) -> Disturbance | None:
         high = min(sample.seconds for sample in judged)
         # Caches and clocks make single samples longer, and their bounds with them.
         low = min(statistics.median(sample.least for sample in judged), high)
-    # An impossible time is told as what it is, by whoever looks at the samples.
-    low = max(low, 0.0)
-    return Disturbance(len(quiet), len(judged) - len(quiet), low, max(low, high))
+    return Disturbance(len(quiet), len(judged) - len(quiet), low, high)

@@ -29,6 +29,7 @@ from schedlang.database.sqlite.rows import (
     INSERT_RUN,
     SELECT_ASKS,
     SELECT_FINALS,
+    SELECT_OLD_RECORDS,
     SELECT_OLD_RUN,
     SELECT_RECORDS,
     SELECT_RUN,
@@ -43,7 +44,12 @@ from schedlang.database.sqlite.rows import (
     run_row,
     texts_of,
 )
-from schedlang.database.sqlite.schema import WITH_DETAILS, WITH_FINALS, WITH_KIN
+from schedlang.database.sqlite.schema import (
+    WITH_DETAILS,
+    WITH_DISTURBANCE,
+    WITH_FINALS,
+    WITH_KIN,
+)
 from schedlang.measurement import Status
 
 
@@ -419,7 +425,8 @@ class Database:
         return bool(owned == len(numbers))
 
     def _records(self, clauses: str, values: Sequence[object]) -> list[Record]:
-        return self._connection.read(record_of, "record", SELECT_RECORDS + clauses, values)
+        select = SELECT_RECORDS if self._has(WITH_DISTURBANCE) else SELECT_OLD_RECORDS
+        return self._connection.read(record_of, "record", select + clauses, values)
 
     def _runs(self, clauses: str, values: Sequence[object]) -> list[Run]:
         select = SELECT_RUN if self._has(WITH_DETAILS) else SELECT_OLD_RUN

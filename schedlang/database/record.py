@@ -11,6 +11,7 @@ from typing import NoReturn
 from schedlang.errors import DatabaseError
 from schedlang.formats.document import MAX_BYTES
 from schedlang.measurement import Status
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.measurement import no_latency
 
 UNSCHEDULED = "unscheduled"
@@ -54,6 +55,7 @@ class Record:
         program; ``""`` where it is not known.
     provenance: what it was measured with, by name: versions of TVM, LLVM, Python and schedlang,
         the CPU and its features, a GPU and its driver.
+    disturbance: what other work on the machine did to the samples; None where that is unknown.
     run_id: the tuning run that measured it; proposal: the search's id of it in that run. None
         outside of a run; the unscheduled program has no proposal.
 
@@ -79,6 +81,7 @@ class Record:
     provenance: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     run_id: int | None = None
     proposal: int | None = None
+    disturbance: Disturbance | None = None
 
     def __post_init__(self) -> None:
         if self.ok and not self.samples:
@@ -94,6 +97,11 @@ class Record:
     def ok(self) -> bool:
         """Whether it carries a latency."""
         return self.status is Status.OK
+
+    @property
+    def certain(self) -> bool:
+        """Whether other work leaves no doubt about its latency, as far as that is known."""
+        return self.disturbance is None or self.disturbance.settled
 
     @property
     def unscheduled(self) -> bool:

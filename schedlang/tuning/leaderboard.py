@@ -193,10 +193,13 @@ def _contenders(entered: dict[int, Leader]) -> list[int]:
     fastest = entered[first].record
 
     def could(number: int) -> bool:
-        samples = entered[number].record.samples
+        record = entered[number].record
+        least = min(record.samples)
+        if record.disturbance is not None and not record.certain:
+            least = min(least, record.disturbance.low)
         if REFERENCE_ID in (first, number):
-            return min(samples) <= _NEAR * fastest.latency
-        return not _is_well_known(first, fastest) or could_win(samples, fastest.samples)
+            return least <= _NEAR * fastest.latency
+        return not _is_well_known(first, fastest) or could_win([least], fastest.samples)
 
     return [first, *filter(could, others)]
 
@@ -209,7 +212,7 @@ def _fitting(leaders: Sequence[Leader], seconds: float) -> int:
 
 def _is_well_known(number: int, record: Record) -> bool:
     # The sample of the unscheduled program is a median.
-    return number == REFERENCE_ID or len(record.samples) >= FEWEST_SAMPLES
+    return number == REFERENCE_ID or (len(record.samples) >= FEWEST_SAMPLES and record.certain)
 
 
 def _latency(leader: Leader) -> float:

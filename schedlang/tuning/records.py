@@ -62,6 +62,7 @@ def as_record(blank: Record, proposal: Proposal, measurement: Measurement) -> Re
         stderr=measurement.stderr,
         program_key=proposal.program_key,
         proposal=proposal.id,
+        disturbance=measurement.disturbance,
         provenance={**blank.provenance, **(PACKED_AHEAD if measurement.packed_ahead else {})},
     )
 
@@ -118,4 +119,5 @@ def as_measurement(record: Record, number: int) -> Measurement:
         record.stderr,
         record.verified,
         packed_ahead=packed_ahead(record),
+        disturbance=record.disturbance,
     )

@@ -321,6 +321,7 @@ def test_a_file_of_schema_1_keeps_everything(path: Path) -> None:
 
 # How to take back each schema.
 _BACK = {
+    7: ["ALTER TABLE record DROP COLUMN disturbance"],
     6: [
         *("DROP TABLE rejection", "DROP TABLE phase", "DROP TABLE trial"),
         *("ALTER TABLE run DROP COLUMN notes", "ALTER TABLE run DROP COLUMN tags"),

@@ -45,5 +45,6 @@ def content_of(record: Record) -> bytes:
         record.stderr,
         record.program_key,
         sorted(record.provenance.items()),
+        record.disturbance,
     )
     return hashlib.blake2b(repr(content).encode(), digest_size=16).digest()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any, TypeVar
 
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import Ask, Run
 from schedlang.database.sqlite.packing import unpack
 from schedlang.measurement import Status
+from schedlang.measurement.disturbance import Disturbance
 
 T = TypeVar("T")
 
@@ -41,6 +43,7 @@ _RECORD: Columns = {
     "program_key": _TEXT,
     "run_id": (int, _NULL),
     "proposal": (int, _NULL),
+    "disturbance": _TEXT,
 }
 _RECORD_READ: Columns = {**_RECORD, "provenance": (str, _NULL), "id": _INT}
 _RUN: Columns = {
@@ -77,6 +80,8 @@ SELECT_RECORDS = (
     f"SELECT {', '.join(_RECORD)}, provenance.text, record.id FROM record "
     "LEFT JOIN provenance ON provenance.id = provenance_id"
 )
+# Of a file that does not tell how far samples were disturbed.
+SELECT_OLD_RECORDS = SELECT_RECORDS.replace(" disturbance,", " '',")
 INSERT_FINAL = (
     "INSERT INTO final (held, place, status, samples, record_id) "
     "SELECT ?, ?, ?, ?, id FROM record WHERE id = ?"
@@ -111,6 +116,7 @@ def row_of(record: Record, provenance_id: int | None, pack: Pack) -> tuple[objec
         record.program_key,
         record.run_id,
         record.proposal,
+        "" if record.disturbance is None else json.dumps(astuple(record.disturbance)),
         provenance_id,
         record.latency if record.ok else None,
     )
@@ -124,7 +130,7 @@ def record_of(row: Sequence[Any]) -> Record:
     check_types(row, _RECORD_READ)
     (workload_key, workload_name, target_key, toolchain_key, trace_json, *rest) = row
     (status, samples, message, verified, search, seed, created, stderr, *rest) = rest
-    (program_key, run_id, proposal, provenance, number) = rest
+    (program_key, run_id, proposal, disturbance, provenance, number) = rest
     return Record(
         workload_key=workload_key,
         workload_name=workload_name,
@@ -132,7 +138,7 @@ def record_of(row: Sequence[Any]) -> Record:
         toolchain_key=toolchain_key,
         trace_json=_unpacked("trace_json", trace_json),
         status=read_as(Status, "status", status),
-        samples=_numbers(samples),
+        samples=_numbers("samples", samples),
         message=message,
         verified=bool(verified),
         search=search,
@@ -144,6 +150,7 @@ def record_of(row: Sequence[Any]) -> Record:
         provenance={} if provenance is None else _texts(provenance),
         run_id=run_id,
         proposal=proposal,
+        disturbance=_disturbance(disturbance),
     )
 
 
@@ -157,7 +164,9 @@ def final_of(row: Sequence[Any]) -> FinalsEntry:
     """Return the entry of a row of ``SELECT_FINALS``; ValueError or TypeError where it is none."""
     check_types(row, _FINAL_READ)
     held, place, status, samples, record_id = row
-    return FinalsEntry(record_id, held, place, read_as(Status, "status", status), _numbers(samples))
+    return FinalsEntry(
+        record_id, held, place, read_as(Status, "status", status), _numbers("samples", samples)
+    )
 
 
 def provenance_text(provenance: Mapping[str, str]) -> str | None:
@@ -175,11 +184,21 @@ def check_types(row: Sequence[Any], columns: Columns) -> None:
             raise TypeError(f"column {name!r}: expected {expected}, got {_KINDS[type(value)]}")
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    stored = read_as(json.loads, "samples", text)
+def _numbers(column: str, text: str) -> tuple[float, ...]:
+    stored = read_as(json.loads, column, text)
     if not isinstance(stored, list) or not all(type(one) in (int, float) for one in stored):
-        raise TypeError("column 'samples': expected a JSON list of numbers")
+        raise TypeError(f"column {column!r}: expected a JSON list of numbers")
     return tuple(map(float, stored))
+
+
+def _disturbance(text: str) -> Disturbance | None:
+    if not text:
+        return None
+    numbers = _numbers("disturbance", text)
+    if len(numbers) != 4:
+        raise ValueError("column 'disturbance': expected four numbers")
+    undisturbed, disturbed, low, high = numbers
+    return Disturbance(int(undisturbed), int(disturbed), low, high)
 
 
 def _texts(text: str) -> dict[str, str]:

@@ -125,6 +125,10 @@ MIGRATIONS = (
         PRIMARY KEY (run_id, module, instruction, block, reason)
     ) WITHOUT ROWID;
     """,
+    # What other work did to samples: a JSON list, or nothing where it is unknown.
+    """
+    ALTER TABLE record ADD COLUMN disturbance TEXT NOT NULL DEFAULT '';
+    """,
 )
 SCHEMA = len(MIGRATIONS)
 # Files of this schema and of newer ones can be read as they are.
@@ -135,3 +139,5 @@ WITH_FINALS = 3
 WITH_KIN = 5
 # The first one that has notes and details of runs.
 WITH_DETAILS = 6
+# The first one that tells how far samples were disturbed.
+WITH_DISTURBANCE = 7

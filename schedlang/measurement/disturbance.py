@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ ENOUGH = 3
 # A sample is disturbed where threads waited for a larger part of it. On an idle machine they wait
 # for some thousandths of it.
 _PART = 0.02
+# A machine is called busy where a larger part of the samples is disturbed.
+_BUSY = 0.1
 
 
 class Sample(NamedTuple):
@@ -68,8 +70,61 @@ class Disturbance:
 
     @property
     def settled(self) -> bool:
-        """Whether enough samples were undisturbed: the others do not count then."""
-        return self.undisturbed >= ENOUGH
+        """Whether none was disturbed, or enough were not: the others do not count then."""
+        return self.disturbed == 0 or self.undisturbed >= ENOUGH
+
+
+@dataclass(frozen=True, slots=True)
+class RunDisturbance:
+    """What other work did to the measurements of a run.
+
+    Attributes
+    ----------
+    samples: number of samples that were judged; disturbed: how many of them were disturbed.
+    latencies: number of latencies that these give; uncertain: how many of them are not settled.
+    """
+
+    samples: int = 0
+    disturbed: int = 0
+    latencies: int = 0
+    uncertain: int = 0
+
+    @classmethod
+    def of(cls, found: Iterable[Disturbance | None]) -> RunDisturbance:
+        """Add up what is known of single measurements."""
+        total = cls()
+        for one in found:
+            total = total.plus(one)
+        return total
+
+    def plus(self, one: Disturbance | None) -> RunDisturbance:
+        """Return what it is with one more measurement."""
+        if one is None:
+            return self
+        return RunDisturbance(
+            self.samples + one.undisturbed + one.disturbed,
+            self.disturbed + one.disturbed,
+            self.latencies + 1,
+            self.uncertain + (not one.settled),
+        )
+
+    @property
+    def share(self) -> float:
+        """Part of the samples that were disturbed; NaN where nothing is known."""
+        return self.disturbed / self.samples if self.samples else math.nan
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is worth a word: an idle machine disturbs a few samples, too."""
+        return self.share > _BUSY
+
+    def __str__(self) -> str:
+        if not self.samples:
+            return "it is not known what other work did"
+        text = f"{self.share:.0%} of {self.samples:,} samples disturbed by other work"
+        if self.uncertain:
+            text += f"; {self.uncertain} of {self.latencies} latencies are uncertain"
+        return text
 
 
 def counting(samples: Sequence[Sample]) -> tuple[float, ...]:
@@ -90,7 +145,7 @@ def disturbance_of(samples: Sequence[Sample]) -> Disturbance | None:
     if not judged:
         return None
     quiet = [sample.seconds for sample in judged if not sample.disturbed]
-    if len(quiet) >= ENOUGH:
+    if len(quiet) >= min(ENOUGH, len(judged)):
         low, high = min(quiet), max(quiet)
     else:
         high = min(sample.seconds for sample in judged)

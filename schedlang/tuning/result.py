@@ -15,6 +15,7 @@ from schedlang.database import Database, Record, RunHistory
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
+from schedlang.measurement.disturbance import RunDisturbance
 from schedlang.measurement.finals import Finals, Interval
 from schedlang.printed import show_text
 from schedlang.targets import Target
@@ -152,6 +153,11 @@ class TuneResult:
             )
         return self._history
 
+    @property
+    def disturbance(self) -> RunDisturbance:
+        """What other work on the machine did to the samples of ``records``."""
+        return RunDisturbance.of(record.disturbance for record in self.records)
+
     def to_dataframe(self) -> pandas.DataFrame:
         """Return one row for each candidate as a pandas data frame: ``history.to_dataframe()``."""
         return self.history.to_dataframe()
@@ -282,6 +288,8 @@ class TuneResult:
             lines.append(f"  time        {', '.join(shares)}")
         if self._best is not None and self._best.finals is not None:
             lines.append(f"  finals      {self._describe_finals(self._best.finals)}")
+        if self.disturbance.busy:
+            lines.append(f"  machine     busy: {self.disturbance}")
         if fault := self._describe_fault():
             lines.append(f"  wrong       {fault}")
         if self.unreached:

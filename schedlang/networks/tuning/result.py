@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from schedlang.database import Database
 from schedlang.errors import NetworkError
+from schedlang.measurement.disturbance import RunDisturbance
 from schedlang.networks.compiled.compiling import compile_network
 from schedlang.networks.compiled.network import CompiledNetwork
 from schedlang.networks.network import Network
@@ -117,6 +118,14 @@ class NetworkResult:
         reference = math.fsum(sum(one.weights) * one.reference_latency for one in known)
         return reference / math.fsum(sum(one.weights) * one.latency for one in known)
 
+    @property
+    def disturbance(self) -> RunDisturbance:
+        """What other work on the machine did to the samples of all tasks."""
+        results = [one.result for one in self.tasks if one.result is not None]
+        return RunDisturbance.of(
+            record.disturbance for result in results for record in result.records
+        )
+
     def compile(self, network: Network | None = None, *, verify: bool = True) -> CompiledNetwork:
         """Compile a network with the best programs, and compare it with the original model.
 
@@ -155,6 +164,8 @@ class NetworkResult:
             f"{self.seconds:.0f} s{ended}",
             "  calls   share        best  speed-up  trials  task",
         ]
+        if self.disturbance.busy:
+            lines.insert(1, f"  machine busy: {self.disturbance}")
         ordered = sorted(self.tasks, key=lambda one: -(one.share if one.share > 0 else 0.0))
         for one in ordered:
             note = f"  ({one.failed})" if one.failed else ""

@@ -15,6 +15,7 @@ from schedlang.announcing import LOGGER
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.clock import SYSTEM, Clock
+from schedlang.measurement.disturbance import RunDisturbance
 from schedlang.search import Strategy
 from schedlang.tuning.live.notebook import html_of
 from schedlang.tuning.live.screen import Screen
@@ -58,6 +59,7 @@ class LiveView(Screen):
         self._first: float | None = None
         self._best: float | None = None
         self._counts: Counter[Status] = Counter()
+        self._disturbance = RunDisturbance()
         self._phase = self._report = ""
         self._reference, self._complete = math.nan, True
         self._rejected = self._screened = 0
@@ -113,6 +115,7 @@ class LiveView(Screen):
             self._counts,
             self._rejected,
             self._screened,
+            self._disturbance,
             self._report,
             self._parts,
         )
@@ -154,6 +157,7 @@ class LiveView(Screen):
 
     def _count(self, one: Measurement | Record) -> None:
         self._counts[one.status] += 1
+        self._disturbance = self._disturbance.plus(one.disturbance)
         if one.ok and (self._best is None or one.latency < self._best):
             self._best = one.latency
 

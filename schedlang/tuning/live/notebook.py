@@ -17,6 +17,7 @@ def html_of(shown: Snapshot) -> str:
         for name, text in (
             ("failed", shown.failures_text),
             ("skipped", shown.skipped_text),
+            ("busy", shown.busy_text),
             ("search", shown.report),
         )
         if text

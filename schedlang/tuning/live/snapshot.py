@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.measurement import Status, describe_latency, describe_speedup
+from schedlang.measurement.disturbance import RunDisturbance
 
 NO_TIME_LEFT = 0.5
 """Seconds below which the time left is not worth saying."""
@@ -39,6 +40,7 @@ class Snapshot:
     counts: candidates by status.
     rejected: traces that did not become candidates.
     screened: candidates that a model of the search predicted, and that were not measured.
+    disturbance: what other work did to the samples.
     report: the search's own. parts: seconds by what they went into.
     """
 
@@ -56,6 +58,7 @@ class Snapshot:
     counts: Mapping[Status, int] = field(default_factory=dict)
     rejected: int = 0
     screened: int = 0
+    disturbance: RunDisturbance = RunDisturbance()
     report: str = ""
     parts: Mapping[str, float] = field(default_factory=dict)
 
@@ -95,6 +98,11 @@ class Snapshot:
         return ", ".join(filter(None, parts))
 
     @property
+    def busy_text(self) -> str:
+        """What other work did: ``43% of 384 samples disturbed by other work``; empty if little."""
+        return str(self.disturbance) if self.disturbance.busy else ""
+
+    @property
     def shares(self) -> list[tuple[str, float]]:
         """What took the time, largest part first, as fractions of it."""
         total = sum(self.parts.values())
@@ -123,7 +131,8 @@ class Snapshot:
             parts.append(f"best {self.best_text}")
         skipped = self.skipped_text
         parts += [self.failures_text, f"skipped: {skipped}" if skipped else ""]
-        parts += [self.report, self.time_text]
+        busy = f"machine busy: {self.busy_text}" if self.busy_text else ""
+        parts += [busy, self.report, self.time_text]
         head = f"{self.title}: {self.phase}; " if self.phase else f"{self.title}: "
         return head + "; ".join(filter(None, parts))
 

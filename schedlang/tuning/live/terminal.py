@@ -38,6 +38,8 @@ class View:
             table.add_row("failed", Text(shown.failures_text, "yellow"))
         if shown.skipped_text:
             table.add_row("skipped", Text(shown.skipped_text))
+        if shown.busy_text:
+            table.add_row("busy", Text(shown.busy_text, "yellow"))
         if shown.report:
             table.add_row("search", Text(shown.report))
         time = Text(shown.time_text)

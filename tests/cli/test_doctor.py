@@ -87,6 +87,15 @@ def test_the_clock_of_other_machines(tmp_path: Path) -> None:
     assert unknown.state == "ok" and unknown.figures["turbo"] is None
 
 
+def test_whether_the_system_tells_what_threads_wait(tmp_path: Path) -> None:
+    unknown = machine.check_waiting(tmp_path / "none")
+    assert unknown.state == "warn" and unknown.figures == {"waited": None}
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "schedstat").write_text("1000 0 1\n")
+    idle = machine.check_waiting(tmp_path)
+    assert idle.figures["waited"] in (0, None)
+
+
 def test_a_container_with_a_limit(tmp_path: Path) -> None:
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import statistics
@@ -16,7 +17,15 @@ from schedlang.database import Record
 from schedlang.language.schedule import Schedule
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.measurement.contest import interleave
-from schedlang.measurement.finals import Finals, Interval, choose, could_win, median_interval
+from schedlang.measurement.disturbance import Disturbance
+from schedlang.measurement.finals import (
+    FEWEST_SAMPLES,
+    Finals,
+    Interval,
+    choose,
+    could_win,
+    median_interval,
+)
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tvm.program import structural_key
 
@@ -279,6 +288,28 @@ def test_the_finals_decide_the_order(schedules: list[Schedule]) -> None:
     finals, failed = finals_of(leaderboard, {0: times(3.0), 1: times(1.0), 2: times(2.0)})
     assert finals is not None and [f.id for f in finals.ranking] == [1, 2, 0]
     assert latencies(leaderboard) == [2.0, 3.0, 1.0] and failed == {}
+
+
+def test_an_uncertain_latency_is_timed_again(schedules: list[Schedule]) -> None:
+    """What other work disturbed may be faster than its samples, and its lead may be none."""
+    certain = Disturbance(9, 0, 1.0, 1.0)
+    cases = {
+        # A second that is far slower takes part where it could be as fast.
+        (certain, Disturbance(1, 9, 0.5, 2.0)): 2,
+        (certain, Disturbance(1, 9, 1.9, 2.0)): 1,
+        (certain, Disturbance(3, 9, 2.0, 2.0)): 1,
+        # A first that is uncertain is timed again, and others with it.
+        (Disturbance(1, 9, 0.5, 1.0), certain): 2,
+    }
+    for disturbances, taking_part in cases.items():
+        leaderboard = Leaderboard(2, verified=True)
+        for number, disturbance in enumerate(disturbances):
+            one = record(1.0 + number, number)
+            samples = one.samples * FEWEST_SAMPLES
+            one = dataclasses.replace(one, samples=samples, disturbance=disturbance)
+            leaderboard.add(one, schedules[number])
+        finals, _ = finals_of(leaderboard, {0: [1.0] * 9, 1: [2.0] * 9})
+        assert finals is not None and len(finals.ranking) == taking_part
 
 
 def test_who_fails_in_the_finals_leads_no_more(schedules: list[Schedule]) -> None:

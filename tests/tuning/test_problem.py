@@ -13,6 +13,7 @@ import pytest
 import schedlang as sl
 from schedlang.database import open_database
 from schedlang.measurement import Candidate, Measurement, Measurer, Status
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.problem import Problem
 from schedlang.tuning.arguments import describe_problem
 from schedlang.tuning.leaderboard import Leaderboard
@@ -126,3 +127,17 @@ def test_measurements_with_other_inputs_are_not_reused() -> None:
             database.append([measured])
             cache = MeasurementCache(database, asked, verified=True)
             assert (cache.find("p", leaderboard, run_id=9) is not None) == bool(reused)
+
+
+def test_an_uncertain_latency_is_measured_again() -> None:
+    blank = blank_record(WORKLOAD, sl.Target("cpu"), "random", 0)
+    fields = {"program_key": "p", "status": Status.OK, "samples": (1.0,), "verified": True}
+    for disturbance, reused in (
+        (None, True),
+        (Disturbance(5, 90, 1.0, 1.1), True),
+        (Disturbance(1, 9, 0.2, 1.0), False),
+    ):
+        with open_database(None) as database:
+            database.append([replace(blank, **fields, disturbance=disturbance)])  # type: ignore[arg-type]
+            cache = MeasurementCache(database, blank, verified=True)
+            assert (cache.find("p", Leaderboard(1, verified=True), run_id=9) is not None) is reused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ _GIB = 1 << 30
 _WORKER_BYTES = 2 << 30
 # With a load above it, another program runs on one of the cores much of the time.
 _LOAD = 0.5
+# How long a core is watched, and the part of it that other work may take.
+_WATCHED_SECONDS = 0.25
+_WAITED = 0.1
 
 
 def check_cores() -> Check:
@@ -60,6 +64,44 @@ def check_load() -> Check:
         "warn",
         f"{load:.2f}: in the last minute, other programs ran",
         "stop them while you tune: they make latencies longer, and their order uncertain",
+        figures,
+    )
+
+
+def check_waiting(threads: Path = Path("/proc/self/task")) -> Check:
+    """Say whether the system tells when other work takes a core, and how often it does now."""
+    from schedlang.targets.cpu.waiting import ThreadWaits
+
+    waits = ThreadWaits(threads)
+    waits.look_for_threads()
+    waits.begin()
+    start = time.perf_counter()
+    while (seconds := time.perf_counter() - start) < _WATCHED_SECONDS:
+        pass
+    waited = waits.waited(seconds)
+    waits.close()
+    if waited is None:
+        return Check(
+            "waiting",
+            "warn",
+            "the system does not tell when other work takes a core from a program",
+            "tune while nothing else runs: samples that other work disturbs count like all others",
+            {"waited": None},
+        )
+    share = waited / seconds
+    figures = {"waited": share}
+    if share < _WAITED:
+        return Check(
+            "waiting",
+            "ok",
+            f"other work took {share:.1%} of a core's time just now",
+            figures=figures,
+        )
+    return Check(
+        "waiting",
+        "warn",
+        f"other work took {share:.0%} of a core's time just now",
+        "samples that it disturbs are taken again, so tuning takes longer: stop it if you can",
         figures,
     )
 

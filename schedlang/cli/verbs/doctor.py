@@ -35,6 +35,7 @@ def doctor(
         ("memory", machine.check_memory),
         ("clock", machine.check_clock),
         ("load", machine.check_load),
+        ("waiting", machine.check_waiting),
     ]
     if not quick:
         from schedlang.cli.doctor.rates import check_measuring, check_rates

@@ -37,7 +37,9 @@ class MeasurementCache:
     def find(self, program_key: str, leaderboard: Leaderboard, run_id: int) -> Record | None:
         """Return the first usable record of a program, except the records of one run."""
         for record in self._database.query(*self._keys, program_key=program_key):
-            if record.run_id == run_id or verification_of(record) != self._verification:
+            if record.run_id == run_id or not record.certain:
+                continue  # an uncertain latency is measured again
+            if verification_of(record) != self._verification:
                 continue
             if not record.ok or record.verified or not self._verified:
                 return record

@@ -201,10 +201,10 @@ def test_the_time_of_the_best_is_that_of_the_winner() -> None:
     result = tune(Scripted([1.05e-3, 1e-3, 4e-3], reference=5e-3, again=again), trials=3)
     assert result.best.record == result.records[0]
     context = Context(result.history)
-    assert context.rows[0].seconds < context.rows[1].seconds
+    assert context.history.rows[0].seconds < context.history.rows[1].seconds
     notes = {tile.label: tile.note for tile in tiles(context)}
     assert notes["Time"].startswith("best found after ")
-    context.rows[0] = replace(context.rows[0], seconds=12.0)
+    context.history.rows[0] = replace(context.history.rows[0], seconds=12.0)
     notes = {tile.label: tile.note for tile in tiles(context)}
     assert notes["Time"] == "best found after 12\N{NO-BREAK SPACE}s"
     kept = tune(Scripted(LATENCIES, reference=1e-5))

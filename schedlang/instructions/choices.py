@@ -51,11 +51,11 @@ class Decider(Protocol):
         ...
 
     def undone(self, count: int) -> None:
-        """Note that the last ``count`` standing choices were rolled back."""
-        ...
+        """Note that the last ``count`` standing choices were rolled back; by default nothing."""
+        return
 
 
-class Draw:
+class Draw(Decider):
     """Draw everything from the prior, except what is given by site."""
 
     def __init__(
@@ -91,9 +91,6 @@ class Draw:
         if label not in labels:
             raise SpaceError(f"choice {site!r} has no option {label}; it has {', '.join(labels)}")
         return list(labels).index(label)
-
-    def undone(self, count: int) -> None:
-        """Do nothing: a visited site stays used."""
 
     def unused(self) -> list[str]:
         """Return the given sites that the program never met."""
@@ -158,7 +155,7 @@ class Path:
         return tuple(numbers)
 
 
-class Refuse:
+class Refuse(Decider):
     """Refuse all draws and choices: inside a macro they would not be recorded."""
 
     def decide(self, site: str, distribution: Distribution) -> Any:
@@ -172,9 +169,6 @@ class Refuse:
             f"{site}: an instruction cannot choose: its body is not recorded; "
             "choose in the module and pass the option as an argument"
         )
-
-    def undone(self, count: int) -> None:
-        """Do nothing: there are no choices."""
 
 
 def option_label(option: Any) -> str:

@@ -6,7 +6,6 @@ instruction: each is an ``Interpreter`` (Pyro calls them effect handlers).
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -229,11 +228,3 @@ def log_prob(line: Line) -> float:
         if instruction.distribution is not None:
             total += instruction.distribution.log_prob(instruction.decision)
     return total
-
-
-def assess(line: Line, workload: Workload) -> float:
-    """Return log P(tau) with the distributions found on a workload; -inf if it does not replay."""
-    try:
-        return log_prob(replay(line, workload).line)
-    except InvalidTrace:
-        return -math.inf

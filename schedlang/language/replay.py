@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
-from schedlang.interpreters import replay as interpreter
+from schedlang.errors import InvalidTrace
 from schedlang.interpreters.replay import Misfit
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.workloads.workload import Workload
@@ -33,4 +34,7 @@ def assess(trace: Trace, workload: Workload | Any = None) -> float:
 
     ``Trace.log_prob`` is cheaper: it uses the recorded distributions.
     """
-    return interpreter.assess(trace.instructions, trace.workload_or(workload))
+    try:
+        return trace.replay(workload).trace.log_prob()
+    except InvalidTrace:
+        return -math.inf

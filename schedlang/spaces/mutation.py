@@ -16,7 +16,7 @@ from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
 from schedlang.errors import InvalidTrace, SpaceError
-from schedlang.instructions.choices import option_label, plain_decision
+from schedlang.instructions.choices import Decider, option_label, plain_decision
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
 from schedlang.language.schedule import Schedule, Trace
@@ -161,7 +161,7 @@ def _first(found: Distribution, rng: random.Random | None) -> Any:
     return found.origin() if rng is None else found.sample(rng)
 
 
-class _Revise:
+class _Revise(Decider):
     """Decide as the old trace did, except where another decision is wanted."""
 
     def __init__(self, trace: Trace, wanted: Mapping[str, Any], rng: random.Random | None) -> None:
@@ -183,9 +183,6 @@ class _Revise:
             return int(self._wanted.get(site, old.decision))
         return int(_carry(old.decision, distribution, self._rng))
 
-    def undone(self, count: int) -> None:
-        """Do nothing: the trace holds no choices that were rolled back."""
-
 
 def carry_over(
     trace: Trace, workload: Workload, space: Space, sites: Mapping[str, str] | None = None
@@ -203,7 +200,7 @@ def carry_over(
     return space.run(workload, _CarryOver(renamed))
 
 
-class _CarryOver:
+class _CarryOver(Decider):
     """Decide as a trace did, or nearly so."""
 
     def __init__(self, decided: Mapping[str, Instruction]) -> None:
@@ -222,6 +219,3 @@ class _CarryOver:
             if taken in labels and distribution.permits(list(labels).index(taken)):
                 return list(labels).index(taken)
         return distribution.origin()
-
-    def undone(self, count: int) -> None:
-        """Do nothing: the trace holds no choices that were rolled back."""

@@ -12,8 +12,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.distributions import Categorical, Distribution, IntRange
-from schedlang.search.grid import Grid
-from schedlang.search.grid.enumerator import Enumerator, spaced
+from schedlang.search.grid import Enumerator, Grid, spaced
 from schedlang.testing.spaces import (
     FRAGILE,
     HOPELESS,

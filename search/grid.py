@@ -1,15 +1,21 @@
-"""Enumeration of a program's runs: every sequence of decisions, one run each."""
+"""Grid search: every program of a space, in order, one run for each sequence of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from schedlang.distributions import Categorical, Distribution
 from schedlang.distributions.base import Decision
+from schedlang.errors import InstructionError, InvalidTrace
 from schedlang.instructions.choices import StandingChoices
+from schedlang.language.schedule import Schedule
+from schedlang.search.base import ProposingStrategy, check_setting
+from schedlang.spaces.space import Space
+from schedlang.workloads.workload import Workload
 
 # Evenly spaced values are taken from the first values of a support, at most this many.
 _REACH = 100_000
@@ -137,3 +143,56 @@ def spaced(distribution: Distribution, points: int | None) -> Iterator[Decision]
     last = max(numbers) + 1
     values = enumerate(islice(distribution.support(), last))
     return (value for number, value in values if number in numbers)
+
+
+class Grid(ProposingStrategy):
+    """Proposes every program once: all options of every choice, all values of every draw.
+
+    The order is that of the program and of the supports; the last site changes fastest. In a large
+    space, few trials therefore stay in one corner. ``points`` makes the grid coarser; ``Random``
+    covers a large space better. Nothing is drawn.
+
+    Parameters
+    ----------
+    space, workload: what to enumerate.
+    seed: not used; every strategy takes one.
+    points: maximum number of values of each draw, evenly spaced in the order of its support (of
+        its first 100,000 values); choices keep all their options. ``None`` takes every value.
+    """
+
+    name = "grid"
+
+    def __init__(
+        self, space: Space, workload: Workload, seed: int = 0, *, points: int | None = None
+    ) -> None:
+        check_setting(points is None or points >= 1, "points", points, "1 or more, or None for all")
+        super().__init__(space, workload, seed)
+        self._enumerator = Enumerator(points)
+        self._ended = False
+
+    def propose(self) -> Schedule | None:
+        schedule = self.proposals.attempt(self._run)
+        self._ended = not self._enumerator.advance()
+        return schedule
+
+    def _run(self) -> Schedule:
+        return self.space.run(self.workload, self._enumerator)
+
+    @property
+    def finished(self) -> str | None:
+        if not self._ended:
+            return None
+        if self.proposals.count:
+            return f"all {self.proposals.count} programs proposed"
+        return f"no valid program in all {len(self.rejections)} there are"
+
+    def state(self) -> Mapping[str, Any]:
+        return {"sites": self._enumerator.save(), "ended": self._ended}
+
+    def restore(self, stored: Any) -> None:
+        def open_sites() -> None:
+            with suppress(InvalidTrace, InstructionError):  # refused already, and saved
+                self._run()
+
+        self._enumerator.load(stored["sites"], open_sites)
+        self._ended = bool(stored["ended"])

@@ -1,5 +1,0 @@
-"""Exhaustive search."""
-
-from schedlang.search.grid.grid import Grid
-
-__all__ = ["Grid"]

@@ -6,7 +6,6 @@ A test fails when the file is not what this program writes: run it after changin
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import itertools
 import re
@@ -66,21 +65,19 @@ def argument_types() -> dict[str, Argument]:
 
 
 def groups() -> Iterator[tuple[str, list[InstructionKind]]]:
-    """(title, instructions) of each file of declarations, in the order of Schedule's bases."""
-    files = dict.fromkeys(group.__module__ for group in Schedule.__bases__)
-    by_file: dict[str, list[InstructionKind]] = {file: [] for file in files}
+    """(title, instructions) of each of Schedule's bases that declares instructions."""
+    by_base: dict[str, list[InstructionKind]] = {base.__name__: [] for base in Schedule.__bases__}
     macros: list[InstructionKind] = []
     for kind in KINDS.values():
-        file = kind.function.__module__
-        if file in by_file:
-            by_file[file].append(kind)
-        elif file.startswith(schedlang.modules.__name__ + "."):
+        base = kind.function.__qualname__.partition(".")[0]
+        if base in by_base:
+            by_base[base].append(kind)
+        elif kind.function.__module__.startswith(schedlang.modules.__name__ + "."):
             macros.append(kind)
-    for file, kinds in by_file.items():
-        if not kinds:  # a base that declares no instructions
-            continue
-        title = (inspect.getdoc(importlib.import_module(file)) or file).splitlines()[0]
-        yield title.rstrip("."), kinds
+    for base in Schedule.__bases__:
+        if kinds := by_base[base.__name__]:
+            title = (inspect.getdoc(base) or base.__name__).splitlines()[0]
+            yield title.rstrip("."), kinds
     macros.sort(key=lambda kind: kind.name)
     yield "Instructions of `schedlang.modules`, written in Python", macros
 

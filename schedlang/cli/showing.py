@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.cli.options import Form
 from schedlang.cli.verb import UsageError
-from schedlang.formats.reader import stored_decisions
+from schedlang.formats.decisions import stored_decisions
 
 if TYPE_CHECKING:
     from schedlang.language.schedule import Schedule

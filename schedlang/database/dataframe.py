@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schedlang.database.record import Record
 from schedlang.database.trials import TrialRow
 from schedlang.errors import require
-from schedlang.formats.reader import stored_decisions
+from schedlang.formats.decisions import stored_decisions
 
 if TYPE_CHECKING:
     import pandas

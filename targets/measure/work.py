@@ -148,16 +148,20 @@ class Requests:
     def build(self, work: Work, *, discard: bool) -> Request | Reply:
         """Build it, and forget all others first if told to ``discard`` them.
 
-        One that was built elsewhere is only loaded. A candidate that cannot be sent has its reply
-        at once.
+        Where it was built elsewhere, the request says what that gave: a worker may load it. A
+        candidate that cannot be sent has its reply at once.
         """
-        header: dict[str, Any] = {"request": "build", "id": work.serial, "discard": discard}
-        if work.built:
-            return Request({**header, "built": work.built}, timeout=self.build_timeout)
         program = program_of(work)
         if isinstance(program, Reply):
             return program
-        return Request({**header, "most_size": work.most_size}, (program,), self.build_timeout)
+        header = {
+            "request": "build",
+            "id": work.serial,
+            "discard": discard,
+            "most_size": work.most_size,
+            "built": work.built,
+        }
+        return Request(header, (program,), self.build_timeout)
 
     def run(
         self,

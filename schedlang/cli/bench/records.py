@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from schedlang.database import FinalsEntry, Record, Timing
-from schedlang.formats.reader import stored_decisions
+from schedlang.formats.decisions import stored_decisions
 from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import CONFIDENCE, DRIFT, p_value_of
 

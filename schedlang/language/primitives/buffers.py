@@ -28,7 +28,7 @@ from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
 class BufferPrimitives:
-    """Alignment, scope, type and access of buffers."""
+    """Properties of buffers."""
 
     @primitive("StorageAlign")
     def storage_align(
@@ -79,7 +79,7 @@ class BufferPrimitives:
 
 
 class CachePrimitives:
-    """Blocks that copy."""
+    """Caches, and other layouts to read or write a buffer."""
 
     @primitive("CacheRead")
     def cache_read(
@@ -165,7 +165,7 @@ class CachePrimitives:
 
 
 class LayoutPrimitives:
-    """Index maps and padding."""
+    """Layouts of buffers and of blocks, and padding."""
 
     @primitive("TransformLayout", tvm_primitives.transform_layout)
     def transform_layout(
@@ -203,7 +203,7 @@ class LayoutPrimitives:
 
 
 class TensorPrimitives:
-    """Blockize, tensorize, annotate."""
+    """Blocks as units, tensor intrinsics and annotations."""
 
     @primitive("Blockize", tvm_primitives.blockize)
     def blockize(self, target: LoopOrBlocks, preserve_unit_iters: bool = True) -> BlockRV:

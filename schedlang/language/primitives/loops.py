@@ -13,7 +13,7 @@ from schedlang.tvm.schedule import primitives as tvm_primitives
 
 
 class LookupPrimitives:
-    """Blocks and loops by name and by relation."""
+    """Finding blocks and loops: pure instructions that return handles."""
 
     @primitive("GetSBlock", tvm_primitives.get_block, pure=True, method="get_sblock")
     def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
@@ -41,7 +41,7 @@ class LookupPrimitives:
 
 
 class LoopPrimitives:
-    """Loop structure and loop kinds."""
+    """Reshaping loops, and setting how they run."""
 
     @primitive("Split", tvm_primitives.split)
     def split(
@@ -109,7 +109,7 @@ class LoopPrimitives:
 
 
 class PlacementPrimitives:
-    """Moving and inlining blocks."""
+    """Where a block is computed."""
 
     @primitive("ComputeAt", tvm_primitives.compute_at, tvm_lines=at_drawn_place("compute_inline"))
     def compute_at(
@@ -144,7 +144,7 @@ class PlacementPrimitives:
 
 
 class ReductionPrimitives:
-    """Splitting, factoring and finishing reductions."""
+    """Reductions."""
 
     @primitive("DecomposeReduction")
     def decompose_reduction(self, block: Block, loop: Loop) -> BlockRV:

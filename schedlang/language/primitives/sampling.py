@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 
 class SamplingPrimitives:
-    """Each takes the site's ``name`` in the trace, and a ``decision`` to use instead of drawing."""
+    """Drawing random variables.
+
+    Each takes the site's ``name`` in the trace, and a ``decision`` to use instead of drawing.
+    """
 
     @sampling(draws.given)
     def sample(
@@ -156,7 +159,7 @@ class SamplingPrimitives:
 
 
 class ChoicePrimitives:
-    """Structural forks."""
+    """Choosing between structures."""
 
     @choice
     def choose(

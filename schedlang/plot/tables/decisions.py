@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from schedlang.database.record import Record
-from schedlang.formats.reader import stored_decisions, stored_modules
+from schedlang.formats.decisions import stored_decisions, stored_modules
 from schedlang.tuning.explaining.importance import Importance, importance
 from schedlang.tuning.explaining.table import MOST_TRACES
 

@@ -12,7 +12,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import NotApplicable, SpaceError
 from schedlang.modules import UseTensorCore
-from schedlang.modules.gpu import tile_binds, use_tensor_core
+from schedlang.modules.gpu import auto_bind, use_tensor_core
 from schedlang.targets.cuda import check, emulate
 from schedlang.tvm.codegen.cuda import CUDAGenerator
 from tests.modules.gpu.tensor_core_programs import fused_dense
@@ -123,7 +123,7 @@ def test_more_blocks_than_a_grid_has_along_y() -> None:
 
 @needs_compiler
 def test_blocks_along_x_only_are_the_same_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tile_binds, "MAX_BLOCKS_Y", 2)
+    monkeypatch.setattr(auto_bind, "MAX_BLOCKS_Y", 2)
     workload = sl.workloads.matmul(48, 32, 16, dtype="float16", out_dtype="float32")
     sch = one_fragment_each(workload, "wmma", 3, 2)
     [kernel] = CUDAGenerator(SM80.tvm_target()).lower(sch.mod).kernels

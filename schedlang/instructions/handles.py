@@ -11,6 +11,7 @@ from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.expressions import IndexMap, IntOp, IntRV
+from schedlang.tvm.expressions import to_tvm
 
 
 class BlockRV:
@@ -120,9 +121,6 @@ def resolve(arg: Any, values: Values) -> Any:
     if kind is tuple:
         return [resolve(item, values) for item in arg]
     if kind is IntOp:
-        # Imported late: who reads stored traces must not wait for TVM.
-        from schedlang.tvm.expressions import to_tvm
-
         return to_tvm(arg, lambda v: values[v.index], [])
     if kind is dict:
         return {key: resolve(item, values) for key, item in arg.items()}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 ENOUGH = 3
-"""So many undisturbed samples tell a latency; with fewer it is uncertain."""
+"""Number of undisturbed samples that a latency needs; with fewer it is uncertain."""
 
 # A sample is disturbed where threads waited for a larger part of it. On an idle machine they wait
 # for some thousandths of it.
@@ -127,13 +127,17 @@ class RunDisturbance:
         return text
 
 
+def undisturbed(samples: Iterable[Sample]) -> list[float]:
+    """Return the samples that nothing disturbed, as far as that is known, in seconds."""
+    return [sample.seconds for sample in samples if not sample.disturbed]
+
+
 def counting(samples: Sequence[Sample]) -> tuple[float, ...]:
     """Return the samples that tell the latency, in seconds: those that nothing disturbed.
 
     Where each was disturbed, the fastest: other work never makes a program faster.
     """
-    quiet = [sample.seconds for sample in samples if not sample.disturbed]
-    return tuple(quiet) or (min(sample.seconds for sample in samples),)
+    return tuple(undisturbed(samples)) or (min(sample.seconds for sample in samples),)
 
 
 def disturbance_of(samples: Sequence[Sample]) -> Disturbance | None:
@@ -144,7 +148,7 @@ def disturbance_of(samples: Sequence[Sample]) -> Disturbance | None:
     judged = [one for one in samples if one.waited is not None and 0 < one.seconds < math.inf]
     if not judged:
         return None
-    quiet = [sample.seconds for sample in judged if not sample.disturbed]
+    quiet = undisturbed(judged)
     if len(quiet) >= min(ENOUGH, len(judged)):
         low, high = min(quiet), max(quiet)
     else:

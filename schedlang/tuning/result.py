@@ -288,8 +288,8 @@ class TuneResult:
             lines.append(f"  time        {', '.join(shares)}")
         if self._best is not None and self._best.finals is not None:
             lines.append(f"  finals      {self._describe_finals(self._best.finals)}")
-        if self.disturbance.busy:
-            lines.append(f"  machine     busy: {self.disturbance}")
+        if (disturbance := self.disturbance).busy:
+            lines.append(f"  machine     busy: {disturbance}")
         if fault := self._describe_fault():
             lines.append(f"  wrong       {fault}")
         if self.unreached:

@@ -14,6 +14,7 @@ from schedlang.measurement.disturbance import (
     Sample,
     counting,
     disturbance_of,
+    undisturbed,
 )
 
 # What a first call may take beyond its steady state (page faults, sleeping threads), and what the
@@ -174,7 +175,7 @@ def _enough(
     policy: TimingPolicy,
     best: float | None,
 ) -> bool:
-    counted = [sample.seconds for sample in samples if not sample.disturbed]
+    counted = undisturbed(samples)
     if len(counted) >= policy.max_repeats or elapsed >= policy.budget_seconds:
         return True
     if len(samples) < policy.min_repeats:
@@ -206,7 +207,7 @@ def _fastest(samples: Sequence[Sample]) -> float:
 
     Where other work disturbed them all, what the program takes at least.
     """
-    counted = [sample.seconds for sample in samples if not sample.disturbed]
+    counted = undisturbed(samples)
     return min(counted) if counted else statistics.median(sample.least for sample in samples)
 
 

@@ -164,8 +164,8 @@ class NetworkResult:
             f"{self.seconds:.0f} s{ended}",
             "  calls   share        best  speed-up  trials  task",
         ]
-        if self.disturbance.busy:
-            lines.insert(1, f"  machine busy: {self.disturbance}")
+        if (disturbance := self.disturbance).busy:
+            lines.insert(1, f"  machine busy: {disturbance}")
         ordered = sorted(self.tasks, key=lambda one: -(one.share if one.share > 0 else 0.0))
         for one in ordered:
             note = f"  ({one.failed})" if one.failed else ""

@@ -148,18 +148,24 @@ class Requests:
     def build(self, work: Work, *, discard: bool) -> Request | Reply:
         """Build it, and forget all others first if told to ``discard`` them.
 
-        Where it was built elsewhere, the request says what that gave: a worker may load it. A
-        candidate that cannot be sent has its reply at once.
+        One that was built into a file is only loaded. A candidate that cannot be sent has its reply
+        at once.
         """
+        if "library" in work.built:
+            header = {"request": "build", "id": work.serial, "discard": discard}
+            return Request({**header, "built": work.built}, timeout=self.build_timeout)
         program = program_of(work)
         if isinstance(program, Reply):
             return program
+        return self.build_of(work, program, discard=discard)
+
+    def build_of(self, work: Work, program: bytes, *, discard: bool) -> Request:
+        """Build it from the program, as ``program_of`` writes it."""
         header = {
             "request": "build",
             "id": work.serial,
             "discard": discard,
             "most_size": work.most_size,
-            "built": work.built,
         }
         return Request(header, (program,), self.build_timeout)
 

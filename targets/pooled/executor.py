@@ -70,9 +70,7 @@ class Executor(ABC):
 
     def build(self, work: Work, program: bytes, *, discard: bool) -> Request:
         """Return the request that builds a program; ``discard`` empties the lane first."""
-        header = {"request": "build", "id": work.serial, "discard": discard}
-        header["most_size"] = work.most_size
-        return Request(header, (program,), self.requests.build_timeout)
+        return self.requests.build_of(work, program, discard=discard)
 
     def start(self, slot: Slot, work: Work) -> Request:
         """Return the first step of running a program in an idle lane."""

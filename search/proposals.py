@@ -34,6 +34,11 @@ class Told:
         """Median latency in seconds; ``None`` if it failed."""
         return self.measurement.latency if self.measurement.ok else None
 
+    @property
+    def trust(self) -> float:
+        """How much its latency says, up to 1, where other work left no doubt about it."""
+        return self.measurement.trust
+
 
 class Proposals:
     """Gives proposals their ids, proposes no program twice, and matches outcomes by id.

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from schedlang.errors import SchedlangError
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.disturbance import Disturbance
 
 VERSION = 2
 
@@ -61,4 +62,6 @@ def dump_measurement(measurement: Measurement) -> dict[str, Any]:
 def load_measurement(stored: Mapping[str, Any]) -> Measurement:
     """Read a measurement that ``dump_measurement`` wrote."""
     values = {**stored, "status": Status(stored["status"]), "samples": tuple(stored["samples"])}
+    if values.get("disturbance") is not None:
+        values["disturbance"] = Disturbance(**values["disturbance"])
     return Measurement(**values)

@@ -12,6 +12,7 @@ from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search.models.cost_model import CostModel, Example, energy, predict_known
 from schedlang.search.models.decision_model import DecisionModel
 from schedlang.search.program import Program
+from schedlang.search.proposals import Told
 
 Values = Mapping[str, Any]
 
@@ -53,22 +54,21 @@ class Surrogate:
         """Whether the model on decisions has learned enough for ``screen``."""
         return self._decision_model is not None and self._decision_model.trained
 
-    def learn(self, programs: Sequence[Program], latencies: Sequence[float | None]) -> None:
-        """Learn from measured programs: latencies in seconds, ``None`` for a failure."""
+    def learn(self, programs: Sequence[Program], told: Sequence[Told]) -> None:
+        """Learn from measured programs, and what was told of each."""
         examples = [
-            Example(program.features, latency, self._workload_key)
-            for program, latency in zip(programs, latencies, strict=True)
+            Example(program.features, one.latency, self._workload_key, one.trust)
+            for program, one in zip(programs, told, strict=True)
             if program.features is not None
         ]
         with self._stopwatch.timing("model"):
             self.cost_model.update(examples)
-            self._learn_decisions(programs, latencies)
+            self._learn_decisions(programs, told)
 
-    def _learn_decisions(
-        self, programs: Sequence[Program], latencies: Sequence[float | None]
-    ) -> None:
+    def _learn_decisions(self, programs: Sequence[Program], told: Sequence[Told]) -> None:
         if self._decision_model is not None:
-            self._decision_model.update([program.values for program in programs], latencies)
+            latencies, trusts = [one.latency for one in told], [one.trust for one in told]
+            self._decision_model.update([one.values for one in programs], latencies, trusts)
 
     def scores(self, programs: Sequence[Program]) -> list[float]:
         """Predict the throughput of programs over that of the best one.
@@ -102,13 +102,11 @@ class Surrogate:
         """Save the cost model; the model on decisions is trained again."""
         return self.cost_model.save()
 
-    def load(
-        self, text: str, programs: Sequence[Program] = (), latencies: Sequence[float | None] = ()
-    ) -> None:
-        """Restore the state from ``save``; ``programs`` are all earlier training examples."""
+    def load(self, text: str, programs: Sequence[Program] = (), told: Sequence[Told] = ()) -> None:
+        """Restore the state from ``save``; ``programs`` are all that it learned from."""
         self.cost_model.load(text)
         if programs:
-            self._learn_decisions(programs, latencies)
+            self._learn_decisions(programs, told)
 
 
 TIE = 0.01

@@ -104,6 +104,11 @@ class Record:
         return self.disturbance is None or self.disturbance.settled
 
     @property
+    def trust(self) -> float:
+        """How much its latency says, up to 1, where other work left no doubt about it."""
+        return 1.0 if self.disturbance is None else self.disturbance.trust
+
+    @property
     def unscheduled(self) -> bool:
         """Whether it is of the program before scheduling, which each run measures as well."""
         return self.search == UNSCHEDULED

@@ -20,6 +20,8 @@ ENOUGH = 3
 # A sample is disturbed where threads waited for a larger part of it. On an idle machine they wait
 # for some thousandths of it.
 _PART = 0.02
+# A latency counts at least so much, however little is known of it.
+_LEAST_TRUST = 0.05
 # A machine is called busy where a larger part of the samples is disturbed.
 _BUSY = 0.1
 
@@ -72,6 +74,14 @@ class Disturbance:
     def settled(self) -> bool:
         """Whether none was disturbed, or enough were not: the others do not count then."""
         return self.disturbed == 0 or self.undisturbed >= ENOUGH
+
+    @property
+    def trust(self) -> float:
+        """How much the latency says: 1 where it is settled, else its lower bound over its upper.
+
+        It is the weight of a program in what a model learns.
+        """
+        return 1.0 if self.settled else max(self.low / self.high, _LEAST_TRUST)
 
 
 @dataclass(frozen=True, slots=True)

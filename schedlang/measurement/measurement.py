@@ -91,6 +91,11 @@ class Measurement:
             raise no_latency(f"measurement {self.id}", self.status, self.message)
         return statistics.median(self.samples)
 
+    @property
+    def trust(self) -> float:
+        """How much its latency says, up to 1, where other work left no doubt about it."""
+        return 1.0 if self.disturbance is None else self.disturbance.trust
+
 
 def no_latency(what: str, status: Status, message: str) -> NoLatencyError:
     """Return the error for asking a failure for its latency; the message says why it failed."""

@@ -23,6 +23,7 @@ import pytest
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.search import Outcome, Proposal, Recorded, Strategy
 from schedlang.spaces.space import Space
 from schedlang.testing._fresh_process import check_in_fresh_process
@@ -36,14 +37,19 @@ FAILURES = [status for status in Status if status is not Status.OK]
 
 
 def made_up_outcome(proposal: Proposal) -> Outcome:
-    """Make up the outcome of a proposal from its trace alone; about one in four fails."""
+    """Make up the outcome of a proposal from its trace alone.
+
+    About one in four fails, and of one in six other work on the machine leaves doubt.
+    """
     drawn = zlib.crc32(proposal.trace.to_json().encode())
     if drawn % 4 == 0:
         status = FAILURES[drawn // 4 % len(FAILURES)]
         return Outcome(proposal.id, Measurement(proposal.id, status, message="made up"))
     latency = (1 + drawn % 997) * 1e-6
     samples = (latency, 1.01 * latency, 0.99 * latency)
-    return Outcome(proposal.id, Measurement(proposal.id, Status.OK, samples, verified=True))
+    doubt = Disturbance(2, 9, latency / 2, latency) if drawn % 6 == 1 else None
+    measured = Measurement(proposal.id, Status.OK, samples, verified=True, disturbance=doubt)
+    return Outcome(proposal.id, measured)
 
 
 def drive(strategy: Strategy, rounds: int, n: int) -> list[Proposal]:

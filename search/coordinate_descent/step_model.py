@@ -156,7 +156,8 @@ class StepModel:
             with self._stopwatch.timing("model"):
                 new = told[self._learned : learned]
                 values = [site_values(one.trace) for one in new]
-                self._model.update(values, [one.latency for one in new])
+                latencies = [one.latency for one in new]
+                self._model.update(values, latencies, [one.trust for one in new])
             self._learned = learned
         return self._model.trained
 

@@ -118,7 +118,7 @@ class Evolutionary(StrategyBase):
     def learn(self, told: Sequence[Told]) -> None:
         """Compare predictions with outcomes; the models learn when the next batch is asked for."""
         if self._surrogate.trained:
-            programs, latencies = self._seen(told)
+            programs, latencies = self._seen(told), [one.latency for one in told]
             ranking = describe_ranking(self._surrogate.scores(programs), latencies)
             self._report = ranking or self._report
 
@@ -177,12 +177,13 @@ class Evolutionary(StrategyBase):
         """Train the models on what was told since the last time, once there is enough."""
         told = self.proposals.told
         if len(told) >= self._warm_up and len(told) > self._learned:
-            self._surrogate.learn(*self._seen(told[self._learned :]))
+            new = told[self._learned :]
+            self._surrogate.learn(self._seen(new), new)
             self._learned = len(told)
 
-    def _seen(self, told: Sequence[Told]) -> tuple[list[Program], list[float | None]]:
-        """Return the programs that were measured, and their latencies."""
-        return [self._proposed[one.id] for one in told], [one.latency for one in told]
+    def _seen(self, told: Sequence[Told]) -> list[Program]:
+        """Return the programs that were measured."""
+        return [self._proposed[one.id] for one in told]
 
     # -- the state -------------------------------------------------------------------------------
 
@@ -206,5 +207,5 @@ class Evolutionary(StrategyBase):
         self._suggested = [Trace.from_json(text, self.workload) for text in stored["suggested"]]
         reserve = [Trace.from_json(text, self.workload) for text in stored["reserve"]]
         self._annealing.reserve = {one.key: one for one in self._builder.replay(reserve) if one}
-        learned = self._seen(self.proposals.told[: self._learned])
-        self._surrogate.load(stored["model"], *learned)
+        learned = self.proposals.told[: self._learned]
+        self._surrogate.load(stored["model"], self._seen(learned), learned)

@@ -36,11 +36,13 @@ class Example:
         ``schedlang.tvm.analysis.statement_features.statement_features``.
     latency: in seconds, positive; ``None`` if it failed to build, to run or to be right.
     workload_key: of the program before scheduling; latencies are comparable within one workload.
+    weight: how much it counts, up to 1; less where other work leaves doubt about its latency.
     """
 
     features: Features = field(repr=False)
     latency: float | None
     workload_key: str
+    weight: float = 1.0
 
 
 class CostModel(Protocol):

@@ -57,6 +57,7 @@ class DecisionModel:
         self._rounds = rounds
         self._candidates: list[Mapping[str, Decision]] = []
         self._latencies: list[float | None] = []
+        self._trusts: list[float] = []
         self._columns: dict[str, tuple[int, int]] = {}
         self._width = 0
         self._booster: lightgbm.Booster | None = None
@@ -68,20 +69,28 @@ class DecisionModel:
         return self._booster is not None
 
     def update(
-        self, candidates: Sequence[Mapping[str, Decision]], latencies: Sequence[float | None]
+        self,
+        candidates: Sequence[Mapping[str, Decision]],
+        latencies: Sequence[float | None],
+        trusts: Sequence[float] | None = None,
     ) -> None:
         """Learn from measured candidates, besides all those before.
 
-        ``latencies`` are in seconds, ``None`` for a failure; ValueError unless there is one for
-        each candidate.
+        ``latencies`` are in seconds, ``None`` for a failure; ``trusts`` says how much each counts,
+        up to 1. ValueError unless there is one for each candidate.
         """
-        if len(candidates) != len(latencies):
-            raise ValueError(f"{len(latencies)} latencies for {len(candidates)} candidates")
+        trusts = [1.0] * len(latencies) if trusts is None else trusts
+        if not len(candidates) == len(latencies) == len(trusts):
+            raise ValueError(
+                f"{len(latencies)} latencies and {len(trusts)} weights for {len(candidates)} "
+                "candidates"
+            )
         for candidate in candidates:
             for site, decision in candidate.items():
                 self._give_columns(site, decision)
         self._candidates += candidates
         self._latencies += latencies
+        self._trusts += trusts
         if candidates and any(latency is not None for latency in self._latencies):
             self._train()
 
@@ -95,7 +104,7 @@ class DecisionModel:
     def _train(self) -> None:
         times = np.array([np.inf if t is None else t for t in self._latencies])
         target = times.min() / times
-        weight = np.maximum(target, LEAST_WEIGHT)
+        weight = np.maximum(target, LEAST_WEIGHT) * self._trusts
         self._start = float(np.average(target, weights=weight))
 
         def derivatives(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -112,10 +112,11 @@ class GradientBoosting:
     """LightGBM trees that score a statement; a program's score is the sum over its statements.
 
     The loss of a program is w (score - y)^2 with y its throughput over that of the best program of
-    its workload, 0 if it failed, and weight w = max(y, ``LEAST_WEIGHT``): fast programs matter
-    most. Every update trains afresh on all examples, which takes some 20 ms for 200 programs. This
-    ranks better than adding trees to old ones, which were trained relative to an old best. The
-    trees depend only on the updates and the seed.
+    its workload, 0 if it failed, and w = max(y, ``LEAST_WEIGHT``) times the weight of the example:
+    fast programs matter most, and those whose latency is in doubt less. Every update trains afresh
+    on all examples, which takes some 20 ms for 200 programs. This ranks better than adding trees to
+    old ones, which were trained relative to an old best. The trees depend only on the updates and
+    the seed.
 
     The workload of the last update counts as the present one. Programs of other workloads help at
     the start and mislead later: together they weigh at most ``OTHERS_SHARE`` of the present one's.
@@ -169,7 +170,7 @@ class GradientBoosting:
         self._booster = train_booster(rows, self._rounds, self._settings, derivatives)
 
     def _weights(self, target: Scores) -> Scores:
-        weights = np.maximum(target, LEAST_WEIGHT)
+        weights = np.maximum(target, LEAST_WEIGHT) * [one.weight for one in self._examples]
         present = np.array([e.workload_key == self._present for e in self._examples])
         if present.any() and not present.all():
             share = OTHERS_SHARE * weights[present].sum() / weights[~present].sum()
@@ -196,6 +197,7 @@ class GradientBoosting:
                 "statements": counts.tolist(),
                 "latencies": [example.latency for example in self._examples],
                 "workloads": [example.workload_key for example in self._examples],
+                "weights": [example.weight for example in self._examples],
                 "features": base64.b64encode(packed).decode("ascii"),
             }
         )
@@ -208,11 +210,13 @@ class GradientBoosting:
         )
         try:
             counts = [int(count) for count in stored["statements"]]
+            # Models of older versions have none.
+            weights = stored.get("weights", [1.0] * len(counts))
             tables = _unpack(stored["features"], counts)
             examples = [
-                Example(table, None if latency is None else float(latency), str(key))
-                for table, latency, key in zip(
-                    tables, stored["latencies"], stored["workloads"], strict=True
+                Example(table, None if latency is None else float(latency), str(key), float(weight))
+                for table, latency, key, weight in zip(
+                    tables, stored["latencies"], stored["workloads"], weights, strict=True
                 )
             ]
             start = float(stored["start"])

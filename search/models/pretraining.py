@@ -140,4 +140,4 @@ def _examples(
         key = workload.key
         if record.target_key != target_key:
             key += f"@{record.target_key}"
-        yield Example(features, record.latency if record.ok else None, key)
+        yield Example(features, record.latency if record.ok else None, key, record.trust)

@@ -117,7 +117,7 @@ class TreeSearch(StrategyBase):
     def learn(self, told: Sequence[Told]) -> None:
         if self._surrogate is not None:
             programs = [self._programs.pop(one.id) for one in told]
-            self._surrogate.learn(programs, [one.latency for one in told])
+            self._surrogate.learn(programs, told)
         for one in told:
             leaf = self._leaves.pop(one.id)
             self._without_gain += 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from scipy.stats import ttest_1samp, ttest_ind
 
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.search.coordinate_descent.line_search import p_value, surely_faster
 
 FAILURES = [status for status in Status if status is not Status.OK]
@@ -63,6 +65,17 @@ def test_the_level_decides() -> None:
     p = p_value(one.samples, other.samples)
     assert 0.05 < p < 0.2
     assert surely_faster(one, other, 0.2) and not surely_faster(one, other, 0.05)
+
+
+def test_where_other_work_leaves_doubt_the_bounds_decide() -> None:
+    one = replace(measured(0.9), disturbance=Disturbance(1, 9, 0.5, 0.9))
+    steady = replace(measured(1.0, 1.1, 1.0), disturbance=Disturbance(3, 9, 1.0, 1.1))
+    unknown = measured(1.0, 1.0, 1.1)
+    for other in (steady, unknown):
+        assert surely_faster(one, other, 0.05) and not surely_faster(other, one, 0.05)
+    near = replace(measured(1.05), disturbance=Disturbance(0, 9, 0.7, 1.05))
+    for other in (one, steady, unknown):
+        assert not surely_faster(near, other, 0.05) and not surely_faster(other, near, 0.05)
 
 
 def test_equal_programs_are_called_different_as_often_as_the_level_says() -> None:

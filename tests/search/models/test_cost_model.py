@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,6 +131,34 @@ def test_other_workloads_are_not_in_the_way_of_the_present_one() -> None:
     assert accuracy(others + present) < alone - 0.1
 
 
+def test_latencies_in_doubt_count_less() -> None:
+    """The second time, each program seems to take up to eight times as long."""
+    right, rng = made_up_examples(EXAMPLES, 0), np.random.default_rng(0)
+    wrong = [
+        replace(one, latency=one.latency and one.latency * rng.uniform(1, 8)) for one in right
+    ]
+
+    def error(weight: float) -> float:
+        model = GradientBoosting()
+        model.update([*right, *(replace(one, weight=weight) for one in wrong)])
+        found = np.abs(model.predict(features_of(right)) - throughputs(right))
+        return float(found.mean())
+
+    assert error(0.05) < 0.7 * error(1.0)
+
+
+def test_a_model_that_knows_no_weights_is_read() -> None:
+    model, again = GradientBoosting(), GradientBoosting()
+    model.update(made_up_examples(EXAMPLES, 0))
+    stored = json.loads(model.save())
+    del stored["weights"]
+    again.load(json.dumps(stored))
+    more = made_up_examples(8, 1)
+    for one in (model, again):
+        one.update(more)
+    assert (model.predict(features_of(more)) == again.predict(features_of(more))).all()
+
+
 def test_failures_are_slow() -> None:
     """Failing programs have a first column of their own."""
     examples = made_up_examples(EXAMPLES, 0)
@@ -171,6 +200,7 @@ def test_a_broken_stored_model_is_refused() -> None:
         "features": ["", "AAAA", "no base 64 at all", stored["features"][:400], 7],
         "statements": [stored["statements"][:-1], [-1, 1], "x", None],
         "latencies": [stored["latencies"][:-1], ["fast"] * EXAMPLES],
+        "weights": [stored["weights"][:-1], ["much"] * EXAMPLES, None],
         "start": [None, "x"],
     }
     for key, values in changes.items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from schedlang.errors import TargetError
 from schedlang.measurement.clock import SYSTEM, Clock
-from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS, interleave
+from schedlang.measurement.contest import BUDGET_SECONDS, FEWEST_ROUNDS, ROUNDS, interleave
 from schedlang.measurement.measurement import Candidate, Measurement
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Measurer(ABC):
         problem, by ``bind(workload, problem)``, and it is no part of the identity of a run.
     kept_for: key of the target that a kept one measures for.
     clock: tells the time to the session that measures with it; a simulator brings its own.
-    deadline: time of ``clock`` at which ``measure`` stops; a candidate that was not
-        measured by then gets no measurement, or a failed one. Infinite by default.
+    deadline: time of ``clock`` at which ``measure`` and ``remeasure`` stop; a candidate that was
+        not measured by then gets no measurement, or a failed one. Infinite by default.
     best_so_far: lowest latency measured for the workload, in seconds; a measurer may give up on
         candidates that are surely slower. None where nothing is known.
     reference_complete: whether ``reference_latency`` is a finished measurement; False where it was
@@ -109,7 +109,8 @@ class Measurer(ABC):
         samples. The base calls ``measure`` once per round, in alternating order, and takes each
         latency as one sample; it stops after ``rounds``, after fewer where it is certain which is
         the fastest, or after the first round that ends later than ``budget_seconds``, but not
-        before two. A candidate that fails in any round is left out of the next ones. Raises
+        before two. A candidate that fails in any round is left out of the next ones. Where
+        ``deadline`` comes before two rounds, nothing is known, and the list is empty. Raises
         ValueError when ``rounds`` is below 1.
         """
         best, by_id = self.best_so_far, {candidate.id: candidate for candidate in candidates}
@@ -122,6 +123,9 @@ class Measurer(ABC):
             found = interleave(list(by_id), take_round, rounds, budget_seconds, clock=self.clock)
         finally:
             self.best_so_far = best
+        rounds_done = max((len(one.samples) for one in found.values() if one.ok), default=0)
+        if rounds_done < min(FEWEST_ROUNDS, rounds) and self.clock.now() >= self.deadline:
+            return []
         return [found[candidate.id] for candidate in candidates]
 
     @property

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from schedlang.measurement.clock import SYSTEM, Clock
 from schedlang.tuning.options import wrong_seconds
 
-# The finals get this fraction of a wall-clock budget, up to this number of seconds.
-_FINALS_PART = 0.2
-FINALS_SECONDS = 7.0
-# Seconds to build the finalists and to end the run, besides the finals' own samples.
-_FINALS_OVERHEAD = 1.5
+# The samples of all finals get this fraction of a wall-clock budget at most.
+_SAMPLES_PART = 0.2
+# Where preparing the finalists takes longer, the finals get this fraction at most.
+_FINALS_PART = 0.35
+# Seconds to end a run after its finals: its result is written down, its workers are killed.
+_ENDING = 1.0
+
+
+class FinalsPlan(NamedTuple):
+    """What the finals of a run would take if they began now, in seconds.
+
+    Attributes
+    ----------
+    preparation: to build, time and verify the finalists, as long as that took in the search.
+    samples: for their samples; finals with less time take fewer.
+    """
+
+    preparation: float
+    samples: float
 
 
 class Budget:
@@ -22,7 +37,6 @@ class Budget:
     Parameters
     ----------
     seconds: wall-clock budget of the call; None for no limit. ValueError unless positive.
-    finals: most seconds that are kept free for the finals.
     clock: tells the time to all that the call does.
 
     Attributes
@@ -31,13 +45,11 @@ class Budget:
     seconds: the budget, infinite without a limit.
     earlier: seconds of the budget that earlier calls of the same run have used.
     measured: number of candidates measured in this call.
-    finals_left: number of finals that the time left is for.
     """
 
     def __init__(
         self,
         seconds: float | None = None,
-        finals: float = FINALS_SECONDS,
         clock: Clock = SYSTEM,
     ) -> None:
         if seconds is not None and (wrong := wrong_seconds(seconds)):
@@ -47,8 +59,7 @@ class Budget:
         self.seconds = math.inf if seconds is None else float(seconds)
         self.earlier = 0.0
         self.measured = 0
-        self.finals_left = 1
-        self._finals = finals
+        self._plans: list[Callable[[], FinalsPlan]] = []
         self._spent = {"search": 0.0, "measure": 0.0, "finals": 0.0}
 
     @property
@@ -66,16 +77,41 @@ class Budget:
         """Whether there is a limit."""
         return self.seconds < math.inf
 
-    def search_deadline(self, finals: bool) -> float:
-        """Return when to stop measuring, by the clock: time for the finals is left."""
-        kept = min(_FINALS_PART * self.seconds, self._finals) if finals and self.limited else 0
-        return self._started + self.seconds - self.earlier - kept
+    @property
+    def end(self) -> float:
+        """When the seconds are over, by the clock; infinite without a limit."""
+        return self._started + self.seconds - self.earlier
 
     @property
-    def finals_budget(self) -> float:
-        """Seconds left for the samples of the next finals; 0 or less when there is no time."""
-        left = self.seconds - self.used - _FINALS_OVERHEAD
-        return left / max(self.finals_left, 1)
+    def left(self) -> float:
+        """Seconds until then; negative afterwards."""
+        return self.end - self.clock.now()
+
+    def plan_finals(self, plan: Callable[[], FinalsPlan]) -> None:
+        """Keep time for the finals of one more run; ``plan`` says what they would take now."""
+        self._plans.append(plan)
+
+    def search_deadline(self, finals: bool) -> float:
+        """Return when to stop measuring, by the clock: time for the planned finals is left.
+
+        It changes with what is measured: programs that take long to build leave less time.
+        """
+        return self.end - (self._kept if finals and self.limited else 0.0)
+
+    @property
+    def _kept(self) -> float:
+        plans = [plan() for plan in self._plans]
+        preparation = _ENDING + sum(plan.preparation for plan in plans)
+        samples = sum(plan.samples for plan in plans)
+        return max(
+            min(preparation + samples, _SAMPLES_PART * self.seconds),
+            min(preparation, _FINALS_PART * self.seconds),
+        )
+
+    @property
+    def finals_seconds(self) -> float:
+        """Seconds left for finals; 0 or less when there is no time."""
+        return self.left - _ENDING
 
     @contextmanager
     def timing(self, part: str) -> Iterator[None]:

@@ -50,7 +50,7 @@ def result_of(
     rejected.update(reason_of(one.status, one.message) for one in state.records if not one.ok)
     rejected.update(run.failed_finals)
     culprits = Counter(rejection.where for rejection in rejections if rejection.where)
-    blamed = list(_culprits(state, target))
+    blamed = list(_culprits(state, target, run.budget))
     culprits.update(where for where, _ in blamed)
     run.recorder.conclude(blamed)
     history = run.history(finished)
@@ -76,10 +76,15 @@ def result_of(
     return replace(result, _history=replace(history, run=ended))
 
 
-def _culprits(state: RunState, target: Target) -> Iterator[tuple[str, str]]:
-    """Give what made the programs that were rejected before they ran, of some, and the reasons."""
+def _culprits(state: RunState, target: Target, budget: Budget) -> Iterator[tuple[str, str]]:
+    """Give what made the programs that were rejected before they ran, of some, and the reasons.
+
+    It ends when the budget is over.
+    """
     refused = [one for one in state.records if one.status is Status.REJECTED and one.trace_json]
     for record in refused[:: max(1, len(refused) // _MOST_LOOKED_AT)]:
+        if budget.left <= 0:
+            return
         trace = Trace.from_json(record.trace_json, state.workload)
         reason = reason_of(record.status, record.message)
         where = target.culprit(trace, reason)
@@ -93,7 +98,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
     return Ending(
         finished=result.finished,
         exhausted=run.state.strategy.finished is not None,
-        limit=run.budget.seconds if run.out_of_time else None,
+        limit=run.budget.seconds if run.pace.out_of_time else None,
         records=[record.id for record in result.records if record.id is not None],
         reference=result.reference_latency,
         seconds=run.budget.used,

@@ -27,7 +27,10 @@ _CALLS = 2 * FEWEST_ROUNDS
 _FIRST_CALLS = 2
 
 Remeasure = Callable[[Sequence[Candidate], float], Sequence[Measurement]]
-"""Times candidates; the second argument is how many seconds pass until they are ready, at most."""
+"""Times candidates; the second argument is how many seconds pass until they are ready, at most.
+
+It returns nothing where time was up before they could be compared.
+"""
 
 
 class Leader(NamedTuple):
@@ -46,6 +49,11 @@ class Leader(NamedTuple):
         latency = self.record.latency
         comparing = min(REMOTE_FINAL_REPEATS.least * latency, REMOTE_FINAL_REPEATS.longest)
         return max(self.seconds, _FIRST_CALLS * latency) + comparing
+
+    @property
+    def least(self) -> float:
+        """Seconds that it takes in the finals, with as few rounds as possible."""
+        return self.preparation + _CALLS * self.record.latency
 
 
 class Leaderboard:
@@ -109,40 +117,51 @@ class Leaderboard:
         """The leaders by latency, lowest first; after the finals, by rank."""
         return self._leaders
 
+    @property
+    def finals_seconds(self) -> float:
+        """Seconds that finals would take now, with as few rounds as possible."""
+        entered = self._numbered()
+        chosen = [entered[number] for number in _contenders(entered)] if entered else []
+        return sum(leader.least for leader in chosen) if len(chosen) > 1 else 0.0
+
     def hold_finals(
-        self, remeasure: Remeasure, seconds: float = math.inf
+        self, remeasure: Remeasure, left: Callable[[], float] = lambda: math.inf
     ) -> tuple[Finals | None, Counter[str]]:
         """Time the leaders that could win against each other, and rank them by the result.
 
         Nothing is timed where only one could win. Leaders that fail are removed; where all that
-        could win fail, it is the turn of the others. ``seconds`` is the time that there is: the
-        fastest that fit into it take part, and at least two. Returns the comparison, in which the
-        id of a program is its rank before (0 was the fastest; the unscheduled program has an id of
-        its own), or None where all failed or there is too little time; and the number of failures
-        by status.
+        could win fail, it is the turn of the others. ``left`` returns the seconds that are left:
+        the fastest that fit into them take part, and at least two. Returns the comparison, in which
+        the id of a program is its rank before (0 was the fastest; the unscheduled program has an id
+        of its own), or None where all failed or there is too little time; and the number of
+        failures by status.
         """
         self.failed = []
-        ranks = itertools.count()
-        entered = {
-            REFERENCE_ID if self._is_unscheduled(leader) else next(ranks): leader
-            for leader in self._leaders
-        }
+        entered = self._numbered()
         finals, before = None, 0
         while entered and finals is None and len(entered) != before:
             before = len(entered)
-            finals = self._decide(entered, remeasure, seconds)
+            finals = self._decide(entered, remeasure, left)
         ranked = [] if finals is None else [one.id for one in finals.ranking]
         self._leaders = [entered.pop(number) for number in ranked] + list(entered.values())
         return finals, Counter(str(measurement.status) for _, measurement in self.failed)
 
+    def _numbered(self) -> dict[int, Leader]:
+        """Return the leaders by their ids in finals."""
+        ranks = itertools.count()
+        return {
+            REFERENCE_ID if self._is_unscheduled(leader) else next(ranks): leader
+            for leader in self._leaders
+        }
+
     def _decide(
-        self, entered: dict[int, Leader], remeasure: Remeasure, seconds: float
+        self, entered: dict[int, Leader], remeasure: Remeasure, left: Callable[[], float]
     ) -> Finals | None:
         chosen = _contenders(entered)
         first = entered[chosen[0]].record
         if len(chosen) == 1 and _is_well_known(chosen[0], first):
             return undisputed(chosen[0], first.samples)
-        fit = _fitting([entered[number] for number in chosen], seconds)
+        fit = _fitting([entered[number] for number in chosen], left())
         if fit < min(2, len(chosen)):
             return None
         chosen = chosen[:fit]
@@ -154,13 +173,16 @@ class Leaderboard:
         # The machine is slower than during the search: now it is not certain that the winner is
         # faster than the unscheduled program.
         again = [REFERENCE_ID, *(finalist.id for finalist in finals.ranking)]
-        fits = _fitting([entered[number] for number in again], seconds) == len(again)
+        fits = _fitting([entered[number] for number in again], left()) == len(again)
         return self._time(again, entered, remeasure) if fits else None
 
     def _time(
         self, chosen: Sequence[int], entered: dict[int, Leader], remeasure: Remeasure
     ) -> Finals | None:
-        """Time some programs; those that fail are removed from ``entered``."""
+        """Time some programs; those that fail are removed from ``entered``.
+
+        None where time was up, and where all fail.
+        """
         leaders = [entered[number] for number in chosen]
         measured = remeasure(
             [
@@ -169,6 +191,8 @@ class Leaderboard:
             ],
             sum(one.preparation for one in leaders),
         )
+        if not measured:
+            return None
         found = {measurement.id: measurement for measurement in measured}
         samples = {}
         for number in chosen:
@@ -206,8 +230,7 @@ def _contenders(entered: dict[int, Leader]) -> list[int]:
 
 def _fitting(leaders: Sequence[Leader], seconds: float) -> int:
     """Return how many of these programs can be timed in this time."""
-    needed = (one.preparation + _CALLS * one.record.latency for one in leaders)
-    return sum(end <= seconds for end in itertools.accumulate(needed))
+    return sum(end <= seconds for end in itertools.accumulate(one.least for one in leaders))
 
 
 def _is_well_known(number: int, record: Record) -> bool:

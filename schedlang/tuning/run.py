@@ -17,10 +17,11 @@ from schedlang.measurement.finals import Finals
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
-from schedlang.tuning.budget import Budget
+from schedlang.tuning.budget import Budget, FinalsPlan
 from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.failures.at_end import first_fault
 from schedlang.tuning.live import Progress
+from schedlang.tuning.pace import Pace
 from schedlang.tuning.recorder import Recorder
 from schedlang.tuning.records import as_record, finals_entries
 from schedlang.tuning.resume import RunState, new_run
@@ -28,11 +29,9 @@ from schedlang.tuning.sharing import share
 from schedlang.tuning.unscheduled import Unscheduled
 
 FINALS_SECONDS = 5.0
-"""Most seconds of the finals' samples."""
+"""Planned seconds of the finals' samples."""
 _TIMING = "timing the unscheduled program"
 
-# Size of the first batch of a run with a wall-clock budget, before any measurement.
-_FIRST_BATCH = 8
 # A search ends after this many candidates in a row that were rejected before they ran.
 _MOST_REJECTED = 1024
 
@@ -48,7 +47,8 @@ class TuningRun:
     measurer: measures the workload.
     budget: wall time.
     watch: is shown each record, and may end the search.
-    finals: whether there are finals, for which the search leaves time.
+    finals_seconds: planned seconds of the finals' samples, for which the search leaves time; None
+        for no finals.
     run: stands for it in its history where no database keeps one.
 
     Attributes
@@ -56,7 +56,7 @@ class TuningRun:
     state, budget, watch: as given.
     finals: result of the finals; None where they were not held.
     failed_finals: number of finalists that failed, by status.
-    out_of_time: the wall-clock budget ended the search.
+    pace: how fast it measures, and which time ended its search.
     unscheduled: the unscheduled program.
     recorder: notes when and where the trials were measured.
     at_fault: what the first wrong result is the fault of; empty where that is not known.
@@ -71,7 +71,7 @@ class TuningRun:
         budget: Budget,
         watch: Watch,
         *,
-        finals: bool,
+        finals_seconds: float | None,
         run: Run | None = None,
     ) -> None:
         self.state = state
@@ -79,13 +79,14 @@ class TuningRun:
         self.watch = watch
         self.finals: Finals | None = None
         self.failed_finals: Counter[str] = Counter()
-        self.out_of_time = False
         self.at_fault = ""
         self._blank = replace(blank, run_id=state.run_id)
         self._database = database
         self._measurer = measurer
-        self._deadline = budget.search_deadline(finals)
-        self._with_finals = finals
+        self._finals_seconds = finals_seconds
+        if finals_seconds is not None:
+            budget.plan_finals(self._plan_finals)
+        self.pace = Pace(budget, finals=finals_seconds is not None)
         self.unscheduled = Unscheduled(state, self._blank, database, measurer)
         self.recorder = Recorder(state, database, budget.clock)
         self._run = run or new_run(blank, "", 0)
@@ -95,11 +96,13 @@ class TuningRun:
 
     # -- searching -------------------------------------------------------------------------------
 
-    def search(self, trials: int | None, batch: int, bar: Progress) -> str:
+    def search(self, trials: int | None, batch: int, bar: Progress, until: float = math.inf) -> str:
         """Ask, measure and tell until trials or time are used up, or a rule ends it; return why.
 
-        A candidate that is rejected before it runs is no trial.
+        A candidate that is rejected before it runs is no trial. From ``until`` on, by the clock, no
+        batch begins, but for the first.
         """
+        self.pace.begin_slice(until)
         log = self.recorder.log
         if self.budget.measured:
             log.enter("search")
@@ -116,30 +119,24 @@ class TuningRun:
         self._tell_state(bar)
         if self.budget.limited:
             # It is part of the result: better to know how long it takes than to be late.
-            with self._stopping_in_time():
+            with self._stopping_by(self.pace.deadline):
                 self._measure_unscheduled(bar)
         while trials is None or state.trials < trials:
             if self.watch.reason:
                 return self.watch.reason
-            left = self._deadline - self.budget.clock.now()
-            if left <= 0:
-                self.out_of_time = True
-                early = math.isnan(self.unscheduled.latency)
-                when = " before a worker was ready" if early else ""
-                return f"{self.budget.seconds:g} s are over{when}"
+            fits = self.pace.fit(batch)
+            if fits < 1:
+                return self._describe_time()
             if state.rejected_last >= _MOST_REJECTED:
                 return f"the last {state.rejected_last} candidates were all rejected"
             proposals = self._take_unfinished(trials)
             if not proposals:
-                wanted = batch if trials is None else min(batch, trials - state.trials)
-                if self.budget.limited:
-                    wanted = min(wanted, self._fit(left))
-                proposals = self._ask(wanted)
+                proposals = self._ask(fits if trials is None else min(fits, trials - state.trials))
                 if not proposals:
                     return state.strategy.finished or "the search proposed nothing"
             with self._measuring():
                 outcomes = list(self._measure(proposals, bar))
-            cut_off = self.watch.reason or not math.isinf(self._deadline)
+            cut_off = self.watch.reason or not math.isinf(self.pace.deadline)
             if len(outcomes) < len(proposals) and not cut_off:
                 raise SchedlangError(
                     f"the measurer {self._measurer.key!r} gave no measurement for "
@@ -184,14 +181,17 @@ class TuningRun:
         ordered = sorted(proposals, key=lambda one: one.id not in known)
         return ordered[: int(max(room, len(known)))]
 
-    def _fit(self, left: float) -> int:
-        """Return how many candidates can be measured in ``left`` seconds, as far as is known."""
-        measured = self.budget.measured
-        return max(1, int(left / self.budget.elapsed * measured)) if measured else _FIRST_BATCH
+    def _describe_time(self) -> str:
+        """Say that the time is over: the budget's, or that of a slice."""
+        if not self.pace.out_of_time:
+            return "the time of its slice is over"
+        early = math.isnan(self.unscheduled.latency)
+        when = " before a worker was ready" if early else ""
+        return f"{self.budget.seconds:g} s are over{when}"
 
     def _ask(self, wanted: int) -> list[Proposal]:
         used = self.budget.used
-        with self.budget.timing("search"):
+        with self.budget.timing("search"), self.pace.asking():
             proposals = self.state.strategy.ask(wanted)
         if proposals and self.state.journal is not None:
             self.state.journal.note(wanted, used)
@@ -201,7 +201,7 @@ class TuningRun:
         """Measure what is not known and write it down, until the deadline."""
         strategy = self.state.strategy
         by_id = {proposal.id: proposal for proposal in proposals}
-        for part in share(self.state, proposals, self._deadline, self.budget.clock):
+        for part in share(self.state, proposals, self.pace.deadline, self.budget.clock):
             for proposal, record in part.known:
                 outcome = self.state.reuse(record, proposal)
                 self.recorder.log.enter("search")
@@ -213,7 +213,7 @@ class TuningRun:
                     return
             if not part.own:
                 continue
-            with self._stopping_in_time():
+            with self._stopping_by(self.pace.deadline):
                 candidates = [Candidate(one.id, one.schedule.mod) for one in part.own]
                 began = self.budget.clock.now()
                 for measurement in self._measurer.measure(candidates):
@@ -223,7 +223,7 @@ class TuningRun:
                     bar.update(measurement, strategy)
                     self.watch.see(record)
                     yield Outcome(measurement.id, measurement)
-                    if self.watch.reason or self.budget.clock.now() >= self._deadline:
+                    if self.watch.reason or self.budget.clock.now() >= self.pace.deadline:
                         return
 
     def _keep(self, proposal: Proposal, measurement: Measurement) -> Record:
@@ -239,9 +239,9 @@ class TuningRun:
         return record
 
     @contextmanager
-    def _stopping_in_time(self) -> Iterator[None]:
-        """Have the measurer stop at the deadline of the search."""
-        self._measurer.deadline = self._deadline
+    def _stopping_by(self, deadline: float) -> Iterator[None]:
+        """Have the measurer stop at this time."""
+        self._measurer.deadline = deadline
         try:
             yield
         finally:
@@ -249,29 +249,38 @@ class TuningRun:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def conclude(self, finals_seconds: float = FINALS_SECONDS) -> None:
+    def _plan_finals(self) -> FinalsPlan:
+        """Return what the finals would take now: nothing, while there is nothing to time."""
+        leaderboard = self.state.leaderboard
+        if self._finals_seconds is None or not leaderboard.fastest_first:
+            return FinalsPlan(0.0, 0.0)
+        return FinalsPlan(leaderboard.finals_seconds, self._finals_seconds)
+
+    def conclude(self, finals_seconds: float | None = None) -> None:
         """Let the unscheduled program compete, and hold the finals if there is time for them.
 
-        ``finals_seconds`` is what their samples may take.
+        They end when the budget is over, with as many rounds as they have by then. Their samples
+        take ``finals_seconds`` at most; None for as many as planned.
         """
-        self._measure_unscheduled()
-        self.unscheduled.enter()
-        if self._with_finals and self.budget.finals_budget > 0:
-            self._hold_finals(finals_seconds)
+        with self._stopping_by(self.budget.end):
+            self._measure_unscheduled()
+            self.unscheduled.enter()
+            if self._finals_seconds is not None and self.budget.finals_seconds > 0:
+                self._hold_finals(finals_seconds or self._finals_seconds)
 
-    def _hold_finals(self, finals_seconds: float) -> None:
-        leaderboard = self.state.leaderboard
+    def _hold_finals(self, most_seconds: float) -> None:
+        leaderboard, budget = self.state.leaderboard, self.budget
         if not leaderboard.fastest_first:
             return
 
         def remeasure(candidates: Sequence[Candidate], ready: float) -> Sequence[Measurement]:
-            seconds = min(finals_seconds, max(self.budget.finals_budget - ready, 0.0))
+            seconds = min(most_seconds, max(budget.finals_seconds - ready, 0.0))
             return self._measurer.remeasure(candidates, budget_seconds=seconds)
 
         self.recorder.log.enter("finals")
-        with self.budget.timing("finals"):
+        with budget.timing("finals"):
             self.finals, self.failed_finals = leaderboard.hold_finals(
-                remeasure, self.budget.finals_budget
+                remeasure, lambda: budget.finals_seconds
             )
         self._database.add_finals(finals_entries(leaderboard, self.finals))
         self.recorder.log.enter("")
@@ -281,9 +290,8 @@ class TuningRun:
 
         ``problem`` is what the measurer verifies with. Takes a few seconds at most.
         """
-        left = self.budget.seconds - self.budget.used
         self.at_fault = first_fault(
-            self.state.records, self.state.workload, self._measurer, problem, left
+            self.state.records, self.state.workload, self._measurer, problem, self.budget.left
         )
 
     @property

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.measurement import Measurement
-from schedlang.measurement.contest import interleave
+from schedlang.measurement.contest import FEWEST_ROUNDS, interleave
 from schedlang.measurement.disturbance import Sample, disturbance_of
 from schedlang.targets.measure.timing import relative_half_width
 from schedlang.targets.measure.verification.policy import FINAL_REPEATS
 from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
-from schedlang.targets.worker.request import Reply
+from schedlang.targets.worker.request import Reply, Request
 
 # Multiple of the rounds that were asked for, on a machine that has other work.
 _MOST_ROUNDS = 4
@@ -26,6 +26,10 @@ _VERIFIED_ROUNDS = 20
 
 class _WorkerLost(Exception):
     """The worker was lost, with every program that was built in it."""
+
+
+class _TimeUp(Exception):
+    """The deadline came."""
 
 
 @dataclass(slots=True)
@@ -41,11 +45,13 @@ class InterleavedTiming:
     requests: how to build and time.
     verify: compare the results of each with the unscheduled program's: once more on every draw, and
         in the first 20 rounds those of two calls on the first draw.
+    until: deadline, of ``time.monotonic``; a worker that has not replied by then is ended.
     """
 
     pool: WorkerPool
     requests: Requests
     verify: bool
+    until: float = math.inf
     _first: dict[int, Measurement] = field(init=False, default_factory=dict)
     _samples: dict[int, list[Sample]] = field(init=False, default_factory=lambda: defaultdict(list))
 
@@ -56,12 +62,15 @@ class InterleavedTiming:
 
         Stops after ``rounds`` rounds, or after up to four times that while the medians of the two
         fastest are too uncertain; in any case after the first round that ends later than
-        ``budget_seconds``.
+        ``budget_seconds``, and with the rounds that are complete at ``until``. Where these are
+        fewer than two, nothing is known, and the list is empty.
         """
         left = list(works)
         while left:
             try:
                 found = self._time(left, rounds, budget_seconds)
+            except _TimeUp:
+                return []
             except _WorkerLost:
                 left = [work for work in left if self._works(work)]
             else:
@@ -76,7 +85,9 @@ class InterleavedTiming:
     def _time(
         self, works: Sequence[Work], rounds: int, budget_seconds: float
     ) -> dict[int, Measurement]:
-        slot = self.pool.ready()
+        slot = self.pool.ready_by(self.until)
+        if slot is None:
+            raise _TimeUp
         for other in idle_slots(self.pool.slots):
             if other is not slot:
                 self.pool.settle(other)
@@ -86,8 +97,15 @@ class InterleavedTiming:
         numbers = itertools.count()
 
         def take_round(order: Sequence[int]) -> Iterator[Measurement]:
-            verify = self.verify and next(numbers) < _VERIFIED_ROUNDS
-            return (self._sample(slot, alive[identity], verify) for identity in order)
+            number = next(numbers)
+            verify = self.verify and number < _VERIFIED_ROUNDS
+            for identity in order:
+                try:
+                    yield self._sample(slot, alive[identity], verify)
+                except _TimeUp:
+                    if number < min(FEWEST_ROUNDS, rounds):
+                        raise
+                    return  # the rounds before count
 
         def enough(number: int, samples: Mapping[int, Sequence[float]]) -> bool:
             return number >= _MOST_ROUNDS * rounds or self._settled(samples)
@@ -110,20 +128,27 @@ class InterleavedTiming:
         if isinstance(request, Reply):
             self._first[work.candidate.id] = work.measurement(request)
             return
-        reply = self.requests.built(work, self.pool.ask(slot, request))
+        reply = self.requests.built(work, self._ask(slot, request))
         if reply.ok:
             factor = math.inf if self.verify else None
             # The rounds give its samples.
             once = replace(self.requests.timing, min_repeats=1, max_repeats=1)
             requests = replace(self.requests, timing=once)
             request = requests.run(work, None, factor, repeats=FINAL_REPEATS, keep=True)
-            reply = self.requests.ran(work, self.pool.ask(slot, request))
+            reply = self.requests.ran(work, self._ask(slot, request))
         self._note(work, reply)
+
+    def _ask(self, slot: Slot, request: Request) -> Reply:
+        reply = self.pool.ask_until(slot, request, self.until)
+        if reply is None:
+            self.pool.drop(slot)
+            raise _TimeUp
+        return reply
 
     def _sample(self, slot: Slot, work: Work, verify: bool) -> Measurement:
         known = self._first[work.candidate.id]
         request = self.requests.sample(work, self._calls(known.latency), verify=verify)
-        reply = self.requests.ran(work, self.pool.ask(slot, request))
+        reply = self.requests.ran(work, self._ask(slot, request))
         if not reply.ok:
             return self._note(work, reply)
         header = reply.header

@@ -218,22 +218,30 @@ class PooledMeasurer(Measurer):
 
         Returns one measurement per candidate, in the same order. Successful ones all have the same
         number of samples: ``rounds``, up to four times that while the medians of the two fastest
-        are too uncertain, or the rounds done in ``budget_seconds``. Their results are verified
-        again unless ``verify`` is False. Raises ValueError when ``rounds`` is below 1.
+        are too uncertain, or the rounds done in ``budget_seconds``, or by ``deadline``: with fewer
+        than two the list is empty. Their results are verified again unless ``verify`` is False.
+        Raises ValueError when ``rounds`` is below 1.
         """
-        self._prepare(self.deadline)
+        until = self.deadline
+        if not self._prepare(until):
+            return []
         works = [Work(candidate, next(self._serials)) for candidate in candidates]
         executor, failed = self._executor, dict[int, Measurement]()
         try:
             if not executor.in_lane:
                 # Built elsewhere, all at once.
-                for work, reply in self._stages.drive(deque(works), deque(), None):
+                for work, reply in self._stages.drive(deque(works), deque(), None, until):
                     failed[work.serial] = work.measurement(reply)
-            timing = InterleavedTiming(
-                executor.runners, executor.requests, verify=self._verify.enabled
-            )
             left = [work for work in works if work.serial not in failed]
-            timed = iter(timing.measure(left, rounds, budget_seconds))
+            if not executor.in_lane and not all(work.built for work in left):
+                return []  # time was up
+            timing = InterleavedTiming(
+                executor.runners, executor.requests, self._verify.enabled, until
+            )
+            found = timing.measure(left, rounds, budget_seconds)
+            if left and not found:
+                return []
+            timed = iter(found)
             return [failed.get(work.serial) or next(timed) for work in works]
         finally:
             self._stages.abandon()

@@ -278,7 +278,7 @@ def test_what_is_slow_to_build_and_verify_needs_time(
         asked.append(([c.id for c in candidates], ready))
         return [Measurement(c.id, Status.OK, times(0.1)) for c in candidates]
 
-    finals, _ = leaderboard.hold_finals(remeasure, seconds)
+    finals, _ = leaderboard.hold_finals(remeasure, lambda: seconds)
     assert asked == ([] if expected is None else [expected])
     assert (finals is None) == (expected is None)
 

@@ -79,8 +79,7 @@ def test_a_round_that_the_deadline_cuts_off_does_not_count() -> None:
     assert (first.samples, second.samples) == ((1.0, 1.0), (2.0, 2.0))
     measurer = as_measurer(Scripted(_1=[1.0]))
     measurer.deadline = time.monotonic() - 1
-    [never] = measurer.remeasure(candidates(1))
-    assert never.status is Status.RUN_TIMEOUT and "deadline" in never.message
+    assert measurer.remeasure(candidates(1)) == [], "nothing can be said of it"
 
 
 def test_the_unscheduled_program_is_measured_once_for_each_workload() -> None:

@@ -196,6 +196,7 @@ class PooledContract(MeasurerContract):
         assert len(list(ready.measure([Candidate(number, GOOD) for number in range(200)]))) < 200
         assert not (ready._stages.building or ready._stages.running)
         assert list(ready.measure([Candidate(0, GOOD)])) == []
+        assert ready.remeasure([Candidate(0, GOOD)]) == []
         ready.deadline = math.inf
         assert not built_files(ready)
         assert measured(ready, GOOD)[0].ok

@@ -13,7 +13,7 @@ import schedlang as sl
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.targets import LocalCPU
 from schedlang.testing.spaces import ORDINARY, TINY, small_workload
-from schedlang.tuning.budget import Budget
+from schedlang.tuning.budget import Budget, FinalsPlan
 from tests.tuning.fake_time import FakeTime
 
 LATENCY = 1e-5
@@ -93,7 +93,7 @@ def test_batches_shrink_towards_the_end(clock: FakeTime) -> None:
 def test_finals_get_what_is_left(clock: FakeTime) -> None:
     measurer = Pretends(0.05, clock)
     tune(measurer, seconds=4)
-    assert measurer.finals_budget is None  # less than they take besides the samples
+    assert measurer.finals_budget is not None and 0 <= measurer.finals_budget < 0.2
     tune(measurer, seconds=100, trials=4)
     assert measurer.finals_budget == 5
 
@@ -228,10 +228,20 @@ def test_the_time_split_of_a_measurer_that_was_used_before(clock: FakeTime) -> N
         assert split["measure"] == pytest.approx(0)
 
 
-def test_the_budget_keeps_time_for_the_finals() -> None:
+def test_the_budget_keeps_the_time_that_finals_take_now() -> None:
     unlimited, limited = Budget(), Budget(100)
     assert unlimited.search_deadline(True) == math.inf and not unlimited.limited
-    kept = limited.search_deadline(False) - limited.search_deadline(True)
-    assert kept == pytest.approx(7)
-    short = Budget(10)
-    assert short.search_deadline(False) - short.search_deadline(True) == pytest.approx(2)
+    plans = [FinalsPlan(2.0, 5.0), FinalsPlan(1.0, 3.0)]
+
+    def kept() -> float:
+        return limited.search_deadline(False) - limited.search_deadline(True)
+
+    for number in range(2):
+        limited.plan_finals(lambda number=number: plans[number])  # type: ignore[misc]
+    assert kept() == pytest.approx(2 + 5 + 1 + 3 + 1)
+    plans[1] = FinalsPlan(10.0, 30.0)
+    assert kept() == pytest.approx(20), "samples get a fifth at most: there are fewer then"
+    plans[1] = FinalsPlan(25.0, 30.0)
+    assert kept() == pytest.approx(2 + 25 + 1), "without being prepared there are none"
+    plans[1] = FinalsPlan(90.0, 30.0)
+    assert kept() == pytest.approx(35)

@@ -22,6 +22,11 @@ _LEAST_FINALS, _MOST_FINALS = 0.3, 3.0
 _ALL_FINALS = 30.0
 
 
+def finals_seconds(tasks: float) -> float:
+    """Return the seconds of the finals' samples of one of this many equal tasks."""
+    return min(max(_ALL_FINALS / tasks, _LEAST_FINALS), _MOST_FINALS)
+
+
 class Session:
     """One call of ``tune_network``, after its arguments were checked.
 
@@ -68,20 +73,33 @@ class Session:
     def search(self, display: Display) -> str:
         """Give slices to tasks until trials or time are used up; return why it ended."""
         size = self._slice
-        budget = self._call.budget
-        deadline = budget.search_deadline(self._call.finals > 0)
+        over = f"{self._call.budget.seconds:g} s are over"
         while self.trials < self._trials:
-            if budget.clock.now() >= deadline:
-                return f"{budget.seconds:g} s are over"
+            if self._seconds_left <= 0:
+                return over
             place = self._scheduler.next([run.progress for run in self.runs])
             if place is None:
                 return "no task is left that more trials could help"
             run = self.runs[place]
             before = run.latency
             display.begin_slice(place)
-            if run.advance(self._slice_of(run, size), display):
+            if run.advance(self._slice_of(run, size), display, self._slice_seconds):
                 display.end_slice(place, before)
+            if run.out_of_time:
+                return over
         return f"{self._trials} trials"
+
+    @property
+    def _seconds_left(self) -> float:
+        """Seconds until the search ends; infinite without a limit."""
+        budget = self._call.budget
+        return budget.search_deadline(self._call.finals > 0) - budget.clock.now()
+
+    @property
+    def _slice_seconds(self) -> float:
+        """Seconds that a slice may take, for each task that waits for its first to have one."""
+        waiting = sum(run.progress.open and not run.history for run in self.runs)
+        return self._seconds_left / max(waiting, 1)
 
     @property
     def _slice(self) -> int:
@@ -96,16 +114,13 @@ class Session:
 
     def conclude(self, display: Display, finished: str) -> None:
         """Hold the finals of all tasks, and store how their runs ended."""
-        budget = self._call.budget
         changed = [run for run in self.runs if run.is_open]
         if changed:
             display.say(f"finals of {len(changed)} tasks")
         parts = dict(zip(self.runs, shares_of(self.runs).parts, strict=True))
-        budget.finals_left = len(changed)
+        # Where time is short, the tasks that take most of the networks' time have finals.
         for run in sorted(changed, key=lambda one: -parts[one]):
-            seconds = min(max(_ALL_FINALS * parts[run], _LEAST_FINALS), _MOST_FINALS)
-            run.conclude(seconds, finished)
-            budget.finals_left -= 1
+            run.conclude(finals_seconds(1 / parts[run]) if parts[run] else _LEAST_FINALS, finished)
         # With the time that the finals left.
         for run in changed:
             run.blame(finished)

@@ -14,7 +14,7 @@ from schedlang.search.tasks import TaskProgress
 from schedlang.tuning.live import Progress
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.resume.ending import Ending
-from schedlang.tuning.session import TaskRun
+from schedlang.tuning.session import Slice, TaskRun
 
 MOVING_TRIALS = 2
 """Most trials of a task that computes nothing: its space holds hardly more."""
@@ -80,17 +80,19 @@ class SlicedTask:
         """Wall time that earlier calls had used when they last asked its search."""
         return self._run.seconds
 
-    def advance(self, trials: int, progress: Progress) -> bool:
+    def advance(self, trials: int, progress: Progress, seconds: float = math.inf) -> bool:
         """Take a slice of this many trials; return whether anything was measured.
 
-        A program that cannot be tuned sets ``failed``; other errors are raised.
+        One trial is measured at least; those that would begin after ``seconds`` are left to the
+        next slice. A program that cannot be tuned sets ``failed``; other errors are raised.
         """
         wanted = self.trials + trials
-        measured = False
+        measured = cut = False
         try:
             self._open()
             if self._stored_trials < wanted and not self._exhausted:
-                measured = self._search(wanted, progress)
+                found = self._search(wanted, progress, seconds)
+                measured, cut = len(found.records) > 0, found.cut
         except (WorkloadError, SpaceError) as error:
             # Nobody wrote the program by hand, so what its writer could do is left out.
             said = error.reason if isinstance(error, WorkloadError) else str(error)
@@ -98,7 +100,7 @@ class SlicedTask:
         finally:
             self.trials = min(wanted, self._stored_trials)
             self.history.append((self.trials, self._best_of(self.trials)))
-        short = self._stored_trials < wanted and not self._run.out_of_time
+        short = self._stored_trials < wanted and not cut
         if short and not self.failed:
             self.finished = self.finished or "the search has nothing left"
         return measured
@@ -116,12 +118,17 @@ class SlicedTask:
             unscheduled = self._run.state.find_unscheduled()
         self._unscheduled = math.nan if unscheduled is None else unscheduled.latency
 
-    def _search(self, wanted: int, progress: Progress) -> bool:
-        found = self._run.advance(wanted, progress)
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the budget ended its last slice."""
+        return self._run.out_of_time
+
+    def _search(self, wanted: int, progress: Progress, seconds: float) -> Slice:
+        found = self._run.advance(wanted, progress, seconds)
         self._unscheduled = self._run.run.unscheduled.latency
-        if self._run.trials < wanted and not self._run.out_of_time:
+        if self._run.trials < wanted and not found.cut:
             self.finished = found.finished
-        return len(found.records) > 0
+        return found
 
     @property
     def _records(self) -> Sequence[Record]:

@@ -17,7 +17,7 @@ from schedlang.measurement.tolerance import TolerancePair
 from schedlang.networks.network import Network
 from schedlang.networks.tuning.display import Display
 from schedlang.networks.tuning.result import NetworkResult
-from schedlang.networks.tuning.session import Session
+from schedlang.networks.tuning.session import Session, finals_seconds
 from schedlang.networks.tuning.shared_tasks import SharedTask, shared_tasks
 from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search import MakeStrategy, Strategy
@@ -34,8 +34,6 @@ from schedlang.tuning.session import Call, Task, TaskRun, Unfinished
 from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.wrong_kind import not_a_network
 
-# Seconds of the finals of all tasks together that a wall-clock budget keeps free.
-_FINALS_SECONDS = 60.0
 # Tasks of a network get some tens of trials each, for which descending at once measured best.
 _AUTO = "coordinate_descent"
 
@@ -123,7 +121,7 @@ def tune_network(
     """
     # In memory too: tasks start from what was fast for others.
     given = {**locals(), "database": Database() if database is None else database}
-    call = Call(TUNE_NETWORK, given, NETWORK_TRIALS, _FINALS_SECONDS)
+    call = Call(TUNE_NETWORK, given, NETWORK_TRIALS)
     networks = _networks(network)
     used_space = call.target.default_space() if space is None else as_space(space)
     schedules = make_scheduler(
@@ -151,13 +149,15 @@ def tune_network(
     title = ", ".join(one.name for one in networks)
     with ExitStack() as stack:
         call.open(stack)
+        made = [_task(shared, call, used_space, search) for shared in tasks]
+        planned = finals_seconds(len(tasks))
         runs = [
             SlicedTask(
                 shared,
-                TaskRun(_task(shared, call, used_space, search), call, stack),
+                TaskRun(task, call, stack, finals_seconds=planned),
                 lambda ending: ending.exhausted or call.steps.ended(ending),
             )
-            for shared in tasks
+            for shared, task in zip(tasks, made, strict=True)
         ]
         session = Session(networks, runs, call, schedules)
         session.restore_clock()

@@ -12,7 +12,7 @@ from schedlang.measurement.clock import clock_of
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.targets import as_target
 from schedlang.targets.measure.expected.problem import check_problem
-from schedlang.tuning.budget import FINALS_SECONDS, Budget
+from schedlang.tuning.budget import Budget
 from schedlang.tuning.callbacks import Steps
 from schedlang.tuning.options import Option, check_values
 from schedlang.tuning.session.measuring import Measuring
@@ -29,7 +29,6 @@ class Call:
     options: what the function takes.
     given: the arguments by name: its ``locals()``.
     trials: most candidates where neither trials nor seconds are given.
-    finals_seconds: most seconds of a wall-clock budget that are kept free for the finals.
 
     Attributes
     ----------
@@ -61,13 +60,12 @@ class Call:
         options: tuple[Option, ...],
         given: Mapping[str, Any],
         trials: int,
-        finals_seconds: float = FINALS_SECONDS,
     ) -> None:
         check_values(options, given)
         self._measurer, self.stored_in = given["measurer"], given["database"]
         compared = ("inputs", "tolerance", "reference")
         self._compared: dict[str, Any] = {name: given.get(name) for name in compared}
-        self.budget = Budget(given["seconds"], finals_seconds, clock_of(self._measurer))
+        self.budget = Budget(given["seconds"], clock_of(self._measurer))
         self.options = options
         self.target = as_target(given["target"])
         self.steps = Steps(given["callbacks"], given["stop_when"])

@@ -66,10 +66,12 @@ class Slice:
     ----------
     records: of the candidates of this slice, in order.
     finished: why it ended.
+    cut: whether time ended it.
     """
 
     records: Sequence[Record]
     finished: str
+    cut: bool = False
 
 
 class TaskRun:
@@ -84,6 +86,7 @@ class TaskRun:
     call: of the session.
     stack: closes what the run opens.
     strategy: the search, where it was made already.
+    finals_seconds: planned seconds of the finals' samples.
 
     Attributes
     ----------
@@ -97,9 +100,11 @@ class TaskRun:
         call: Call,
         stack: ExitStack,
         strategy: Strategy | None = None,
+        finals_seconds: float = FINALS_SECONDS,
     ) -> None:
         self.task = task
         self._made = strategy
+        self._finals_seconds = finals_seconds
         self.ending: Ending | None = None
         self._call = call
         self._stack = stack
@@ -229,7 +234,7 @@ class TaskRun:
             measurer,
             call.budget,
             Watch(call.steps, state, call.target, call.budget),
-            finals=call.finals > 0,
+            finals_seconds=self._finals_seconds if call.finals else None,
             run=replace(described, notes=call.notes or "", tags=tuple(call.tags or ())),
         )
 
@@ -251,22 +256,26 @@ class TaskRun:
     @property
     def out_of_time(self) -> bool:
         """Whether the budget ended the search."""
-        return "run" in vars(self) and self.run.out_of_time
+        return "run" in vars(self) and self.run.pace.out_of_time
 
     @property
     def records(self) -> Sequence[Record]:
         """What the search was told of, in order; empty where this call does not continue it."""
         return self.state.records if self.is_open else ()
 
-    def advance(self, trials: int | None, progress: Progress) -> Slice:
-        """Search until the run has this many trials, time is over or a rule ends it."""
+    def advance(self, trials: int | None, progress: Progress, seconds: float = math.inf) -> Slice:
+        """Search until the run has this many trials, time is over or a rule ends it.
+
+        After ``seconds`` no batch begins, but for the first one.
+        """
+        until = self._call.budget.clock.now() + seconds
         run = self.run
         measurer = self._call.measuring.on(self.task.workload)
         known = self.best_of(run.state.records)
         measurer.best_so_far = known if math.isfinite(known) else None
         before = len(run.state.records)
-        finished = run.search(trials, self._call.batch, progress)
-        return Slice(run.state.records[before:], finished)
+        finished = run.search(trials, self._call.batch, progress, until)
+        return Slice(run.state.records[before:], finished, run.pace.cut)
 
     def best_of(self, records: Sequence[Record]) -> float:
         """Return the lowest latency of records that may win, in seconds; NaN without any."""
@@ -276,10 +285,14 @@ class TaskRun:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def conclude(self, finals_seconds: float = FINALS_SECONDS) -> None:
-        """Hold the finals; their samples take this many seconds at most."""
-        self._call.measuring.on(self.task.workload)
-        self.run.conclude(finals_seconds)
+    def conclude(self, finals_seconds: float | None = None) -> None:
+        """Hold the finals, where there is time for them.
+
+        Their samples take ``finals_seconds`` at most; None for as many as planned.
+        """
+        if self._call.budget.finals_seconds > 0:
+            self._call.measuring.on(self.task.workload)
+            self.run.conclude(finals_seconds)
 
     def blame(self) -> bool:
         """Where a result was wrong, look for the instruction at fault; say whether it is known.

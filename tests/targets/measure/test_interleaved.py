@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,9 +22,13 @@ POLICY = TimingPolicy(min_sample_seconds=1e-3)
 
 
 class Pool:
-    """Workers that answer what ``latency(id, samples so far)`` says: seconds, or a failure."""
+    """Workers that answer what ``latency(id, samples so far)`` says: seconds, or a failure.
+
+    Those that are asked ``until`` a time answer as many requests before it.
+    """
 
     def __init__(self, latency: Callable[[int, int], float | Reply]) -> None:
+        self.dropped = 0
         self.slots = [Slot(0)]
         self.asked: list[tuple[str, int]] = []
         self.calls: set[int] = set()
@@ -31,14 +36,20 @@ class Pool:
         self.workers = 0
         self._latency = latency
 
-    def ready(self) -> Slot:
+    def ready_by(self, until: float) -> Slot | None:
         self.workers += 1
-        return self.slots[0]
+        return self.slots[0] if until > 0 else None
+
+    def drop(self, slot: Slot) -> None:
+        self.dropped += 1
 
     def settle(self, slot: Slot) -> None:
         raise AssertionError("there is one worker only")
 
-    def ask(self, slot: Slot, request: Request) -> Reply:
+    def ask_until(self, slot: Slot, request: Request, until: float) -> Reply | None:
+        return self._answer(request) if len(self.asked) < until else None
+
+    def _answer(self, request: Request) -> Reply:
         kind, identity = request.header["request"], request.header["id"]
         self.asked.append((kind, identity))
         if kind == "build":
@@ -64,10 +75,15 @@ def workload() -> Workload:
 
 
 def time_interleaved(
-    pool: Pool, workload: Workload, count: int = 3, rounds: int = 4, budget: float = 1e9
+    pool: Pool,
+    workload: Workload,
+    count: int = 3,
+    rounds: int = 4,
+    budget: float = 1e9,
+    until: float = math.inf,
 ) -> list[Measurement]:
     works = [Work(Candidate(100 + n, workload.mod), n) for n in range(count)]
-    timing = InterleavedTiming(pool, Requests(POLICY, 1.0, 1.0), verify=True)  # type: ignore[arg-type]
+    timing = InterleavedTiming(pool, Requests(POLICY, 1.0, 1.0), True, until)  # type: ignore[arg-type]
     return timing.measure(works, rounds, budget)
 
 
@@ -104,6 +120,22 @@ def test_the_results_of_the_first_samples_are_compared(workload: Workload) -> No
 def test_the_budget_ends_it_after_two_rounds(workload: Workload) -> None:
     found = time_interleaved(Pool(lambda _, __: 1e-3), workload, rounds=30, budget=0.0)
     assert [len(m.samples) for m in found] == [2, 2, 2]
+
+
+# Three are built and run once, which takes six requests, and have three requests a round.
+@pytest.mark.parametrize("until", [0, 1, 6, 11])
+def test_a_deadline_before_two_rounds_leaves_nothing_known(workload: Workload, until: int) -> None:
+    pool = Pool(lambda _, __: 1e-3)
+    assert time_interleaved(pool, workload, until=until) == []
+    assert pool.dropped == (until > 0)
+
+
+@pytest.mark.parametrize("until", [12, 14])
+def test_at_a_deadline_the_complete_rounds_count(workload: Workload, until: int) -> None:
+    pool = Pool(lambda _, __: 1e-3)
+    found = time_interleaved(pool, workload, until=until)
+    assert [(one.status, len(one.samples)) for one in found] == [(Status.OK, 2)] * 3
+    assert pool.dropped == 1, "the worker is busy with a sample that nobody waits for"
 
 
 def test_who_fails_is_left_out(workload: Workload) -> None:

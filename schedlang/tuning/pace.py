@@ -1,0 +1,73 @@
+"""How many candidates fit into the time that a run has left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from schedlang.tuning.budget import Budget
+
+# Size of the first batch of a run with a wall-clock budget, before any measurement.
+_FIRST_BATCH = 8
+
+
+class Pace:
+    """Says how many candidates a run may ask for, by what asking and measuring took so far.
+
+    Parameters
+    ----------
+    budget: wall time of the call.
+    finals: whether there are finals, for which the search leaves time.
+
+    Attributes
+    ----------
+    deadline: when the search ends, by the clock, as it was planned when ``fit`` was last called.
+    cut: time ended the slice.
+    out_of_time: it was that of the budget.
+    """
+
+    def __init__(self, budget: Budget, *, finals: bool) -> None:
+        self._budget = budget
+        self._finals = finals
+        self.deadline = budget.search_deadline(finals)
+        self.out_of_time = False
+        self._asking_seconds = 0.0
+        self.begin_slice(math.inf)
+
+    def begin_slice(self, until: float) -> None:
+        """Begin a slice, which ends at ``until``, by the clock; one candidate fits in any case."""
+        self._slice_end = until
+        self._is_first = True
+        self.cut = False
+
+    def fit(self, wanted: int) -> int:
+        """Return how many of so many candidates fit into the time left, as far as is known.
+
+        0 where not even one does: it would be cut off, and its worker with it.
+        """
+        budget = self._budget
+        self.deadline = budget.search_deadline(self._finals)
+        if not budget.limited:
+            return wanted
+        fits = self._fitting(self.deadline)
+        self.out_of_time = fits < 1
+        in_slice = max(self._fitting(self._slice_end), int(self._is_first))
+        self._is_first = False
+        self.cut = min(fits, in_slice) < 1
+        return 0 if self.cut else int(min(wanted, fits, in_slice))
+
+    def _fitting(self, end: float) -> float:
+        budget = self._budget
+        left = end - budget.clock.now()
+        if not budget.measured:
+            return _FIRST_BATCH if left > 0 else 0
+        each = budget.elapsed / budget.measured
+        return math.inf if each == 0 else (left - self._asking_seconds) / each
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Note how long the search takes to propose a batch: the time inside."""
+        began = self._budget.clock.now()
+        yield
+        self._asking_seconds = self._budget.clock.now() - began

@@ -134,9 +134,7 @@ def test_other_workloads_are_not_in_the_way_of_the_present_one() -> None:
 def test_latencies_in_doubt_count_less() -> None:
     """The second time, each program seems to take up to eight times as long."""
     right, rng = made_up_examples(EXAMPLES, 0), np.random.default_rng(0)
-    wrong = [
-        replace(one, latency=one.latency and one.latency * rng.uniform(1, 8)) for one in right
-    ]
+    wrong = [replace(one, latency=one.latency and one.latency * rng.uniform(1, 8)) for one in right]
 
     def error(weight: float) -> float:
         model = GradientBoosting()

@@ -4,6 +4,9 @@ A thread that is ready to run and has no core waits. The system tells for how lo
 sample lies between two bounds: the program alone takes no longer than the sample, and no shorter
 than the sample without all that its threads waited, since a thread that waits delays the others at
 most by as long. A sample whose bounds are near each other is *undisturbed*.
+
+Where work whose time is known takes some times as long as at its best, programs are taken to do so
+too: that gives the same two bounds.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 ENOUGH = 3
 """Number of undisturbed samples that a latency needs; with fewer it is uncertain."""
@@ -32,7 +35,8 @@ class Sample(NamedTuple):
     Attributes
     ----------
     seconds: how long a call took.
-    waited: how long its threads waited for a core meanwhile, all together; None if nobody knows.
+    waited: how long its threads waited for a core meanwhile, all together, or how much longer it
+        took as the machine was slower; None if nobody knows.
     """
 
     seconds: float
@@ -47,6 +51,23 @@ class Sample(NamedTuple):
     def least(self) -> float:
         """What a call takes at least when nothing else runs."""
         return self.seconds if self.waited is None else max(self.seconds - self.waited, 0.0)
+
+    @property
+    def fastest(self) -> float:
+        """The same as ``seconds``."""
+        return self.seconds
+
+    def judged_quiet(self) -> Self:
+        """Return it as undisturbed, unless it is known how long its threads waited."""
+        return self._replace(waited=0.0) if self.waited is None else self
+
+    def slowed(self, factor: float) -> Self:
+        """Return it as one that took at most ``factor`` times as long because of other work."""
+        return self._replace(waited=max(self.waited or 0.0, self.seconds * (1 - 1 / factor)))
+
+    def after(self, discarded: Sequence[Self]) -> Self:
+        """Return it: a single sample keeps nothing of those that it replaces."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +104,10 @@ class Disturbance:
         """
         return 1.0 if self.settled else max(self.low / self.high, _LEAST_TRUST)
 
+    def slowed(self, factor: float) -> Disturbance:
+        """Return what it is where other work made all samples up to ``factor`` times as long."""
+        return Disturbance(0, self.undisturbed + self.disturbed, self.low / factor, self.high)
+
 
 @dataclass(frozen=True, slots=True)
 class RunDisturbance:
@@ -91,11 +116,13 @@ class RunDisturbance:
     Attributes
     ----------
     samples: number of samples that were judged; disturbed: how many of them were disturbed.
+    repeated: number of disturbed samples in whose place undisturbed ones were taken.
     latencies: number of latencies that these give; uncertain: how many of them are not settled.
     """
 
     samples: int = 0
     disturbed: int = 0
+    repeated: int = 0
     latencies: int = 0
     uncertain: int = 0
 
@@ -114,6 +141,7 @@ class RunDisturbance:
         return RunDisturbance(
             self.samples + one.undisturbed + one.disturbed,
             self.disturbed + one.disturbed,
+            self.repeated + (one.disturbed if one.settled else 0),
             self.latencies + 1,
             self.uncertain + (not one.settled),
         )
@@ -132,6 +160,8 @@ class RunDisturbance:
         if not self.samples:
             return "it is not known what other work did"
         text = f"{self.share:.0%} of {self.samples:,} samples disturbed by other work"
+        if self.repeated:
+            text += f", {self.repeated:,} repeated"
         if self.uncertain:
             text += f"; {self.uncertain} of {self.latencies} latencies are uncertain"
         return text

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schedlang.targets.cpu.backend import CPUBackend
+from schedlang.targets.cpu.known_work import cpu_contention
 from schedlang.targets.kinds import code_generator
 from schedlang.targets.measure.backend import Program
 from schedlang.targets.measure.binding import Binding
@@ -90,6 +91,7 @@ class CPUWorker(InProcessWorker):
         )
         self._threads = runtime.configure_threads(header["cpus"])
         self._backend: CPUBackend = CPUBackend(code_generator(header["code"]), header["cpus"])
+        self._contention = cpu_contention(self._backend, header["cpus"][0])
 
     def on_bind(self, request: Request) -> dict[str, Any]:
         """Work for another workload, as it was left where the worker was bound to it before."""

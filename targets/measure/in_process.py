@@ -10,14 +10,15 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from schedlang.measurement import Status
 from schedlang.targets.measure.backend import CompilingBackend, Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.packed import PackedProgram
 from schedlang.targets.measure.runner import CandidateRunner
-from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.measure.timing import Timing, TimingPolicy
+from schedlang.targets.measure.watching.contention import Contention
 from schedlang.targets.measure.work import read_run_header
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
@@ -30,8 +31,6 @@ from schedlang.tvm.program import from_json
 
 if TYPE_CHECKING:
     from schedlang.tvm.program import TensorProgram
-
-_Found = TypeVar("_Found")
 
 _QUIET_SECONDS = 0.5
 
@@ -56,6 +55,8 @@ class InProcessWorker(Dispatcher):
         super().__init__()
         self._built: dict[int, Program] = {}
         self._unscheduled: Program | None = None
+        # A subclass says what disturbs its machine.
+        self._contention = Contention(())
 
     def on_bind(self, request: Request) -> dict[str, Any]:
         """Work for another workload from now on."""
@@ -114,12 +115,20 @@ class InProcessWorker(Dispatcher):
     def on_run(self, request: Request) -> dict[str, Any]:
         """Time a program that was built, and verify it."""
         header = request.header
+        policy, best, verify_factor, repeats = read_run_header(header)
         program = self._built[header["id"]]
         if not header["keep"]:
             del self._built[header["id"]]
+
+        def may_win(timing: Timing, slower: float) -> bool:
+            return best is None or timing.fastest / slower <= policy.margin * best
+
         with self.guarded():
-            timing = self.measured(
-                lambda: self._runner.run(program, *read_run_header(header), log=self.log)
+            timing = self._contention.undisturbed(
+                lambda: self._runner.run(
+                    program, policy, best, verify_factor, repeats, log=self.log
+                ),
+                may_win,
             )
         return {
             "samples": list(timing.samples),
@@ -135,7 +144,7 @@ class InProcessWorker(Dispatcher):
         policy = TimingPolicy(**header["policy"])
         program = self._built[header["id"]]
         with self.guarded():
-            sample = self.measured(
+            sample = self._contention.undisturbed(
                 lambda: self._runner.sample(
                     program, header["calls"], policy, verify=header["verify"]
                 )
@@ -154,10 +163,6 @@ class InProcessWorker(Dispatcher):
         # Copies of this process end in the inner one.
         with unchanged_process(self.unwatched), no_new_processes():
             yield
-
-    def measured(self, measure: Callable[[], _Found]) -> _Found:
-        """Return what ``measure`` returns; a subclass may watch the machine meanwhile."""
-        return measure()
 
     def on_learn(self, request: Request) -> dict[str, Any]:
         """Find the right results: with a schedule and a part of the program to check it with.

@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedlang.measurement.disturbance import (
     ENOUGH,
@@ -97,6 +97,33 @@ class Timing:
     gave_up: bool = False
     verified: bool = False
     disturbance: Disturbance | None = None
+
+    @property
+    def fastest(self) -> float:
+        """Its fastest sample, in seconds per call."""
+        return min(self.samples)
+
+    def judged_quiet(self) -> Timing:
+        """Return it as undisturbed, unless more is known of its samples."""
+        return self if self.disturbance is not None else replace(self, disturbance=self._quiet())
+
+    def slowed(self, factor: float) -> Timing:
+        """Return it as disturbed: other work made all samples up to ``factor`` times as long."""
+        known = self.disturbance or self._quiet()
+        if known is None:
+            return self
+        return replace(self, samples=(self.fastest,), disturbance=known.slowed(factor))
+
+    def after(self, discarded: Sequence[Timing]) -> Timing:
+        """Return it with the samples that were discarded before it as disturbed ones."""
+        known = self.disturbance
+        if known is None:
+            return self
+        more = sum(len(one.samples) for one in discarded)
+        return replace(self, disturbance=replace(known, disturbed=known.disturbed + more))
+
+    def _quiet(self) -> Disturbance | None:
+        return disturbance_of([Sample(seconds, 0.0) for seconds in self.samples])
 
 
 def collect(

@@ -66,10 +66,10 @@ def test_of_a_run_all_is_added_up() -> None:
             Disturbance(4, 1, 1.0, 1.1),
         ]
     )
-    assert found == RunDisturbance(samples=20, disturbed=10, latencies=3, uncertain=1)
+    assert found == RunDisturbance(samples=20, disturbed=10, repeated=1, latencies=3, uncertain=1)
     assert found.share == 0.5 and found.busy
     assert str(found) == (
-        "50% of 20 samples disturbed by other work; 1 of 3 latencies are uncertain"
+        "50% of 20 samples disturbed by other work, 1 repeated; 1 of 3 latencies are uncertain"
     )
 
 
@@ -83,3 +83,12 @@ def test_where_nothing_is_known_nothing_is_claimed() -> None:
 def test_a_wrong_disturbance_is_refused(wrong: tuple[int, int, float, float]) -> None:
     with pytest.raises(ValueError, match="give numbers"):
         Disturbance(*wrong)
+
+
+def test_where_known_work_was_slow_samples_have_the_same_bounds() -> None:
+    slow = UNKNOWN.slowed(2.0)
+    assert slow.disturbed and slow.least == pytest.approx(UNKNOWN.seconds / 2)
+    assert BUSY.slowed(1.01).waited == BUSY.waited
+    assert QUIET.slowed(math.inf).least == 0
+    assert UNKNOWN.judged_quiet().disturbed is False and BUSY.judged_quiet() == BUSY
+    assert Disturbance(5, 2, 1.0, 1.1).slowed(2.0) == Disturbance(0, 7, 0.5, 1.1)

@@ -85,7 +85,8 @@ def check_waiting(threads: Path = Path("/proc/self/task")) -> Check:
             "waiting",
             "warn",
             "the system does not tell when other work takes a core from a program",
-            "tune while nothing else runs: samples that other work disturbs count like all others",
+            "tune while nothing else runs: only work that is timed after candidates tells what "
+            "disturbs them",
             {"waited": None},
         )
     share = waited / seconds

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from schedlang.targets.measure.watching.contention import Slowdown
+
 _LIBRARIES = ("libnvidia-ml.so.1", "nvml.dll")
 _MOST_SAMPLES = 256
 # nvmlClocksEventReasons of nvml.h that are no part of normal work: the hardware's slowdown, heat
@@ -56,6 +58,20 @@ class Neighbours:
             )
         ):
             self._library = None
+        self._since = 0
+        self._slow_before: str | None = None
+
+    def begin(self) -> None:
+        """Watch from here."""
+        self._since, self._slow_before = self.now(), self.slowdown()
+
+    def end(self) -> Slowdown | None:
+        """Return what has disturbed the GPU since ``begin``; None if nothing has."""
+        if (reason := self.busy_since(self._since)) is not None:
+            return Slowdown(reason)
+        # Where it was slow before, it is so all the time, and its clocks are steady.
+        slow = self.slowdown()
+        return None if slow is None or slow == self._slow_before else Slowdown(slow)
 
     @property
     def known(self) -> bool:

@@ -6,17 +6,17 @@ Started as ``python -m schedlang.targets.cuda.running.worker``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Status
 from schedlang.targets.cuda import nvcc
 from schedlang.targets.cuda.running.backend import CUDABackend, CUDAProgram
-from schedlang.targets.cuda.running.contention import Contention
+from schedlang.targets.cuda.running.disturbances import gpu_contention
 from schedlang.targets.cuda.running.neighbours import Neighbours
 from schedlang.targets.cuda.running.runtime import CUDARuntime
 from schedlang.targets.kinds import code_generator
@@ -35,8 +35,6 @@ from schedlang.targets.worker.request import Request
 from schedlang.tvm.codegen import device as devices
 from schedlang.tvm.program import from_json
 from schedlang.workloads.workload import Argument
-
-_Found = TypeVar("_Found")
 
 
 class CUDAWorker(InProcessWorker):
@@ -66,7 +64,7 @@ class CUDAWorker(InProcessWorker):
         devices.provide_cubins(lambda source: self.cubins[nvcc.digest_of(source)])
         gpu = CUDARuntime(int(device.index))
         self._backend = CUDABackend(device, gpu, header["l2_bytes"])
-        self._contention = Contention(self._backend, Neighbours(gpu.bus_id()))
+        self._contention = gpu_contention(self._backend, Neighbours(gpu.bus_id()))
 
     def on_bind(self, request: Request) -> dict[str, Any]:
         """Work for another workload; ``results`` names the file for the right results."""
@@ -107,10 +105,6 @@ class CUDAWorker(InProcessWorker):
                 part = self._backend.compile(from_json(request.blobs[0].decode()))
             header, blobs = self._runner.learn_from(self._load(request), part).pack()
         return {"reference": header, "blobs": blobs}
-
-    def measured(self, measure: Callable[[], _Found]) -> _Found:
-        """Measure again while something else disturbs the GPU."""
-        return self._contention.undisturbed(measure)
 
     def _load(self, request: Request) -> CUDAProgram:
         built = request.header["built"]

@@ -61,10 +61,11 @@ import os
 import numpy as np, tvm
 from schedlang.measurement import Status
 from schedlang.targets.cuda.running.backend import CUDABackend
-from schedlang.targets.cuda.running.contention import Contention
+from schedlang.targets.cuda.running.disturbances import gpu_contention
 from schedlang.targets.cuda.running.memory import DeviceMemory, GUARD_BYTES
 from schedlang.targets.cuda.running.neighbours import Neighbours
 from schedlang.targets.cuda.running.runtime import CUDARuntime
+from schedlang.targets.measure.timing import Timing
 from schedlang.targets.worker.fault import Fault
 from schedlang.tvm.codegen import device as devices
 
@@ -101,12 +102,13 @@ with devices.workspaces(device, Program.workspaces) as taken:
 def measure():
     if "DISTURB" in os.environ:
         os.environ["FAKE_GPU"] = "busy"
-    return 7
+    return Timing((7.0, 8.0))
 
 pauses = []
-watch = Contention(backend, Neighbours(gpu.bus_id()), pauses.append)
+watch = gpu_contention(backend, Neighbours(gpu.bus_id()), pauses.append)
 try:
-    found = watch.undisturbed(measure)
+    timing = watch.undisturbed(measure)
+    found = timing.samples, timing.disturbance
 except Fault as fault:
     assert fault.status is Status.SUSPICIOUS_TIME
     found = str(fault)
@@ -115,12 +117,14 @@ print(found, len(pauses))
 
 
 def test_memory_workspaces_and_a_calm_gpu(environment: dict[str, str]) -> None:
-    assert run(environment, _CONTENTION).strip() == "7 0"
+    assert run(environment, _CONTENTION).strip() == (
+        "((7.0, 8.0), Disturbance(undisturbed=2, disturbed=0, low=7.0, high=8.0)) 0"
+    )
 
 
 def test_a_disturbed_gpu_gives_no_time(environment: dict[str, str]) -> None:
     printed = run(environment, _CONTENTION, DISTURB="1")
-    assert "something else uses it, or its clocks are lower; 3 times in a row" in printed
+    assert "or its clocks are lower; 3 times in a row: all samples are disturbed" in printed
     assert printed.strip().endswith(" 2")
 
 

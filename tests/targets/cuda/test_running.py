@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +14,10 @@ import pytest
 
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
+from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets.cuda.local import DeviceReference, LocalCUDA, as_cuda
 from schedlang.targets.cuda.running.backend import HostProgram
-from schedlang.targets.cuda.running.contention import Contention
+from schedlang.targets.cuda.running.disturbances import gpu_contention
 from schedlang.targets.cuda.running.neighbours import Neighbours
 from schedlang.targets.cuda.running.runtime import CUDAError, CUDARuntime, device_fault
 from schedlang.targets.cuda.running.worker import read_results, write_results
@@ -23,7 +25,8 @@ from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.narrow import WideResults
 from schedlang.targets.measure.expected.reference import Reference
 from schedlang.targets.measure.expected.results import Results
-from schedlang.targets.measure.timing import TimingPolicy
+from schedlang.targets.measure.timing import Timing, TimingPolicy
+from schedlang.targets.measure.watching.contention import Contention
 from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.request import Reply
@@ -122,8 +125,6 @@ class Management:
 
 
 def test_another_process_on_the_gpu_is_named() -> None:
-    import os
-
     own = os.getpid()
     for used, said in (
         ({}, None),
@@ -154,6 +155,8 @@ def test_a_management_library_that_does_not_know_the_gpu_says_nothing() -> None:
 class Machine:
     """A backend whose known work takes the given times."""
 
+    machine = "the GPU"
+
     def __init__(self, *seconds: float) -> None:
         self.seconds = [one for one in seconds for _ in range(3)]
 
@@ -170,27 +173,46 @@ def silent() -> Neighbours:
     return Neighbours("0000:01:00.0", SimpleNamespace())
 
 
+def watch_of(machine: Machine, neighbours: Neighbours, pauses: list[float]) -> Contention:
+    return gpu_contention(machine, neighbours, pauses.append)  # type: ignore[arg-type]
+
+
 def test_a_disturbed_measurement_is_repeated() -> None:
+    """Its known work is done once at the start, after each program, and before further tries."""
     pauses: list[float] = []
-    watch = Contention(Machine(1.0, 1.0, 2.0, 1.1), silent(), pauses.append)  # type: ignore[arg-type]
-    runs = iter(range(10))
-    assert watch.undisturbed(lambda: next(runs)) == 0
-    assert watch.undisturbed(lambda: next(runs)) == 2
+    watch = watch_of(Machine(1.0, 1.0, 2.0, 1.1, 1.1), silent(), pauses)
+    runs = iter([Timing((5.0,)), Timing((9.0, 9.5)), Timing((6.0, 6.1, 6.2))])
+    assert watch.undisturbed(lambda: next(runs)).disturbance == Disturbance(1, 0, 5.0, 5.0)
+    again = watch.undisturbed(lambda: next(runs))
+    assert again.samples == (6.0, 6.1, 6.2)
+    assert again.disturbance == Disturbance(3, 2, 6.0, 6.2) and again.disturbance.settled
     assert len(pauses) == 1
 
 
 def test_a_measurement_that_stays_disturbed_is_no_time() -> None:
-    watch = Contention(Machine(1.0, 1.0, 2.0, 2.0, 2.0), silent(), lambda _: None)  # type: ignore[arg-type]
-    watch.undisturbed(lambda: None)
-    with pytest.raises(Fault, match="3 times in a row") as caught:
-        watch.undisturbed(lambda: None)
-    assert caught.value.status is Status.SUSPICIOUS_TIME
+    watch = watch_of(Machine(1.0, 1.0, *[2.0] * 8), silent(), [])
+    watch.undisturbed(lambda: Timing((1.0,)))
+    for _ in range(2):
+        with pytest.raises(Fault, match="3 times in a row: all samples are disturbed") as caught:
+            watch.undisturbed(lambda: Timing((1.0,)))
+        assert caught.value.status is Status.SUSPICIOUS_TIME
+        watch = watch_of(Machine(1.0, *[2.0] * 6), silent(), [])
+
+
+def test_a_sample_of_a_calm_gpu_is_undisturbed() -> None:
+    assert watch_of(Machine(1.0, 1.0), silent(), []).undisturbed(lambda: Sample(2.0)) == (2.0, 0.0)
+
+
+def test_another_process_disturbs_a_measurement() -> None:
+    others = Neighbours("0000:01:00.0", Management({os.getpid(): 50, 77: 40}))
+    with pytest.raises(Fault, match="process 77 used 40%"):
+        watch_of(Machine(*[1.0] * 8), others, []).undisturbed(lambda: Sample(2.0))
 
 
 def test_clocks_that_are_low_all_the_time_disturb_nothing() -> None:
     hot = Neighbours("0000:01:00.0", Management({}, 0x20))
-    watch = Contention(Machine(1.0, 1.0), hot, lambda _: None)  # type: ignore[arg-type]
-    assert watch.undisturbed(lambda: 3) == 3
+    watch = watch_of(Machine(1.0, 1.0), hot, [])
+    assert watch.undisturbed(lambda: Sample(3.0)).seconds == 3.0
 
 
 def test_programs_that_nobody_scheduled_run_on_the_cpu() -> None:
@@ -226,7 +248,7 @@ def test_what_was_built_elsewhere_is_only_loaded() -> None:
     work = Work(Candidate(3, matmul(8, 8, 8).mod), serial=5, built=built, build_seconds=2.0)
     requests = Requests(TimingPolicy(), 10.0, 10.0)
     request = requests.build(work, discard=True)
-    assert request.header["built"] == built and not request.blobs  # type: ignore[union-attr]
+    assert request.header["built"] == built and not request.blobs
     assert requests.built(work, Reply({"ok": True}, seconds=1.0)).ok and work.build_seconds == 2.0
 
 

@@ -1,0 +1,1 @@
+"""Whether other work disturbs the machine while programs are timed."""

@@ -12,6 +12,7 @@ from schedlang.database.history import RunHistory
 from schedlang.database.ranking import Timing
 from schedlang.database.record import FinalsEntry, Record
 from schedlang.database.run import went_on
+from schedlang.measurement.disturbance import CoreUse, RunDisturbance
 from schedlang.measurement.finals import Interval
 
 NOT_ENDED = "not yet, or it was interrupted"
@@ -34,6 +35,7 @@ class Outcome:
         lower bound where it is not ``complete``.
     reference_run: id of the run that measured the reference, where it is another one.
     space: names of the space's modules; empty where the database does not say.
+    disturbance: what other work on the machine did to its samples.
     """
 
     finished: str
@@ -45,6 +47,7 @@ class Outcome:
     complete: bool = True
     reference_run: int | None = None
     space: Sequence[str] = ()
+    disturbance: RunDisturbance = RunDisturbance()
 
     @property
     def latency(self) -> float:
@@ -88,6 +91,9 @@ def outcome_of(history: RunHistory) -> Outcome:
         complete=stored.get("complete") is not False,
         reference_run=history.reference_run,
         space=tuple(map(str, space)) if isinstance(space, list) else (),
+        disturbance=RunDisturbance.of(
+            (record.disturbance for record in history.records), _core_use(stored)
+        ),
     )
     if not ranked:
         return known
@@ -114,6 +120,14 @@ def fastest_first(history: RunHistory) -> list[Record]:
     compared = any(one.ok and one.verified for one in history.records)
     ok = [one for one in (*unscheduled, *history.records) if one.ok]
     return sorted(ok, key=lambda one: (compared and not one.verified, one.latency))
+
+
+def _core_use(stored: dict[str, Any]) -> CoreUse | None:
+    """Return what others used of the cores, as far as the outcome tells."""
+    try:
+        return CoreUse(*stored["core_use"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _stored(history: RunHistory) -> dict[str, Any]:

@@ -25,6 +25,9 @@ ENOUGH = 3
 _PART = 0.02
 # A latency counts at least so much, however little is known of it.
 _LEAST_TRUST = 0.05
+
+# What the host took of less than this number of cores is not told.
+_TOLD_STOLEN = 0.05
 # A machine is called busy where a larger part of the samples is disturbed.
 _BUSY = 0.1
 
@@ -110,6 +113,37 @@ class Disturbance:
 
 
 @dataclass(frozen=True, slots=True)
+class CoreUse:
+    """What other programs used of the cores, on average over some time.
+
+    Attributes
+    ----------
+    seconds: the time.
+    cores: number of cores that this process may use.
+    others: number of them that other programs used.
+    stolen: number of them that the host of a virtual machine used for others.
+
+    Raises ``ValueError`` for numbers that cannot be.
+    """
+
+    seconds: float
+    cores: int
+    others: float
+    stolen: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.seconds > 0 and self.cores > 0 and self.others >= 0 and self.stolen >= 0):
+            raise ValueError(f"{self!r}: give times and cores above 0, and uses from 0 on")
+
+    def __str__(self) -> str:
+        plural = "" if self.cores == 1 else "s"
+        text = f"others used {self.others:.1f} of {self.cores} core{plural}"
+        if self.stolen >= _TOLD_STOLEN:
+            text += f", and the host took {self.stolen:.1f}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class RunDisturbance:
     """What other work did to the measurements of a run.
 
@@ -118,6 +152,7 @@ class RunDisturbance:
     samples: number of samples that were judged; disturbed: how many of them were disturbed.
     repeated: number of disturbed samples in whose place undisturbed ones were taken.
     latencies: number of latencies that these give; uncertain: how many of them are not settled.
+    core_use: what other programs used of the cores meanwhile; None where that is unknown.
     """
 
     samples: int = 0
@@ -125,11 +160,14 @@ class RunDisturbance:
     repeated: int = 0
     latencies: int = 0
     uncertain: int = 0
+    core_use: CoreUse | None = None
 
     @classmethod
-    def of(cls, found: Iterable[Disturbance | None]) -> RunDisturbance:
+    def of(
+        cls, found: Iterable[Disturbance | None], core_use: CoreUse | None = None
+    ) -> RunDisturbance:
         """Add up what is known of single measurements."""
-        total = cls()
+        total = cls(core_use=core_use)
         for one in found:
             total = total.plus(one)
         return total
@@ -144,6 +182,7 @@ class RunDisturbance:
             self.repeated + (one.disturbed if one.settled else 0),
             self.latencies + 1,
             self.uncertain + (not one.settled),
+            self.core_use,
         )
 
     @property
@@ -164,7 +203,7 @@ class RunDisturbance:
             text += f", {self.repeated:,} repeated"
         if self.uncertain:
             text += f"; {self.uncertain} of {self.latencies} latencies are uncertain"
-        return text
+        return text if self.core_use is None else f"{text}; {self.core_use}"
 
 
 def undisturbed(samples: Iterable[Sample]) -> list[float]:

@@ -121,12 +121,14 @@ def _time_note(context: Context) -> str:
 def facts(context: Context) -> list[tuple[str, str]]:
     """Return what was run, by name."""
     history, run = context.history, context.history.run
+    disturbance = context.outcome.disturbance
     found = [
         ("Workload", history.name),
         ("Target", run.target_key),
         ("Search", f"{run.search}, seed {run.seed}"),
         ("Began", moment_text(run.created)),
         ("Ended", context.outcome.finished or NOT_ENDED),
+        ("Other work", str(disturbance) if disturbance.samples else ""),
         ("Space", ", ".join(context.outcome.space)),
         ("Notes", run.notes),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 from schedlang.database import RunHistory
 from schedlang.database.maintenance.history import as_history
@@ -70,6 +70,7 @@ def result_of(
         interrupted=interrupted,
         unreached=tuple(run.unreached),
         at_fault=run.at_fault,
+        core_use=run.cores.use(),
         _history=history,
     )
     ended = replace(history.run, outcome=ending_of(run, result).to_json())
@@ -118,6 +119,7 @@ def ending_of(run: TuningRun, result: TuneResult) -> Ending:
         space=_modules_of(run.state.strategy),
         interrupted=result.interrupted,
         at_fault=result.at_fault,
+        core_use=() if result.core_use is None else astuple(result.core_use),
     )
 
 
@@ -191,6 +193,7 @@ def ended_result(
         ending.interrupted,
         unreached=tuple(ending.unreached),
         at_fault=ending.at_fault,
+        core_use=ending.use_of_cores,
         _history=history,
     )
 

@@ -15,7 +15,7 @@ from schedlang.database import Database, Record, RunHistory
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Status, describe_latency, describe_speedup
-from schedlang.measurement.disturbance import RunDisturbance
+from schedlang.measurement.disturbance import CoreUse, RunDisturbance
 from schedlang.measurement.finals import Finals, Interval
 from schedlang.printed import show_text
 from schedlang.targets import Target
@@ -122,6 +122,8 @@ class TuneResult:
         results were not compared there.
     at_fault: which instruction the first wrong result is the fault of, in one line; empty where
         there was none, or no time to find out: ``explain_failure`` says it of any record.
+    core_use: what other programs used of this machine's cores during the call; None where that is
+        unknown.
     """
 
     workload: Workload
@@ -139,6 +141,7 @@ class TuneResult:
     interrupted: bool = False
     unreached: Sequence[str] = ()
     at_fault: str = ""
+    core_use: CoreUse | None = field(default=None, compare=False)
     _history: RunHistory | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -156,7 +159,7 @@ class TuneResult:
     @property
     def disturbance(self) -> RunDisturbance:
         """What other work on the machine did to the samples of ``records``."""
-        return RunDisturbance.of(record.disturbance for record in self.records)
+        return RunDisturbance.of((record.disturbance for record in self.records), self.core_use)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return one row for each candidate as a pandas data frame: ``history.to_dataframe()``."""

@@ -17,6 +17,7 @@ from schedlang.measurement.finals import Finals
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
+from schedlang.targets.core_watch import CoreWatch
 from schedlang.tuning.budget import Budget, FinalsPlan
 from schedlang.tuning.callbacks import Watch
 from schedlang.tuning.failures.at_end import first_fault
@@ -59,6 +60,7 @@ class TuningRun:
     pace: how fast it measures, and which time ended its search.
     unscheduled: the unscheduled program.
     recorder: notes when and where the trials were measured.
+    cores: reads what other programs use of this machine's cores.
     at_fault: what the first wrong result is the fault of; empty where that is not known.
     """
 
@@ -89,6 +91,7 @@ class TuningRun:
         self.pace = Pace(budget, finals=finals_seconds is not None)
         self.unscheduled = Unscheduled(state, self._blank, database, measurer)
         self.recorder = Recorder(state, database, budget.clock)
+        self.cores = CoreWatch()
         self._run = run or new_run(blank, "", 0)
         # What resuming took is not part of this call.
         self._model_seconds = self._model_seconds_so_far()

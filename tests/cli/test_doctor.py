@@ -88,8 +88,9 @@ def test_the_clock_of_other_machines(tmp_path: Path) -> None:
 
 
 def test_whether_the_system_tells_what_threads_wait(tmp_path: Path) -> None:
-    unknown = machine.check_waiting(tmp_path / "none")
-    assert unknown.state == "warn" and unknown.figures == {"waited": None}
+    unknown = machine.check_waiting(tmp_path / "none", tmp_path / "none")
+    assert unknown.state == "warn" and set(unknown.figures.values()) == {None}
+    assert "only work that is timed after candidates tells" in unknown.remedy
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "schedstat").write_text("1000 0 1\n")
     idle = machine.check_waiting(tmp_path)

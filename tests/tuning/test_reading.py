@@ -16,8 +16,10 @@ import pytest
 import schedlang as sl
 from schedlang.database import history, open_database
 from schedlang.database.outcome import NOT_ENDED, outcome_of
+from schedlang.measurement.disturbance import CoreUse
 from schedlang.report.facts import tiles
 from schedlang.report.views.context import Context
+from schedlang.targets.core_watch import CoreWatch
 from schedlang.tuning import read_result
 from tests.tuning.scripted import Scripted, measured
 
@@ -151,6 +153,26 @@ def test_the_parts_of_the_time_of_a_stored_run_are_all_of_it(tmp_path: Path) -> 
     found = read_result(path)
     assert found.seconds > 100 and sum(found.time_split.values()) == pytest.approx(found.seconds)
     assert found.time_split["earlier"] == pytest.approx(100, abs=0.1)
+
+
+def test_what_others_used_of_the_cores_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, use = tmp_path / "tune.db", CoreUse(2.0, 4, 1.7, 0.1)
+    monkeypatch.setattr(CoreWatch, "use", lambda watch: use)
+    assert tune(Scripted(LATENCIES, 5e-3), database=path).disturbance.core_use == use
+    found = read_result(path)
+    assert found.core_use == found.disturbance.core_use == use
+    assert outcome_of(history(path)).disturbance.core_use == use
+    with open_database(path) as database:
+        run = database.runs()[0]
+        stored = json.loads(run.outcome)
+        for damaged in ([2.0], [1.0, 2, -1.0], ["a", 1, 1]):
+            outcome = json.dumps(stored | {"core_use": damaged})
+            database.update_run(replace(run, outcome=outcome))
+            assert outcome_of(history(path)).disturbance.core_use is None
+            with pytest.raises(sl.DatabaseError, match="cannot be read"):
+                read_result(path)
 
 
 def _with_seconds(outcome: str, seconds: float) -> str:

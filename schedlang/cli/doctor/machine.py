@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import schedlang as sl
 from schedlang.cli.doctor.check import Check
@@ -68,11 +69,14 @@ def check_load() -> Check:
     )
 
 
-def check_waiting(threads: Path = Path("/proc/self/task")) -> Check:
+def check_waiting(
+    threads: Path = Path("/proc/self/task"), processes: Path = Path("/proc")
+) -> Check:
     """Say whether the system tells when other work takes a core, and how often it does now."""
+    from schedlang.targets.core_watch import CoreWatch
     from schedlang.targets.cpu.waiting import ThreadWaits
 
-    waits = ThreadWaits(threads)
+    cores, waits = CoreWatch(processes), ThreadWaits(threads)
     waits.look_for_threads()
     waits.begin()
     start = time.perf_counter()
@@ -80,28 +84,34 @@ def check_waiting(threads: Path = Path("/proc/self/task")) -> Check:
         pass
     waited = waits.waited(seconds)
     waits.close()
+    use = cores.use()
+    used = "" if use is None else f"; {use}"
+    figures: dict[str, Any] = {
+        "waited": None if waited is None else waited / seconds,
+        "others": None if use is None else use.others,
+        "stolen": None if use is None else use.stolen,
+    }
     if waited is None:
         return Check(
             "waiting",
             "warn",
-            "the system does not tell when other work takes a core from a program",
+            f"the system does not tell when other work takes a core from a program{used}",
             "tune while nothing else runs: only work that is timed after candidates tells what "
             "disturbs them",
-            {"waited": None},
+            figures,
         )
     share = waited / seconds
-    figures = {"waited": share}
     if share < _WAITED:
         return Check(
             "waiting",
             "ok",
-            f"other work took {share:.1%} of a core's time just now",
+            f"other work took {share:.1%} of a core's time just now{used}",
             figures=figures,
         )
     return Check(
         "waiting",
         "warn",
-        f"other work took {share:.0%} of a core's time just now",
+        f"other work took {share:.0%} of a core's time just now{used}",
         "samples that it disturbs are taken again, so tuning takes longer: stop it if you can",
         figures,
     )

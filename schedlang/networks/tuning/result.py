@@ -122,8 +122,11 @@ class NetworkResult:
     def disturbance(self) -> RunDisturbance:
         """What other work on the machine did to the samples of all tasks."""
         results = [one.result for one in self.tasks if one.result is not None]
+        uses = [result.core_use for result in results if result.core_use is not None]
         return RunDisturbance.of(
-            record.disturbance for result in results for record in result.records
+            (record.disturbance for result in results for record in result.records),
+            # Of the task that was begun first.
+            max(uses, key=lambda use: use.seconds, default=None),
         )
 
     def compile(self, network: Network | None = None, *, verify: bool = True) -> CompiledNetwork:

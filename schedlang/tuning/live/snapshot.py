@@ -99,7 +99,10 @@ class Snapshot:
 
     @property
     def busy_text(self) -> str:
-        """What other work did: ``43% of 384 samples disturbed by other work``; empty if little."""
+        """What other work did: ``43% of 384 samples disturbed by other work, 31 repeated``.
+
+        Empty if little.
+        """
         return str(self.disturbance) if self.disturbance.busy else ""
 
     @property

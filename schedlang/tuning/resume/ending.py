@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.errors import DatabaseError
+from schedlang.measurement.disturbance import CoreUse
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Ending:
     space: names of the modules of the space, in order; empty where they are not known.
     interrupted: whether Ctrl-C ended it, so that it is no ending but the result so far.
     at_fault: as ``TuneResult.at_fault``.
+    core_use: the numbers of ``TuneResult.core_use``; empty where it is not known.
     """
 
     finished: str
@@ -61,6 +63,12 @@ class Ending:
     space: Sequence[str] = ()
     interrupted: bool = False
     at_fault: str = ""
+    core_use: Sequence[float] = ()
+
+    @property
+    def use_of_cores(self) -> CoreUse | None:
+        """What ``core_use`` says; TypeError or ValueError for numbers that say nothing."""
+        return CoreUse(*self.core_use) if self.core_use else None
 
     def to_json(self) -> str:
         """Return it as one line of text."""
@@ -86,6 +94,7 @@ class Ending:
             ids = [int(number) for number in stored["records"]]
             ending = Ending(**(stored | {"records": ids, "finals": finals, "culprits": culprits}))
             _check_types(ending)
+            _ = ending.use_of_cores
             return ending
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise DatabaseError(
@@ -117,6 +126,7 @@ def _check_types(ending: Ending) -> None:
         "space": (list, tuple),
         "interrupted": (bool,),
         "at_fault": (str,),
+        "core_use": (list, tuple),
     }
     for name, kinds in wanted.items():
         if not isinstance(getattr(ending, name), kinds):

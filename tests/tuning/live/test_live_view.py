@@ -13,6 +13,8 @@ import pytest
 from rich.console import Console
 
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.disturbance import CoreUse, Disturbance
+from schedlang.targets.core_watch import CoreWatch
 from schedlang.tuning.live import LiveView
 from schedlang.tuning.live.notebook import html_of
 from schedlang.tuning.live.snapshot import Snapshot, duration
@@ -257,3 +259,23 @@ def test_earlier_records_count(clock: Clock) -> None:
     view.compare_with(4.0, complete=True)
     view.update(Measurement(0, Status.OK, (2.0,)), searching())
     assert view.snapshot().best_text == "2 s, 2.0x faster"
+
+
+def test_a_busy_machine_is_told_with_what_others_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    use = CoreUse(2.0, 2, 1.7, 0.01)
+    monkeypatch.setattr(CoreWatch, "recent_use", lambda watch: use)
+    view = LiveView("tuning x", None, show=False)
+    busy = Disturbance(3, 7, 1e-3, 1e-3)
+    view.update(Measurement(1, Status.OK, (1e-3,), disturbance=busy), searching())
+    told = "machine busy: 70% of 10 samples disturbed by other work, 7 repeated; others used 1.7 of"
+    assert told in view.snapshot().line
+    assert "others used 1.7 of 2 cores" in " ".join(drawn(view.snapshot(), 160))
+    assert "others used 1.7 of 2 cores" in html_of(view.snapshot())
+
+
+def test_the_cores_of_a_quiet_machine_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CoreWatch, "recent_use", lambda watch: pytest.fail("it was read"))
+    view = LiveView("tuning x", None, show=False)
+    quiet = Disturbance(9, 0, 1e-3, 1e-3)
+    view.update(Measurement(1, Status.OK, (1e-3,), disturbance=quiet), searching())
+    assert "busy" not in view.snapshot().line

@@ -107,6 +107,10 @@ class Disturbance:
         """
         return 1.0 if self.settled else max(self.low / self.high, _LEAST_TRUST)
 
+    def share(self) -> float:
+        """Part of the samples that were disturbed; 0 without any."""
+        return self.disturbed / max(self.undisturbed + self.disturbed, 1)
+
     def slowed(self, factor: float) -> Disturbance:
         """Return what it is where other work made all samples up to ``factor`` times as long."""
         return Disturbance(0, self.undisturbed + self.disturbed, self.low / factor, self.high)

@@ -18,6 +18,7 @@ from schedlang.plot.style import (
     GREEN,
     GREY,
     HEIGHT,
+    ORANGE,
     SERIES,
     VERMILLION,
     WIDTH,
@@ -39,6 +40,7 @@ NO_LATENCY = "no candidate has a latency"
 """Why there is no best latency."""
 
 _BEST, _TRIAL, _FAILED = "best so far", "trial", "failed trial"
+_UNCERTAIN = "uncertain trial"
 _STEPS = (
     (0.5, (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9)),
     (1.2, (1, 1.5, 2, 3, 4, 5, 7)),
@@ -47,7 +49,7 @@ _STEPS = (
 )
 """Round numbers of a decade, by the number of decades up to which they are shown."""
 _UNSCHEDULED, _ROOFLINE = "unscheduled program", "roofline"
-_KINDS = {_BEST: BLUE, _TRIAL: GREY, _FAILED: VERMILLION}
+_KINDS = {_BEST: BLUE, _TRIAL: GREY, _UNCERTAIN: ORANGE, _FAILED: VERMILLION}
 
 
 def convergence(runs: Runs, *, over: Over = "trials") -> alt.LayerChart:
@@ -55,7 +57,8 @@ def convergence(runs: Runs, *, over: Over = "trials") -> alt.LayerChart:
 
     The band is the confidence interval of the best program's median, as it was measured in the
     search. Of one run, the chart shows each trial too, the unscheduled program, and the shortest
-    time that the machine's peak allows.
+    time that the machine's peak allows. A trial is uncertain where other work disturbed most of its
+    samples.
 
     Parameters
     ----------
@@ -162,9 +165,9 @@ def _channels(histories: Mapping[str, RunHistory], over: Over, rows: Rows) -> _C
     if len(histories) > 1:
         tips.insert(0, alt.Tooltip("run:N", title="Run"))
     low, y = alt.Y("low:Q", **options), alt.Y("latency:Q", **options)
-    shown = (row for of_one in rows.values() for row in of_one if row.number is not None)
-    failed = any(row.latency is None for row in shown)
-    kinds = {kind: color for kind, color in _KINDS.items() if failed or kind != _FAILED}
+    shown = [row for of_one in rows.values() for row in of_one if row.number is not None]
+    found = {_BEST, _TRIAL, *map(_kind, shown)}
+    kinds = {kind: color for kind, color in _KINDS.items() if kind in found}
     in_time = f"datum.seconds * {time.scale}"
     return _Channels(x, y, low, tips, unit, in_time, list(histories), kinds)
 
@@ -193,7 +196,9 @@ def _trial_layers(channels: _Channels, data: Any) -> list[alt.Chart]:
     color, status = channels.color(), alt.Tooltip("status:N", title="Status")
     measured = (
         chart.transform_filter("isValid(datum.latency)")
-        .transform_calculate(at=channels.in_time, kind=f"'{_TRIAL}'")
+        .transform_calculate(
+            at=channels.in_time, kind=f"datum.uncertain ? '{_UNCERTAIN}' : '{_TRIAL}'"
+        )
         .mark_point(filled=True, size=16, opacity=0.6)
         .encode(channels.x, channels.y, color, tooltip=[*channels.tips, status])
     )
@@ -251,6 +256,12 @@ def _ticks(rows: Rows, histories: Mapping[str, RunHistory], unit: Unit) -> list[
     return [significant(step * 10.0**power) for power in powers for step in steps]
 
 
+def _kind(row: TrialRow) -> str:
+    if row.latency is None:
+        return _FAILED
+    return _TRIAL if row.record.certain else _UNCERTAIN
+
+
 def _trials(rows: Rows, unit: Unit) -> list[dict[str, Any]]:
     return [
         {
@@ -258,6 +269,7 @@ def _trials(rows: Rows, unit: Unit) -> list[dict[str, Any]]:
             "seconds": significant(row.seconds),
             "latency": None if row.latency is None else significant(row.latency * unit.scale),
             "status": str(row.record.status),
+            "uncertain": int(not row.record.certain),
         }
         for of_one in rows.values()
         for row in of_one

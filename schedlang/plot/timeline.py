@@ -12,6 +12,7 @@ from schedlang.plot.sources import Runs, one_run
 from schedlang.plot.style import (
     BLUE,
     GREEN,
+    ORANGE,
     VERMILLION,
     WIDTH,
     Source,
@@ -39,9 +40,9 @@ def timeline(runs: Runs) -> alt.VConcatChart:
     """Return a chart of what the workers of a run did when.
 
     Above are the shares of the workers' time, below the work of each worker, from the start of the
-    run. A range that is marked
-    above with the mouse is what is shown below. ValueError for several runs, and for a run whose
-    database has no time line.
+    run. Between them is the part of the samples that other work disturbed, where that is known. A
+    range that is marked above with the mouse is what is shown below. ValueError for several runs,
+    and for a run whose database has no time line.
     """
     name, history = one_run("timeline", runs)
     line = time_line(history)
@@ -59,8 +60,7 @@ def why_empty(history: RunHistory) -> str:
 
 def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -> alt.VConcatChart:
     """Return the chart without its style; ``numbers`` are those of the trials by record."""
-    _, end = line.window
-    time = duration_unit(end)
+    time = duration_unit(line.window[1])
     order = list(COLORS)
     color = alt.Color(
         "activity:N",
@@ -82,7 +82,7 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
             alt.X(
                 "begin:Q",
                 title=None,
-                scale=alt.Scale(domain=[0, significant(end * time.scale, 7)], nice=False),
+                scale=alt.Scale(domain=_whole(line, time), nice=False),
                 axis=alt.Axis(grid=False, format=_SECONDS),
             ),
             alt.X2("end:Q"),
@@ -134,7 +134,43 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
         )
         .properties(width=WIDTH, height=alt.Step(max(12, min(34, 640 // len(line.workers)))))
     )
-    return alt.vconcat(above, below, spacing=14, usermeta={"reserve": AXIS + 24})
+    lanes = [_disturbance_lane(line, time, source)] if line.disturbed else []
+    return alt.vconcat(above, *lanes, below, spacing=14, usermeta={"reserve": AXIS + 24})
+
+
+def _disturbance_lane(line: TimeLine, time: Unit, source: Source) -> alt.Chart:
+    """Return the part of the samples that other work disturbed, over the time of the run."""
+    return (
+        alt.Chart(source("disturbed", lambda: _disturbed(line, time)))
+        .mark_rect(color=ORANGE)
+        .encode(
+            alt.X(
+                "begin:Q",
+                title=None,
+                scale=alt.Scale(domain=_whole(line, time), nice=False),
+                axis=alt.Axis(grid=False, labels=False, ticks=False),
+            ),
+            alt.X2("end:Q"),
+            alt.Y(
+                "share:Q",
+                title="Disturbed",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(format="%", values=[0, 1], minExtent=AXIS, maxExtent=AXIS),
+            ),
+            y2=alt.Y2Datum(0),
+            tooltip=[
+                alt.Tooltip("share:Q", title="Samples disturbed by other work", format=".0%"),
+                alt.Tooltip("begin:Q", title=f"From ({time.name})", format=",.2f"),
+                alt.Tooltip("end:Q", title=f"To ({time.name})", format=",.2f"),
+            ],
+        )
+        .properties(width=WIDTH, height=40)
+    )
+
+
+def _whole(line: TimeLine, time: Unit) -> list[float]:
+    """Return the range of the whole run."""
+    return [0, significant(line.window[1] * time.scale, 7)]
 
 
 def _first_window(line: TimeLine, time: Unit) -> list[float]:
@@ -164,6 +200,17 @@ def _busy(line: TimeLine, time: Unit) -> list[dict[str, Any]]:
             )
             low += part[activity]
     return rows
+
+
+def _disturbed(line: TimeLine, time: Unit) -> list[dict[str, Any]]:
+    return [
+        {
+            "begin": significant(part["begin"] * time.scale),
+            "end": significant(part["end"] * time.scale),
+            "share": significant(part["share"], 4),
+        }
+        for part in line.disturbance(BINS)
+    ]
 
 
 def _spans(line: TimeLine, numbers: Mapping[int, int], time: Unit) -> list[dict[str, Any]]:

@@ -57,6 +57,8 @@ def _best(context: Context) -> Tile:
         notes.append(f"\xb1{percent_text(half, 1)}")
     if (flops := context.limits.flops) > 0:
         notes.append(f"{number_text(flops / outcome.latency / 1e9)} GFLOPS")
+    if not (outcome.winner.certain or context.history.finals):
+        notes.append("uncertain: other work disturbed its samples")
     if outcome.winner.unscheduled:
         notes = ["the unscheduled program is the fastest"]
     return Tile("Best latency", latency_text(outcome.latency), ", ".join(notes))

@@ -171,6 +171,24 @@ def test_the_time_line_begins_with_the_run() -> None:
     assert {part["encoding"]["x"]["axis"]["format"] for part in (above, below)} == {",.3~f"}
 
 
+def test_a_lane_shows_when_other_work_disturbed_samples() -> None:
+    made = sl.plot.timeline(make_history(60, busy=True)).to_dict()
+    above, lane, _ = made["vconcat"]
+    scale = lane["encoding"]["x"]["scale"]
+    assert scale == above["encoding"]["x"]["scale"]
+    rows = made["datasets"][lane["data"]["name"]]
+    assert any(row["share"] > 0.5 for row in rows)
+    begin, end = 0.2 * scale["domain"][1], 0.8 * scale["domain"][1]
+    assert all(begin < row["begin"] < end for row in rows if row["share"] > 0)
+
+
+def test_uncertain_trials_have_a_colour_where_there_are_any() -> None:
+    for history, shown in ((HISTORY, False), (make_history(60, busy=True), True)):
+        layers = sl.plot.convergence(history).to_dict()["layer"]
+        kinds = layers[0]["encoding"]["color"]["scale"]["domain"]
+        assert ("uncertain trial" in kinds) == shown and "trial" in kinds
+
+
 def test_idle_time_is_quiet_on_white_and_on_black() -> None:
     opacity = float(COLORS["idle"].rstrip(")").rpartition(",")[2])
     assert COLORS["idle"].startswith("rgba(") and opacity < 0.4

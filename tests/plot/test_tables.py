@@ -23,7 +23,7 @@ from schedlang.plot.tables.decisions import (
 )
 from schedlang.plot.tables.finals import finals_table
 from schedlang.plot.tables.machine import machine_limits
-from schedlang.plot.tables.time_line import time_line
+from schedlang.plot.tables.time_line import Span, TimeLine, time_line
 from tests.database.plausible import make_record, make_run
 from tests.report.synthetic import make_history
 
@@ -99,6 +99,22 @@ def test_utilisation_of_workers() -> None:
     }
     assert sum(busy[1][name] for name in ("build", "run", "verify", "idle")) == pytest.approx(1)
     assert time_line(RunHistory(RUN, "w", [])).busy(5) == []
+
+
+def test_the_time_line_says_when_samples_were_disturbed() -> None:
+    spans = [
+        Span(0, "build", 0.0, 2.0, 1),
+        Span(0, "run", 2.0, 3.0, 1),
+        Span(1, "run", 3.0, 4.5, 2),
+        Span(1, "run", 4.5, 5.0, 3),
+        Span(0, "run", 6.0, 8.0, None),
+    ]
+    line = TimeLine(spans, (), {1: 0.0, 2: 0.5})
+    # The third is not known, and in the last part none that is known ran.
+    assert line.disturbance(2) == [{"begin": 0.0, "end": 4.0, "share": 0.25}] + [
+        {"begin": 4.0, "end": 8.0, "share": 0.5}
+    ]
+    assert TimeLine((), ()).disturbance(3) == []
 
 
 # -- decisions -------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from schedlang.database.history import Phase, Rejections, RunHistory, TrialDetai
 from schedlang.database.programs import program_text
 from schedlang.distributions import Distribution, distribution_from_json
 from schedlang.measurement import Status
+from schedlang.measurement.disturbance import Disturbance
 
 STORED = Path(__file__).parents[1] / "database" / "assets" / "schema_2.db"
 BEGAN = 1.76e9
@@ -117,8 +118,12 @@ def make_history(
     search: str = "evolutionary",
     workload: sl.Workload | None = None,
     traces: Sequence[str] = (),
+    busy: bool = False,
 ) -> RunHistory:
-    """A run of so many trials: of the stored workload, or of ``workload`` with two traces of it."""
+    """A run of so many trials: of the stored workload, or of ``workload`` with two traces of it.
+
+    With ``busy`` other work disturbs the samples in the second third of it.
+    """
     rng = random.Random(seed)
     stored, program = stored_run()
     if workload is not None:
@@ -162,6 +167,11 @@ def make_history(
                 **changes,
             )
         )
+    if busy:
+        records = [
+            dataclasses.replace(one, disturbance=_disturbance(one, number, trials))
+            for number, one in enumerate(records)
+        ]
     ranked = sorted((one for one in records if one.ok), key=lambda one: one.latency)
     for place, real in zip(range(2), stored, strict=False):
         if place < len(ranked):
@@ -197,6 +207,18 @@ def make_history(
         f"{trials} trials",
         program=program,
     )
+
+
+def _disturbance(record: Record, number: int, trials: int) -> Disturbance | None:
+    """What other work did to a record: nothing, most of it, or all that can be."""
+    if not record.ok:
+        return None
+    low, high = min(record.samples), max(record.samples)
+    if not trials <= 3 * number < 2 * trials:
+        return Disturbance(10, 0, low, high)
+    if number % 3 == 0:
+        return Disturbance(10, 12, low, high)
+    return Disturbance(1, 9 + number % 4, 0.6 * low, high)
 
 
 def _samples(latency: float, rng: random.Random, count: int = 10) -> tuple[float, ...]:

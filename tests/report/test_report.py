@@ -55,6 +55,22 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(HISTORY, tmp_path_factory.mktemp("report"))
 
 
+def test_uncertain_records_are_marked(tmp_path: Path, page: str) -> None:
+    busy = make_history(60, 2, busy=True)
+    found = page_of(busy, tmp_path)
+    gains = [gain.row.record.certain for gain in Context(busy).gains]
+    assert section_of(found, "convergence").count(", uncertain</td>") == gains.count(False) > 0
+    assert "The machine was busy:" in section_of(found, "time")
+    assert "samples disturbed by other work" in section_of_summary(found)
+    columns = data_of(found)["datasets"]["trials"]["columns"]
+    certain = [int(not one.certain) for one in busy.records]
+    assert columns["uncertain"] == certain and sum(certain) > 3
+    assert max(filter(None, columns["disturbed"])) > 0.5
+    quiet = data_of(page)["datasets"]["trials"]["columns"]
+    assert not any(quiet["uncertain"]) and not any(quiet["disturbed"])
+    assert "The machine was busy" not in page
+
+
 @pytest.mark.parametrize("key", VIEWS)
 def test_each_view_shows_something(page: str, key: str) -> None:
     section = section_of(page, key)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schedlang.database.history import RunHistory
 
@@ -36,10 +35,12 @@ class TimeLine:
     Attributes
     ----------
     spans: of all workers; run_spans: of the run itself.
+    disturbed: part of the samples that other work disturbed, by the record's id, where it is known.
     """
 
     spans: Sequence[Span]
     run_spans: Sequence[Span]
+    disturbed: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def workers(self) -> list[int]:
@@ -69,26 +70,65 @@ class TimeLine:
 
         Shares are of the time of all workers together.
         """
-        begin, end = self.window
         workers = len(self.workers)
-        if not workers or end <= begin:
+        return [
+            {
+                "begin": begin,
+                "end": end,
+                **_with_idle(
+                    {
+                        activity: sum(
+                            seconds for span, seconds in parts if span.activity == activity
+                        )
+                        for activity in ACTIVITIES
+                    },
+                    (end - begin) * workers,
+                ),
+            }
+            for begin, end, parts in self._parts(self.spans, bins)
+        ]
+
+    def disturbance(self, bins: int) -> list[dict[str, float]]:
+        """Return ``begin`` and ``end`` of those parts of the window in which programs ran.
+
+        ``share`` is the part of their samples that other work disturbed: the mean over the time
+        that they ran.
+        """
+        ran = [
+            span
+            for span in self.spans
+            if span.activity == "run" and span.record_id in self.disturbed
+        ]
+        return [
+            {
+                "begin": begin,
+                "end": end,
+                "share": sum(self.disturbed[span.record_id or 0] * time for span, time in parts)
+                / whole,
+            }
+            for begin, end, parts in self._parts(ran, bins)
+            if (whole := sum(time for _, time in parts)) > 0
+        ]
+
+    def _parts(
+        self, spans: Sequence[Span], bins: int
+    ) -> list[tuple[float, float, list[tuple[Span, float]]]]:
+        """Return equal parts of the window, each with the spans in it and their seconds there."""
+        begin, end = self.window
+        if end <= begin:
             return []
         width = (end - begin) / bins
-        sums: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(bins)]
-        for span in self.spans:
+        found: list[list[tuple[Span, float]]] = [[] for _ in range(bins)]
+        for span in spans:
             first = min(int((span.begin - begin) / width), bins - 1)
             last = min(int((span.end - begin) / width), bins - 1)
             for place in range(first, last + 1):
                 low = max(span.begin, begin + place * width)
                 high = min(span.end, begin + (place + 1) * width)
-                sums[place][span.activity] += max(high - low, 0.0)
+                found[place].append((span, max(high - low, 0.0)))
         return [
-            {
-                "begin": begin + place * width,
-                "end": begin + (place + 1) * width,
-                **_with_idle(parts, width * workers),
-            }
-            for place, parts in enumerate(sums)
+            (begin + place * width, begin + (place + 1) * width, parts)
+            for place, parts in enumerate(found)
         ]
 
 
@@ -109,4 +149,9 @@ def time_line(history: RunHistory) -> TimeLine:
     run_spans = [
         Span(None, phase.activity, clock(phase.begin), clock(phase.end)) for phase in history.phases
     ]
-    return TimeLine(spans, sorted(run_spans, key=lambda span: span.begin))
+    disturbed = {
+        record.id: record.disturbance.share
+        for record in history.records
+        if record.id is not None and record.disturbance is not None
+    }
+    return TimeLine(spans, sorted(run_spans, key=lambda span: span.begin), disturbed)

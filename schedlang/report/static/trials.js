@@ -7,6 +7,7 @@ const COLUMNS = [
   { field: 'ratio', title: 'To best', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }), unit: '\u00d7' },
   { field: 'status', title: 'Status', text: true },
   { field: 'verified', title: 'Verified', flag: true },
+  { field: 'disturbed', title: 'Disturbed', format: new Intl.NumberFormat('en', { style: 'percent' }) },
   { field: 'seconds', title: 'Wall (s)', format: new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 }) },
   { field: 'worker', title: 'Worker', format: plainNumber },
   { field: 'build', title: 'Build (s)', format: seconds },
@@ -39,7 +40,8 @@ function cell(row, column) {
   const value = row[column.field];
   if (column.flag) return value ? 'yes' : 'no';
   if (value === null || value === undefined) return '\u2013';
-  return column.text ? String(value) : column.format.format(value) + (column.unit ?? '');
+  const doubt = column.field === 'latency' && row.uncertain ? ' ?' : '';
+  return column.text ? String(value) : column.format.format(value) + (column.unit ?? '') + doubt;
 }
 
 function compare(one, other, column) {
@@ -133,6 +135,7 @@ function startTrials() {
     return element('div', {},
       row.message ? element('p', { class: 'message' }, row.message) : null,
       row.finals === null ? null : element('p', {}, `In the finals: ${shortNumber.format(row.finals)} ${page.unit}.`),
+      row.uncertain ? element('p', {}, `Other work disturbed its samples: it takes at least ${shortNumber.format(row.low)} ${page.unit}.`) : null,
       row.reused ? element('p', {}, 'Measured by another run.') : null,
       decided.length ? list : element('p', {}, 'No decisions are known.'));
   }

@@ -14,7 +14,8 @@ from schedlang.report.views.view import Chart, Table, View, spec_of
 _READING = (
     "The line is the best latency so far; the band around it is the 95% confidence interval of "
     "its median, as measured in the search. Grey points are single trials, marks above the chart "
-    "are trials that failed. The roofline is the time that the operations take at the machine's "
+    "are trials that failed. Of an uncertain trial, other work on the machine disturbed the "
+    "samples: it may be faster. The roofline is the time that the operations take at the machine's "
     "peak, an upper bound that no program reaches."
 )
 
@@ -35,7 +36,7 @@ def convergence_view(context: Context) -> View:
         [
             f"{gain.row.number:,}" if gain.row.number is not None else "",
             duration_text(gain.row.seconds),
-            latency_text(gain.latency),
+            latency_text(gain.latency) + ("" if gain.row.record.certain else ", uncertain"),
             f"{latency_text(gain.low)} to {latency_text(gain.high)}",
         ]
         for gain in context.gains

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.measurement.disturbance import RunDisturbance
 from schedlang.plot.tables.time_line import ACTIVITIES, TimeLine, time_line
 from schedlang.plot.timeline import timeline_chart, why_empty
 from schedlang.report.numbers import count_text, duration_text, percent_text
@@ -11,9 +12,9 @@ from schedlang.report.views.view import Chart, Table, View, spec_of
 _READING = (
     "Above, the share of all workers' time that went into each activity; below, what each worker "
     "did. The workers are started before their first work. Drag over the upper part to choose the "
-    "range that is shown below, or drag the range that is marked. A gap in the lower part is idle "
-    "time: the worker waited for the search, or for the machine, as only one program is timed at a "
-    "time."
+    "range that is shown below, or drag the range that is marked. Orange is the part of the "
+    "samples that other work on the machine disturbed. A gap in the lower part is idle time: the "
+    "worker waited for the search, or for the machine, as only one program is timed at a time."
 )
 _PHASES = {"start": "starting workers", "search": "search and measuring", "finals": "finals"}
 
@@ -26,7 +27,7 @@ def time_line_view(context: Context) -> View:
         return View("time", title, empty=why_empty(context.history))
     numbers = {row.record.id: row.number for row in context.history.rows}
     named = {key: number for key, number in numbers.items() if key and number}
-    finding = _finding(line)
+    finding = _finding(line, context.outcome.disturbance)
     chart = timeline_chart(line, named, context.data)
     label = f"Time line of the work of {count_text(len(line.workers), 'worker')}. {finding}"
     return View(
@@ -39,7 +40,7 @@ def time_line_view(context: Context) -> View:
     )
 
 
-def _finding(line: TimeLine) -> str:
+def _finding(line: TimeLine, disturbance: RunDisturbance) -> str:
     shares = line.shares()
     mean = {
         activity: sum(parts[activity] for parts in shares.values()) / len(shares)
@@ -47,10 +48,11 @@ def _finding(line: TimeLine) -> str:
     }
     begin, end = line.window
     parts = ", ".join(f"{percent_text(mean[name])} {name}" for name in ACTIVITIES if mean[name])
+    busy = f" The machine was busy: {disturbance}." if disturbance.busy else ""
     return (
         f"{count_text(len(shares), 'worker')}, busy {percent_text(1 - mean['idle'])} of "
         f"{duration_text(end - begin)}: {parts}. Their work began {duration_text(begin)} after the "
-        "start of the run."
+        f"start of the run.{busy}"
     )
 
 

@@ -14,8 +14,9 @@ from schedlang.report.views.view import View
 _READING = (
     "Choose a column's title to sort by it. The filter finds text in any column, in messages and "
     "in decisions (tile:C=4). Open a trial to see its decisions and its latency in the finals. "
-    "Search is its median latency in the search, which To best compares. Record is the number in "
-    "the database."
+    "Search is its median latency in the search, which To best compares. A question mark stands "
+    "behind an uncertain one: other work on the machine disturbed its samples. Disturbed is the "
+    "part of them. Record is the number in the database."
 )
 _LONGEST_MESSAGE = 400
 
@@ -43,15 +44,19 @@ def trial_data(context: Context) -> list[dict[str, Any]]:
     rows = []
     for row in context.history.rows:
         record = row.record
+        disturbance = record.disturbance
         finals = None if record.id is None else again.get(record.id)
         rows.append(
             {
                 "trial": row.number,
                 "record": record.id,
                 "status": str(record.status),
+                "uncertain": int(not record.certain),
                 "latency": None if row.latency is None else significant(row.latency * scale),
                 "finals": None if finals is None else significant(finals * scale),
                 "samples": len(record.samples) if record.ok else None,
+                "disturbed": None if disturbance is None else significant(disturbance.share, 3),
+                "low": None if disturbance is None else significant(disturbance.low * scale),
                 "verified": int(record.verified),
                 "seconds": significant(row.seconds),
                 "worker": row.worker,

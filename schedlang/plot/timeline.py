@@ -140,7 +140,7 @@ def timeline_chart(line: TimeLine, numbers: Mapping[int, int], source: Source) -
 
 def _disturbance_lane(line: TimeLine, time: Unit, source: Source) -> alt.Chart:
     """Return the part of the samples that other work disturbed, over the time of the run."""
-    return (
+    lane: alt.Chart = (
         alt.Chart(source("disturbed", lambda: _disturbed(line, time)))
         .mark_rect(color=ORANGE)
         .encode(
@@ -166,6 +166,7 @@ def _disturbance_lane(line: TimeLine, time: Unit, source: Source) -> alt.Chart:
         )
         .properties(width=WIDTH, height=40)
     )
+    return lane
 
 
 def _whole(line: TimeLine, time: Unit) -> list[float]:

@@ -16,6 +16,7 @@ from schedlang.networks.totals import latency_text
 from schedlang.networks.tuning.shares import Shares, shares_of
 from schedlang.networks.tuning.sliced_task import SlicedTask
 from schedlang.search import Strategy
+from schedlang.tuning.live.other_work import OtherWork
 from schedlang.tuning.live.screen import Screen
 from schedlang.tuning.live.snapshot import time_text
 
@@ -50,6 +51,7 @@ class Display(Screen):
         self._title, self._runs, self._trials = title, runs, trials
         self._began = self._clock.now()
         self._counts: Counter[Status] = Counter()
+        self._other_work = OtherWork()
         self._gains: dict[int, float] = {}
         self._current: int | None = None
         self._phase = "starting workers"
@@ -57,6 +59,7 @@ class Display(Screen):
     def update(self, measurement: Measurement, search: Strategy) -> None:
         """Count one measurement."""
         self._counts[measurement.status] += 1
+        self._other_work.count(measurement.disturbance)
         self.refresh()
 
     def enter(self, phase: str) -> None:
@@ -132,11 +135,13 @@ class Display(Screen):
             for status, count in sorted(self._counts.items())
             if status is not Status.OK
         ]
+        other_work = self._other_work.so_far()
         parts = [
             f"{self._title}: {self._phase}, {done}{limit} trials",
             f"{tuned} of {len(self._runs)} tasks",
             f"{shares.total} so far",
             *failures,
+            *([f"machine busy: {other_work}"] if other_work.busy else []),
             self._time(done),
         ]
         return ", ".join(parts)

@@ -6,7 +6,6 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import TracebackType
 
 from rich.console import Console
@@ -16,10 +15,9 @@ from schedlang.announcing import LOGGER
 from schedlang.database import Record
 from schedlang.measurement import Measurement, Status
 from schedlang.measurement.clock import SYSTEM, Clock
-from schedlang.measurement.disturbance import RunDisturbance
 from schedlang.search import Strategy
-from schedlang.targets.core_watch import CoreWatch
 from schedlang.tuning.live.notebook import html_of
+from schedlang.tuning.live.other_work import OtherWork
 from schedlang.tuning.live.screen import Screen
 from schedlang.tuning.live.snapshot import Snapshot
 from schedlang.tuning.live.terminal import View
@@ -61,8 +59,7 @@ class LiveView(Screen):
         self._first: float | None = None
         self._best: float | None = None
         self._counts: Counter[Status] = Counter()
-        self._disturbance = RunDisturbance()
-        self._cores = CoreWatch()
+        self._other_work = OtherWork()
         self._phase = self._report = ""
         self._reference, self._complete = math.nan, True
         self._rejected = self._screened = 0
@@ -118,7 +115,7 @@ class LiveView(Screen):
             self._counts,
             self._rejected,
             self._screened,
-            self._told_disturbance(),
+            self._other_work.so_far(),
             self._report,
             self._parts,
         )
@@ -160,14 +157,9 @@ class LiveView(Screen):
 
     def _count(self, one: Measurement | Record) -> None:
         self._counts[one.status] += 1
-        self._disturbance = self._disturbance.plus(one.disturbance)
+        self._other_work.count(one.disturbance)
         if one.ok and (self._best is None or one.latency < self._best):
             self._best = one.latency
-
-    def _told_disturbance(self) -> RunDisturbance:
-        """Return what is told of other work; the cores are read only where it is."""
-        found = self._disturbance
-        return replace(found, core_use=self._cores.recent_use()) if found.busy else found
 
     def _left(self) -> float | None:
         """Return about how many seconds the run still takes; None where nobody knows."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schedlang.measurement import Measurement, Status
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.networks.tuning.display import Display
 from schedlang.tuning.live import live_view
 
@@ -57,3 +58,13 @@ def test_time_left_follows_from_the_trials_of_this_call(display: Display) -> Non
     display._began -= 10.0
     assert display._time(12).endswith(" left")
     assert "left" not in display._time(24)
+
+
+def test_a_busy_machine_is_told(display: Display) -> None:
+    display.update(Measurement(0, Status.OK, (3e-3,)), SEARCH)
+    assert "busy" not in display._summary()
+    disturbance = Disturbance(3, 7, 3e-3, 3e-3)
+    display.update(Measurement(1, Status.OK, (3e-3,), disturbance=disturbance), SEARCH)
+    assert (
+        "machine busy: 70% of 10 samples disturbed by other work, 7 repeated" in display._summary()
+    )

@@ -107,6 +107,7 @@ class Disturbance:
         """
         return 1.0 if self.settled else max(self.low / self.high, _LEAST_TRUST)
 
+    @property
     def share(self) -> float:
         """Part of the samples that were disturbed; 0 without any."""
         return self.disturbed / max(self.undisturbed + self.disturbed, 1)

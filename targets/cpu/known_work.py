@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _HASHED_BYTES = 16 << 10
 # Each look reads the next part of a memory that the last-level cache does not hold.
 _READ_BYTES = 1 << 20
+_PAGE_BYTES = 4 << 10
 _LEAST_BYTES, _MOST_BYTES = 16 << 20, 64 << 20
 _TIMES_CACHE = 2
 # A clock that falls under load, from that of one core to that of all, is no disturbance; another
@@ -61,7 +62,10 @@ def reading(size: int) -> Callable[[], float]:
 
     It returns how long that took, in seconds.
     """
-    parts = np.ones((size // _READ_BYTES, _READ_BYTES // 8))
+    memory = np.zeros(size // 8)
+    # What was never written is the same page of zeros everywhere.
+    memory[:: _PAGE_BYTES // 8] = 1.0
+    parts = memory.reshape(-1, _READ_BYTES // 8)
     last = 0
 
     def seconds() -> float:
@@ -76,4 +80,5 @@ def reading(size: int) -> Callable[[], float]:
 
 def memory_bytes(cache: int | None) -> int:
     """Return how many bytes to read in turns; ``cache`` is the size of the last-level cache."""
-    return min(max(_TIMES_CACHE * (cache or 0), _LEAST_BYTES), _MOST_BYTES)
+    wanted = min(max(_TIMES_CACHE * (cache or 0), _LEAST_BYTES), _MOST_BYTES)
+    return wanted // _READ_BYTES * _READ_BYTES

@@ -68,7 +68,10 @@ class Ending:
     @property
     def use_of_cores(self) -> CoreUse | None:
         """What ``core_use`` says; TypeError or ValueError for numbers that say nothing."""
-        return CoreUse(*self.core_use) if self.core_use else None
+        if not self.core_use:
+            return None
+        seconds, cores, others, stolen = self.core_use
+        return CoreUse(seconds, int(cores), others, stolen)
 
     def to_json(self) -> str:
         """Return it as one line of text."""

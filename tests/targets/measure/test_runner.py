@@ -13,6 +13,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
 from schedlang.measurement import Status
+from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets import Target
 from schedlang.targets.cpu import guarded_memory
 from schedlang.targets.cpu.backend import CPUBackend, CPUProgram
@@ -22,6 +23,7 @@ from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.in_process import InProcessWorker
 from schedlang.targets.measure.timing import Timing, TimingPolicy
+from schedlang.targets.measure.watching.contention import Contention, Slowdown
 from schedlang.targets.measure.work import run_header
 from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.process_state import FILES, THREADS
@@ -492,3 +494,50 @@ for i, j in T.grid(64, 64):
     square = "T.max(A[vi, vj] * A[vi, vj], T.float32(-2))"
     bench = bench_of(from_prim_func(least(square)["main"], name="square"))
     assert bench._runner.unreached == ("block 'C': no input has A[vi, vj] * A[vi, vj] < -2",)
+
+
+class Signs:
+    """Signs of a machine that something disturbs while some programs run."""
+
+    def __init__(self, *slow: bool) -> None:
+        self.slow = list(slow)
+
+    def begin(self) -> None:
+        return None
+
+    def end(self) -> Slowdown | None:
+        return Slowdown("slow", 2.0) if self.slow.pop(0) else None
+
+
+def test_what_known_work_says_is_part_of_the_reply(workload: Workload) -> None:
+    bench = Bench(workload)
+    bench._backend.waits = None
+    policy = TimingPolicy(1e-5, min_repeats=2, max_repeats=2, budget_seconds=math.inf)
+    how = run_header(policy, 1e9, None)
+    for slow, found in (([False], (2, 0)), ([True, False], (2, 2)), ([True] * 3, (0, 6))):
+        bench.build(1, to_json(workload.mod))
+        bench._contention = Contention([signs := Signs(*slow)])
+        reply = bench.on_run(Request({"id": 1, "keep": False, **how}))
+        told = Disturbance(**reply["disturbance"])
+        assert (told.undisturbed, told.disturbed) == found and not signs.slow
+        assert told.low <= min(reply["samples"]) and len(reply["samples"]) == max(found[0], 1)
+
+
+def test_a_program_that_cannot_win_is_not_timed_again(workload: Workload) -> None:
+    bench = Bench(workload)
+    bench.build(1, to_json(workload.mod))
+    bench._contention = Contention([Signs(True)])
+    how = run_header(QUICK, 1e-12, None)
+    reply = bench.on_run(Request({"id": 1, "keep": False, **how}))
+    assert reply["disturbance"]["undisturbed"] == 0
+
+
+def test_a_sample_of_the_finals_is_taken_again(workload: Workload) -> None:
+    bench = Bench(workload)
+    bench.build(1, to_json(workload.mod))
+    header = {"id": 1, "calls": 1, "policy": asdict(QUICK), "verify": False}
+    for slow, disturbed in (([True, False], False), ([True] * 3, True)):
+        bench._backend.waits = None
+        bench._contention = Contention([Signs(*slow)])
+        reply = bench.on_sample(Request(header))
+        assert Sample(reply["seconds_per_call"], reply["waited"]).disturbed is disturbed

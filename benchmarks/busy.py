@@ -6,7 +6,11 @@ another checkout as well, in turns with this one. When all runs of a workload ha
 winners are timed against each other, interleaved, with nothing else running: a run's quality is
 the latency of the first quiet winner divided by that of its own. Of the five fastest records of
 each run it is told how many claim to be undisturbed, and how far these and the others are from
-what they take quietly.
+what they take quietly. ``--seconds`` gives each run so much time besides, and the table then says
+what it took.
+
+``network`` is a small one of convolutions, imported from torch; its trials are for all functions
+together, and its quality is that of a call of the compiled network.
 
 Loads: ``spin2`` and ``spin4``, processes that compute; ``stream``, one that copies memory;
 ``bursts``, two that compute for 2 s and sleep for 2 s; ``compile``, two that compile programs and
@@ -16,6 +20,7 @@ one that imports the library again and again, as a test suite does.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -29,11 +34,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import schedlang as sl
 from schedlang.targets import LocalCPU
 
 ROOT = Path(__file__).resolve().parents[1]
-WORKLOADS = ("GMM", "C2D", "DEP", "SFM")
+# Calls of a network in a sample.
+_CALLS = 20
+NETWORK = "network"
+WORKLOADS = ("GMM", "C2D", "DEP", "SFM", NETWORK)
 LEADERS = 5
 
 _SPIN = "while True: pass"
@@ -67,14 +77,15 @@ LOADS: Mapping[str, Sequence[str]] = {
     "compile": (_COMPILE, _COMPILE, _IMPORT),
 }
 
-# Tunes in a process of its own, with the checkout that PYTHONPATH names; prints a JSON object.
+# These tune in a process of its own, with the checkout that PYTHONPATH names; they print JSON.
 _TUNE = """
 import json, sys, time
 import schedlang as sl
-name, trials, seed, leaders = sys.argv[1], *map(int, sys.argv[2:])
+name, trials, seed, leaders, path = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
+limit = float(sys.argv[6]) if len(sys.argv) > 6 else None
 workload = sl.workloads.standard(name)[0]
 start = time.monotonic()
-result = sl.tune(workload, trials=trials, seed=seed, progress=False)
+result = sl.tune(workload, trials=trials, seconds=limit, seed=seed, progress=False, database=path)
 seconds = time.monotonic() - start
 rows = sorted((one for one in result.records if one.ok), key=lambda one: one.latency)[:leaders]
 def told(record):
@@ -86,6 +97,28 @@ print(json.dumps({
     "latency": result.best.latency,
     "leaders": [[one.trace_json, one.latency, told(one)] for one in rows],
 }))
+"""
+_TUNE_NETWORK = """
+import json, sys, time, torch
+import schedlang as sl
+trials, seed, path = int(sys.argv[2]), int(sys.argv[3]), sys.argv[5]
+limit = float(sys.argv[6]) if len(sys.argv) > 6 else None
+def network():
+    torch.manual_seed(0)
+    layers, widths = [], [3, 16, 32, 64, 64]
+    for k, (one, two) in enumerate(zip(widths, widths[1:])):
+        layers += [torch.nn.Conv2d(one, two, 3, 1 + k % 2, 1), torch.nn.ReLU()]
+        layers += [torch.nn.Conv2d(two, two, 3, 1, 1, groups=two), torch.nn.ReLU()]
+    layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(64, 100)]
+    return sl.import_network(torch.nn.Sequential(*layers).eval(), torch.randn(1, 3, 56, 56))
+if __name__ == "__main__":
+    start = time.monotonic()
+    result = sl.tune_network(
+        network(), trials=trials, seconds=limit, seed=seed, progress=False, database=path
+    )
+    seconds = time.monotonic() - start
+    trials = [one.trials for one in result.tasks]
+    print(json.dumps({"seconds": seconds, "latency": result.latency, "trials": trials}))
 """
 
 
@@ -113,12 +146,18 @@ def load(name: str) -> Iterator[None]:
             other.wait()
 
 
-def tuned(root: Path, name: str, beside: str, trials: int, seed: int) -> dict[str, Any]:
-    """Tune a workload in a process of its own, beside a load."""
-    with load(beside), tempfile.TemporaryDirectory() as folder:
+def tuned(
+    root: Path, name: str, beside: str, seed: int, path: Path, args: argparse.Namespace
+) -> dict[str, Any]:
+    """Tune a workload in a process of its own, beside a load; its records go to ``path``."""
+    text = _TUNE_NETWORK if name == NETWORK else _TUNE
+    given: list[object] = [name, args.trials, seed, LEADERS, path]
+    if args.seconds is not None:
+        given.append(args.seconds)
+    with load(beside):
         done = subprocess.run(
-            [sys.executable, "-c", _TUNE, name, *map(str, (trials, seed, LEADERS))],
-            cwd=folder,
+            [sys.executable, "-c", text, *map(str, given)],
+            cwd=path.parent,
             env={**os.environ, "PYTHONPATH": str(root)},
             capture_output=True,
             text=True,
@@ -142,21 +181,47 @@ def timed(name: str, traces: Sequence[str], rounds: int) -> dict[str, float]:
     return {different[one.id]: one.latency for one in found if one.ok}
 
 
+def timed_networks(paths: Sequence[str], rounds: int) -> dict[str, float]:
+    """Time the network with the records of each database in turns; median seconds of a call."""
+    scope: dict[str, Any] = {"__name__": "network"}
+    exec(_TUNE_NETWORK, scope)  # the function that makes it
+    network: sl.Network = scope["network"]()
+    compiled = {path: sl.compile_network(network, database=path) for path in paths}
+    (info,) = network.inputs
+    data = np.random.default_rng(0).standard_normal(info.shape, np.float32)
+    samples: dict[str, list[float]] = {path: [] for path in paths}
+    for number in range(rounds + 1):
+        for path, run in compiled.items():
+            start = time.perf_counter()
+            for _ in range(_CALLS):
+                run(data)
+            if number:
+                samples[path].append((time.perf_counter() - start) / _CALLS)
+    return {path: statistics.median(found) for path, found in samples.items()}
+
+
 def study(
     name: str, roots: Mapping[str, Path], loads: Sequence[str], args: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """Tune a workload beside all loads, and time what was found."""
-    rows = [
-        {"workload": name, "side": side, "beside": beside, "seed": seed}
-        | tuned(root, name, beside, args.trials, seed)
-        for seed in range(args.seeds)
-        for beside in ("quiet", *loads, "quiet again")
-        for side, root in roots.items()
-    ]
+    runs = itertools.product(range(args.seeds), ("quiet", *loads, "quiet again"), roots.items())
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed, beside, (side, root) in runs:
+            path = Path(folder) / f"{len(rows)}.db"
+            row = {"workload": name, "side": side, "beside": beside, "seed": seed}
+            rows.append(row | tuned(root, name, beside, seed, path, args))
+            if name == NETWORK:
+                rows[-1] |= {"winner": str(path), "leaders": []}
+        return judged(name, rows, args.rounds)
+
+
+def judged(name: str, rows: list[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
+    """Time what was found, and say how good it is."""
     traces = [
         trace for row in rows for trace in (row["winner"], *(one[0] for one in row["leaders"]))
     ]
-    quiet = timed(name, traces, args.rounds)
+    quiet = timed_networks(traces, rounds) if name == NETWORK else timed(name, traces, rounds)
     for row in rows:
         base = next(one for one in rows if (one["side"], one["seed"]) == (row["side"], row["seed"]))
         row["quality"] = quiet[base["winner"]] / quiet[row["winner"]]
@@ -177,6 +242,7 @@ def main() -> None:
         "--loads", nargs="+", default=[one for one, others in LOADS.items() if others]
     )
     parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--seconds", type=float, help="of each run, besides its trials")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--before", type=Path, help="another checkout, tuned with in turns")

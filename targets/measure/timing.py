@@ -116,10 +116,10 @@ class Timing:
 
     def after(self, discarded: Sequence[Timing]) -> Timing:
         """Return it with the samples that were discarded before it as disturbed ones."""
-        known = self.disturbance
+        known, others = self.disturbance, (one.disturbance or one._quiet() for one in discarded)
         if known is None:
             return self
-        more = sum(len(one.samples) for one in discarded)
+        more = sum(one.undisturbed + one.disturbed for one in others if one is not None)
         return replace(self, disturbance=replace(known, disturbed=known.disturbed + more))
 
     def _quiet(self) -> Disturbance | None:

@@ -125,13 +125,12 @@ class Contention:
                 return timed.judged_quiet().after(found)
             found.append(timed)
             late = self._clock() - start >= self._patience_seconds
-            if len(found) == self._tries or late or (self._lasts and not self._refuses):
+            exhausted = len(found) == self._tries or late
+            if exhausted or (self._lasts and not self._refuses) or not worth(timed, slow.factor):
                 break
-            if not worth(timed, slow.factor):
-                return timed.slowed(slow.factor)
         if self._refuses:
             often = f"{len(found)} times in a row: all samples are disturbed, so no time counts"
             raise Fault(Status.SUSPICIOUS_TIME, f"{slow.reason}; {often}")
-        self._lasts = True
+        self._lasts = self._lasts or exhausted
         best = min(found, key=lambda one: one.fastest)
         return best.slowed(slow.factor).after([one for one in found if one is not best])

@@ -43,6 +43,7 @@ def test_right_programs_are_measured_and_verified(measurer: LocalCUDA, workload:
         assert measurement.status is Status.OK, measurement.message
         assert measurement.verified
         assert measurement.latency > 0
+        assert measurement.disturbance is not None and measurement.disturbance.undisturbed
         assert measurement.build_seconds > 0 and measurement.run_seconds > 0
         build, load, run, verify = measurement.phases
         assert [one.activity for one in (build, load, run, verify)] == [

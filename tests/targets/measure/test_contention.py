@@ -111,6 +111,13 @@ def test_a_program_that_is_slow_in_any_case_is_not_timed_again() -> None:
     assert found.samples == (4.0,) and found.disturbance == Disturbance(0, 2, 2.0, 4.5)
 
 
+def test_of_tries_that_do_not_help_the_fastest_is_kept() -> None:
+    runs = timings(4.0, 8.0)
+    watch = Contention([Signs(True, True)])
+    found = watch.undisturbed(lambda: next(runs), lambda timing, slower: timing.fastest < 5)
+    assert found.samples == (4.0,) and found.disturbance == Disturbance(0, 4, 2.0, 4.5)
+
+
 def test_patience_ends() -> None:
     now = iter([0.0, 1.0])
     watch = Contention([Signs(True)], patience_seconds=0.5, clock=lambda: next(now))
@@ -121,6 +128,12 @@ def test_what_the_system_tells_is_not_overruled_by_a_quiet_look() -> None:
     known = Timing((1.0,), disturbance=Disturbance(1, 9, 0.5, 1.0))
     assert Contention([Signs(False)]).undisturbed(lambda: known) == known
     assert Contention([Signs(False)]).undisturbed(lambda: Sample(1.0, 0.5)) == Sample(1.0, 0.5)
+
+
+def test_all_samples_of_a_discarded_try_count() -> None:
+    runs = iter([Timing((1.0,), disturbance=Disturbance(1, 9, 0.5, 1.0)), Timing((1.0, 1.1))])
+    found = Contention([Signs(True, False)]).undisturbed(lambda: next(runs))
+    assert found.disturbance == Disturbance(2, 10, 1.0, 1.1)
 
 
 def test_without_signs_nothing_is_judged() -> None:

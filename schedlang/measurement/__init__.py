@@ -4,7 +4,7 @@ Nothing here imports TVM: who reads a database must not wait for it.
 """
 
 from schedlang.measurement.adapter import SupportsMeasure, as_measurer
-from schedlang.measurement.disturbance import Disturbance, RunDisturbance
+from schedlang.measurement.disturbance import CoreUse, Disturbance, RunDisturbance
 from schedlang.measurement.latency import describe_latency, describe_speedup
 from schedlang.measurement.measurement import Candidate, Measurement, Status
 from schedlang.measurement.measurer import Measurer
@@ -12,6 +12,7 @@ from schedlang.measurement.phase import Phase
 
 __all__ = [
     "Candidate",
+    "CoreUse",
     "Disturbance",
     "Measurement",
     "Measurer",

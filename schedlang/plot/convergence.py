@@ -185,6 +185,7 @@ def _best_layers(channels: _Channels, data: Any) -> list[alt.Chart]:
     )
     points = (
         chart.transform_filter("datum.gain")
+        .transform_calculate(kind=f"datum.uncertain ? '{_UNCERTAIN}' : '{_BEST}'")
         .mark_point(filled=True, size=34, opacity=1)
         .encode(channels.x, channels.y, color, tooltip=channels.tips)
     )
@@ -291,6 +292,7 @@ def _steps(rows: Rows, unit: Unit) -> list[dict[str, Any]]:
                     "latency": significant(gain.latency * unit.scale),
                     "low": significant(gain.low * unit.scale),
                     "high": significant(gain.high * unit.scale),
+                    "uncertain": int(not gain.row.record.certain),
                     "gain": True,
                 }
             )

@@ -29,7 +29,6 @@ _SLOWER_HASH = 1.5
 # On virtual machines, neighbours that nobody sees use the memory, too.
 _SLOWER_READ = 2.0
 _PART = 0.01
-_PATIENCE_SECONDS = 0.5
 
 
 def cpu_contention(backend: CPUBackend, first_cpu: int) -> Contention:
@@ -42,7 +41,7 @@ def cpu_contention(backend: CPUBackend, first_cpu: int) -> Contention:
         Piece("memory", reading(memory_bytes(host.cache_bytes(first_cpu, 3))), _SLOWER_READ),
     ]
     work = KnownWork(pieces, backend.machine, backend.running, confirmed=True, part=_PART)
-    return Contention([work], patience_seconds=_PATIENCE_SECONDS)
+    return Contention([work])
 
 
 def hashing() -> Callable[[], float]:

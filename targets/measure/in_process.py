@@ -129,6 +129,7 @@ class InProcessWorker(Dispatcher):
                     program, policy, best, verify_factor, repeats, log=self.log
                 ),
                 may_win,
+                policy.patience_seconds,
             )
         return {
             "samples": list(timing.samples),
@@ -147,7 +148,8 @@ class InProcessWorker(Dispatcher):
             sample = self._contention.undisturbed(
                 lambda: self._runner.sample(
                     program, header["calls"], policy, verify=header["verify"]
-                )
+                ),
+                patience_seconds=policy.patience_seconds,
             )
         return {
             "seconds_per_call": sample.seconds,

@@ -46,6 +46,7 @@ class TimingPolicy:
     budget_seconds: no sample starts after this time.
     patience_seconds: while other work disturbs the samples of a program that could be the fastest,
         more are taken for this long, until three are undisturbed; until the budget where none is.
+        Where known work tells of a disturbance, it is timed again within this time.
     relative_width: stop when half the 95% confidence interval of the median is below this fraction
         of the median.
     slow_factor: give up a program after its first runs if it is slower than the best by this

@@ -77,8 +77,8 @@ class Contention:
         timed once, and not judged.
     tries: number of times that a program is timed at most.
     pause_seconds: time between two of them.
-    patience_seconds: no further one starts after this time.
-    refuses: raise ``Fault`` (SUSPICIOUS_TIME) where the tries do not help, each time.
+    refuses: make all tries, each time, and raise ``Fault`` (SUSPICIOUS_TIME) where they do not
+        help.
     """
 
     def __init__(
@@ -87,7 +87,6 @@ class Contention:
         *,
         tries: int = 3,
         pause_seconds: float = 0.0,
-        patience_seconds: float = math.inf,
         refuses: bool = False,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.perf_counter,
@@ -95,7 +94,6 @@ class Contention:
         self._signs = signs
         self._tries = tries
         self._pause_seconds = pause_seconds
-        self._patience_seconds = patience_seconds
         self._refuses = refuses
         self._sleep = sleep
         self._clock = clock
@@ -105,11 +103,13 @@ class Contention:
         self,
         measure: Callable[[], _Found],
         worth: Callable[[_Found, float], bool] = always,
+        patience_seconds: float = math.inf,
     ) -> _Found:
         """Return what ``measure`` returns when nothing disturbs it.
 
         ``worth(found, factor)`` says whether a program that was slowed down by this factor is worth
-        another try. Where the tries do not help, the fastest of them is returned as disturbed.
+        another try. None starts after ``patience_seconds``. Where the tries do not help, the
+        fastest of them is returned as disturbed.
         """
         if not self._signs:
             return measure()
@@ -124,9 +124,12 @@ class Contention:
                 self._lasts = False
                 return timed.judged_quiet().after(found)
             found.append(timed)
-            late = self._clock() - start >= self._patience_seconds
-            exhausted = len(found) == self._tries or late
-            if exhausted or (self._lasts and not self._refuses) or not worth(timed, slow.factor):
+            exhausted = len(found) == self._tries
+            if not self._refuses:
+                exhausted = exhausted or self._clock() - start >= patience_seconds
+                if self._lasts or not worth(timed, slow.factor):
+                    break
+            if exhausted:
                 break
         if self._refuses:
             often = f"{len(found)} times in a row: all samples are disturbed, so no time counts"

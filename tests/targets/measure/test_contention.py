@@ -120,8 +120,8 @@ def test_of_tries_that_do_not_help_the_fastest_is_kept() -> None:
 
 def test_patience_ends() -> None:
     now = iter([0.0, 1.0])
-    watch = Contention([Signs(True)], patience_seconds=0.5, clock=lambda: next(now))
-    assert watch.undisturbed(lambda: Sample(2.0)) == Sample(2.0, 1.0)
+    watch = Contention([Signs(True)], clock=lambda: next(now))
+    assert watch.undisturbed(lambda: Sample(2.0), patience_seconds=0.5) == Sample(2.0, 1.0)
 
 
 def test_what_the_system_tells_is_not_overruled_by_a_quiet_look() -> None:

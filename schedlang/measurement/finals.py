@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -186,10 +187,19 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
     It is exact where there are at most 8 samples of one and no ties, else by the normal
     approximation with corrections for ties and continuity.
     """
-    # Takes 0.4 s; a command that compares no programs does without.
-    from scipy.stats import mannwhitneyu
+    return float(_statistics().mannwhitneyu(one, other).pvalue)
 
-    return float(mannwhitneyu(one, other).pvalue)
+
+def load_statistics() -> None:
+    """Begin to load what compares samples, in a thread: it takes seconds on a busy machine."""
+    threading.Thread(target=_statistics, daemon=True).start()
+
+
+def _statistics() -> Any:
+    # Takes 0.4 s; a command that compares no programs does without.
+    from scipy import stats
+
+    return stats
 
 
 def p_value_of(one: Sequence[float], other: Sequence[float]) -> float | None:

@@ -13,7 +13,7 @@ from schedlang.database.maintenance.history import as_history
 from schedlang.database.programs import program_text
 from schedlang.errors import DatabaseError, SchedlangError
 from schedlang.measurement import Candidate, Measurement, Measurer
-from schedlang.measurement.finals import Finals
+from schedlang.measurement.finals import Finals, load_statistics
 from schedlang.measurement.measurer import REFERENCE_ID
 from schedlang.measurement.problem import Problem
 from schedlang.search import Outcome, Proposal
@@ -121,6 +121,8 @@ class TuningRun:
         state = self.state
         self._tell_state(bar)
         if self.budget.limited:
+            if self._finals_seconds is not None:
+                load_statistics()
             # It is part of the result: better to know how long it takes than to be late.
             with self._stopping_by(self.pace.deadline):
                 self._measure_unscheduled(bar)

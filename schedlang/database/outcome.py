@@ -119,7 +119,7 @@ def fastest_first(history: RunHistory) -> list[Record]:
     unscheduled = () if history.unscheduled is None else (history.unscheduled,)
     compared = any(one.ok and one.verified for one in history.records)
     ok = [one for one in (*unscheduled, *history.records) if one.ok]
-    return sorted(ok, key=lambda one: (compared and not one.verified, one.latency))
+    return sorted(ok, key=lambda one: (compared and not one.verified, one.most))
 
 
 def _core_use(stored: dict[str, Any]) -> CoreUse | None:

@@ -87,7 +87,7 @@ _CLEARLY_SLOWER = 1.1
 
 
 class Standing(NamedTuple):
-    """What the order of a look-up needs of a record: its id, its median latency, its program."""
+    """What the order of a look-up needs of a record: id, latency (``Record.most``), program."""
 
     id: int
     latency: float
@@ -185,7 +185,7 @@ def best_first(
     records += database.get({one.record_id for one in entries} - {one.id for one in records})
     usable = {one.id: one for one in records if one.ok and (one.verified or not verified)}
     standings = [
-        Standing(number, one.latency, one.program_key)
+        Standing(number, one.most, one.program_key)
         for number, one in usable.items()
         if number is not None
     ]

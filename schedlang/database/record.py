@@ -12,6 +12,7 @@ from schedlang.errors import DatabaseError
 from schedlang.formats.document import MAX_BYTES
 from schedlang.measurement import Status
 from schedlang.measurement.disturbance import Disturbance
+from schedlang.measurement.finals import DRIFT
 from schedlang.measurement.measurement import no_latency
 
 UNSCHEDULED = "unscheduled"
@@ -102,6 +103,26 @@ class Record:
     def certain(self) -> bool:
         """Whether other work leaves no doubt about its latency, as far as that is known."""
         return self.disturbance is None or self.disturbance.settled
+
+    @property
+    def least(self) -> float:
+        """Seconds that its program takes at least, as far as its samples tell."""
+        lowest = min(self.samples)
+        if self.disturbance is None or self.disturbance.settled:
+            return lowest
+        return min(lowest, self.disturbance.low)
+
+    @property
+    def most(self) -> float:
+        """Seconds that count where programs are compared and not timed again.
+
+        That is the latency. Where other work leaves doubt about it, it is the upper bound, and
+        more than that by what two measurements differ for other reasons: a latency in doubt does
+        not beat a certain one by a little.
+        """
+        if self.disturbance is None or self.disturbance.settled:
+            return self.latency
+        return DRIFT * max(self.latency, self.disturbance.high)
 
     @property
     def trust(self) -> float:

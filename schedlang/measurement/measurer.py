@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 REFERENCE_ID = -1
 """The id under which the unscheduled program is measured."""
+DEFAULT_ID = -2
+"""The id under which the default schedule is measured, where no search proposed it."""
 
 
 class Measurer(ABC):

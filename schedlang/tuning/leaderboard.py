@@ -63,13 +63,16 @@ class Leaderboard:
     ----------
     size: number of candidates to keep, 1 or more; the unscheduled program comes on top.
     verified: keep only programs whose results were compared.
+    kept: key of a program that stays on top of them, however many are faster; empty for none.
 
     Attributes
     ----------
+    kept: as given.
     failed: finalists that failed, with their measurements.
     """
 
-    def __init__(self, size: int, *, verified: bool) -> None:
+    def __init__(self, size: int, *, verified: bool, kept: str = "") -> None:
+        self.kept = kept
         self._size = size
         self._verified = verified
         self._leaders: list[Leader] = []
@@ -78,7 +81,7 @@ class Leaderboard:
 
     def emptied(self) -> Leaderboard:
         """Return an empty leaderboard with the same settings."""
-        return Leaderboard(self._size, verified=self._verified)
+        return Leaderboard(self._size, verified=self._verified, kept=self.kept)
 
     def add(self, record: Record, schedule: Schedule, seconds: float = 0.0) -> None:
         """Enter a measured program if it is one of the fastest; ``seconds`` as in ``Leader``."""
@@ -88,14 +91,17 @@ class Leaderboard:
         same = [leader for leader in self._leaders if leader.record.program_key == key]
         others = [leader for leader in self._leaders if leader.record.program_key != key]
         fastest = min([*same, Leader(record, schedule, seconds)], key=_latency)
-        self._leaders = sorted([*others, fastest], key=_latency)[: self._size]
+        ranked = sorted([*others, fastest], key=_latency)
+        stays = [one for one in ranked[self._size :] if one.record.program_key == self.kept]
+        self._leaders = ranked[: self._size] + stays
 
     def admits(self, record: Record) -> bool:
         """Whether a record is fast enough to enter."""
         if not self.may_win(record):
             return False
-        full = len(self._leaders) == self._size
-        return not full or record.latency < self._leaders[-1].record.latency
+        if len(self._leaders) < self._size or (self.kept and record.program_key == self.kept):
+            return True
+        return record.most < self._leaders[self._size - 1].record.most
 
     def may_win(self, record: Record) -> bool:
         """Whether a record has a latency that counts: its results were compared, if they must."""
@@ -109,7 +115,7 @@ class Leaderboard:
         self._unscheduled = record.program_key
         same = [leader for leader in self._leaders if self._is_unscheduled(leader)]
         others = [leader for leader in self._leaders if not self._is_unscheduled(leader)]
-        fastest = min([record, *(leader.record for leader in same)], key=lambda one: one.latency)
+        fastest = min([record, *(leader.record for leader in same)], key=lambda one: one.most)
         self._leaders = sorted([Leader(fastest, schedule), *others], key=_latency)
 
     @property
@@ -217,10 +223,7 @@ def _contenders(entered: dict[int, Leader]) -> list[int]:
     fastest = entered[first].record
 
     def could(number: int) -> bool:
-        record = entered[number].record
-        least = min(record.samples)
-        if record.disturbance is not None and not record.certain:
-            least = min(least, record.disturbance.low)
+        least = entered[number].record.least
         if REFERENCE_ID in (first, number):
             return least <= _NEAR * fastest.latency
         return not _is_well_known(first, fastest) or could_win([least], fastest.samples)
@@ -239,4 +242,4 @@ def _is_well_known(number: int, record: Record) -> bool:
 
 
 def _latency(leader: Leader) -> float:
-    return leader.record.latency
+    return leader.record.most

@@ -50,6 +50,7 @@ class TuningRun:
     watch: is shown each record, and may end the search.
     finals_seconds: planned seconds of the finals' samples, for which the search leaves time; None
         for no finals.
+    default: takes part in the finals too; measured there if the search did not measure it.
     run: stands for it in its history where no database keeps one.
 
     Attributes
@@ -74,6 +75,7 @@ class TuningRun:
         watch: Watch,
         *,
         finals_seconds: float | None,
+        default: Proposal | None = None,
         run: Run | None = None,
     ) -> None:
         self.state = state
@@ -86,6 +88,7 @@ class TuningRun:
         self._database = database
         self._measurer = measurer
         self._finals_seconds = finals_seconds
+        self._default = default
         if finals_seconds is not None:
             budget.plan_finals(self._plan_finals)
         self.pace = Pace(budget, finals=finals_seconds is not None)
@@ -269,9 +272,29 @@ class TuningRun:
         """
         with self._stopping_by(self.budget.end):
             self._measure_unscheduled()
+            self._measure_default()
             self.unscheduled.enter()
             if self._finals_seconds is not None and self.budget.finals_seconds > 0:
                 self._hold_finals(finals_seconds or self._finals_seconds)
+
+    def _measure_default(self) -> None:
+        """Measure the default schedule, unless the run did before."""
+        default, state = self._default, self.state
+        if default is None or any(r.program_key == default.program_key for r in state.records):
+            return
+        keys = (self._blank.workload_key, self._blank.target_key, self._blank.toolchain_key)
+        found = self._database.query(*keys, program_key=default.program_key)
+        known = [one for one in found if one.run_id == state.run_id and one.proposal is None]
+        if known and state.journal is not None:
+            state.add_unproposed(known[-1], default.schedule)
+            return
+        self._measurer.best_so_far = None  # it is not given up for being slow
+        for measurement in self._measurer.measure([Candidate(default.id, default.schedule.mod)]):
+            record = replace(as_record(self._blank, default, measurement), proposal=None)
+            [record] = self._database.append([record])
+            seconds = measurement.build_seconds + measurement.run_seconds
+            state.add_unproposed(record, default.schedule, seconds)
+            self.recorder.note(record, measurement)
 
     def _hold_finals(self, most_seconds: float) -> None:
         leaderboard, budget = self.state.leaderboard, self.budget

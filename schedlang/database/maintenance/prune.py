@@ -19,7 +19,7 @@ from schedlang.database.run import mentioned
 class _Timed(NamedTuple):
     """What decides whether a record with a latency stays."""
 
-    latency: float
+    most: float
     id: int
     created: float
     verified: bool
@@ -55,7 +55,7 @@ class Pruned:
 def _left_over(records: Sequence[_Timed], keep: int, finals: Sequence[FinalsEntry]) -> list[_Timed]:
     """Return all but the ``keep`` fastest, and the verified ones that a look-up prefers."""
     fastest = sorted(records)[:keep]
-    verified = [Standing(one.id, one.latency, one.program_key) for one in records if one.verified]
+    verified = [Standing(one.id, one.most, one.program_key) for one in records if one.verified]
     kept = {one.id for one in fastest} | set(islice(preferred(verified, finals), keep))
     return [one for one in records if one.id not in kept]
 
@@ -103,7 +103,7 @@ def prune(
                 key = (record.workload_key, record.target_key, record.toolchain_key)
                 timed[key].append(
                     _Timed(
-                        record.latency,
+                        record.most,
                         record.id,
                         record.created,
                         record.verified,

@@ -65,13 +65,15 @@ def recorded(
     """Yield the programs of a database for a function, the best one first.
 
     What follows the first is for a program that cannot be compiled. ``func`` is the workload's
-    function in the network.
+    function in the network. There are none where only the unscheduled program was measured.
     """
     tried: set[int | None] = set()
     while True:
         found = find(workload, target, database, database, False, unreadable, tried)
         if found is None or found.record.id in tried:
             return
+        if found.unscheduled and not _was_tuned(found.record, database):
+            return  # nobody looked for a faster one
         if found.unscheduled and UNVERIFIED in found.notes:
             text = f"{workload.name} stays unscheduled: {UNVERIFIED}; tune it with verify=True"
             warnings.warn(text, UntunedWarning, stacklevel=4)
@@ -90,6 +92,12 @@ def defaulted(func: TensorFunction, default: Default) -> Iterator[Choice]:
         order = range(len(func.params))
         made = program.with_parameters(schedule.mod[program.MAIN], order, func)
         yield Choice("hasty" if default.hasty else "default", made)
+
+
+def _was_tuned(record: Record, database: Database) -> bool:
+    """Whether candidates were measured, besides the unscheduled program that this is of."""
+    measured = database.query(record.workload_key, record.target_key)
+    return not all(one.unscheduled for one in measured)
 
 
 def _unscheduled_latency(record: Record, database: Database) -> float:

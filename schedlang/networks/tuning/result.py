@@ -36,6 +36,8 @@ class TaskResult:
     history: trials so far and best latency in seconds, after each slice of trials.
     finished: why its search ended; empty where it had more to propose.
     failed: why the task cannot be tuned; empty if it can.
+    keeps_default: whether nothing was faster than the default schedule, with which an untuned
+        program runs; False also where the call measured nothing.
     result: records and the best program; None where nothing was measured.
     """
 
@@ -48,6 +50,7 @@ class TaskResult:
     history: Sequence[tuple[int, float]] = field(repr=False)
     finished: str
     failed: str
+    keeps_default: bool
     result: TuneResult | None = field(repr=False)
 
     @property
@@ -171,7 +174,8 @@ class NetworkResult:
             lines.insert(1, f"  machine busy: {disturbance}")
         ordered = sorted(self.tasks, key=lambda one: -(one.share if one.share > 0 else 0.0))
         for one in ordered:
-            note = f"  ({one.failed})" if one.failed else ""
+            note = one.failed or ("the default schedule" if one.keeps_default else "")
+            note = f"  ({note})" if note else ""
             share = "-" if math.isnan(one.share) else f"{one.share:.1%}"
             lines.append(
                 f"  {sum(one.weights):5d}  {share:>6}  {latency_text(one.latency):>10}"

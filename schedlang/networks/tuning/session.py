@@ -167,6 +167,7 @@ class Session:
             tuple(run.history),
             run.finished,
             run.failed,
+            run.keeps_default,
             result,
         )
 

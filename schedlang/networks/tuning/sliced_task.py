@@ -173,6 +173,11 @@ class SlicedTask:
     def _store(self, finished: str) -> None:
         self._run.store(self._run.result(self.finished or finished))
 
+    @property
+    def keeps_default(self) -> bool:
+        """Whether the default schedule is the fastest, as far as this call knows."""
+        return self._run.keeps_default and not self.failed
+
     def result(self, finished: str) -> TuneResult | None:
         """Return the result so far; None where nothing was opened or the task failed.
 

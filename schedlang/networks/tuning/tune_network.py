@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.database import Database
 from schedlang.errors import NetworkError
-from schedlang.language.schedule import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurer, SupportsMeasure
 from schedlang.measurement.problem import Verify
 from schedlang.measurement.tolerance import TolerancePair
@@ -149,7 +149,7 @@ def tune_network(
     title = ", ".join(one.name for one in networks)
     with ExitStack() as stack:
         call.open(stack)
-        made = [_task(shared, call, used_space, search) for shared in tasks]
+        made = [_task(shared, call, used_space, search, own=space is not None) for shared in tasks]
         planned = finals_seconds(len(tasks))
         runs = [
             SlicedTask(
@@ -172,17 +172,27 @@ def tune_network(
         return unfinished.result
 
 
-def _task(shared: SharedTask, call: Call, space: Space, search: str | MakeStrategy) -> Task:
+def _task(
+    shared: SharedTask, call: Call, space: Space, search: str | MakeStrategy, *, own: bool
+) -> Task:
     """Return what a session tunes for a task: its search starts from the default schedule.
 
-    The search does not depend on the number of trials.
+    The search does not depend on the number of trials. ``own`` says that the space is one of the
+    user's own, whose default is not what an untuned program runs with.
     """
     workload = shared.task.workload
     space = call.target.movement_space() if shared.task.moves_data else space
     made_by = _AUTO if search == "auto" else search
 
+    @cache
+    def of_space() -> Schedule:
+        return default_schedule(workload, call.target, space=space)
+
+    def untuned() -> Schedule:
+        return default_schedule(workload, call.target) if own else of_space()
+
     def first() -> list[Trace]:
-        trace = default_schedule(workload, call.target, space=space).trace
+        trace = of_space().trace
         return [trace] if len(trace) else []
 
     return Task(
@@ -190,7 +200,8 @@ def _task(shared: SharedTask, call: Call, space: Space, search: str | MakeStrate
         space,
         search,
         partial(as_strategy, made_by, space, workload, call.seed, None),
-        cache(first),
+        first,
+        untuned,
         {"network": "network", **call.problem.given()},
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from schedlang.database import Record
+from schedlang.language.schedule import Schedule
 from schedlang.measurement import Status
 from schedlang.search import Outcome, Proposal, Strategy
 from schedlang.tuning.leaderboard import Leaderboard
@@ -70,6 +71,12 @@ class RunState:
         self.records.append(record)
         self.proposals.append(proposal.id if same else None)
         self.leaderboard.add(record, proposal.schedule, seconds)
+
+    def add_unproposed(self, record: Record, schedule: Schedule, seconds: float = 0.0) -> None:
+        """Take in a measured program that the search did not propose."""
+        self.records.append(record)
+        self.proposals.append(None)
+        self.leaderboard.add(record, schedule, seconds)
 
     def reuse(self, record: Record, proposal: Proposal) -> Outcome:
         """Add a record of an earlier call or another run; return the outcome to tell."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from schedlang.database import Record
 from schedlang.database.programs import put_program
-from schedlang.language.schedule import Trace
-from schedlang.search import MakeStrategy, Strategy
+from schedlang.language.schedule import Schedule, Trace
+from schedlang.measurement.measurer import DEFAULT_ID
+from schedlang.search import MakeStrategy, Proposal, Strategy
 from schedlang.spaces.space import Space
 from schedlang.tuning.arguments import describe_problem, search_identity
 from schedlang.tuning.callbacks import Watch
@@ -47,6 +48,8 @@ class Task:
     search: as it was given, for the identity of the run.
     make_strategy: makes the search.
     first: returns traces that the search starts from.
+    default: returns what the program runs with when it is not tuned, which then takes part in the
+        finals; None leaves it to the search.
     identifying: values of options that identify the run, besides those of the session.
     """
 
@@ -55,6 +58,7 @@ class Task:
     search: str | MakeStrategy | Strategy
     make_strategy: Callable[[], Strategy]
     first: Callable[[], Sequence[Trace]] = tuple
+    default: Callable[[], Schedule] | None = None
     identifying: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -213,13 +217,33 @@ class TaskRun:
             return strategy
 
         verified = call.measuring.verified is not False
-        leaderboard = Leaderboard(max(call.finals, 1), verified=verified)
+        leaderboard = Leaderboard(max(call.finals, 1), verified=verified, kept=self._default_key)
         fresh = RunState(
             self.task.workload, make_strategy(), leaderboard, self._journal, self._past
         )
         state = fresh if self._journal is None else resume(fresh, make_strategy)
         self.strategy.used_by_tune = True
         return state
+
+    @cached_property
+    def default(self) -> Proposal | None:
+        """What the task runs with when it is not tuned, where it takes part in the finals."""
+        schedule = None if self.task.default is None else self.task.default()
+        if schedule is None or not len(schedule.trace):
+            return None  # the unscheduled program takes part anyway
+        return Proposal(DEFAULT_ID, schedule)
+
+    @property
+    def _default_key(self) -> str:
+        return "" if self.default is None else self.default.program_key
+
+    @property
+    def keeps_default(self) -> bool:
+        """Whether the default schedule is the fastest, as far as this call knows."""
+        if not self.is_open or self.default is None:
+            return False
+        leaders = self.state.leaderboard.fastest_first
+        return bool(leaders) and leaders[0].record.program_key == self._default_key
 
     @cached_property
     def run(self) -> TuningRun:
@@ -235,6 +259,7 @@ class TaskRun:
             call.budget,
             Watch(call.steps, state, call.target, call.budget),
             finals_seconds=self._finals_seconds if call.finals else None,
+            default=self.default,
             run=replace(described, notes=call.notes or "", tags=tuple(call.tags or ())),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,12 @@ from tvm import relax
 import schedlang as sl
 from schedlang.cli.documents import of_network
 from schedlang.database import Database, history, open_database
-from schedlang.measurement import Candidate, Measurement
+from schedlang.measurement import Candidate, Measurement, Status
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.problem import Problem
 from schedlang.networks.compiled.summary import Summary, TaskSummary
 from schedlang.search.tasks import TaskProgress
+from schedlang.tvm.program import structural_key
 from tests.crash.tuner import Replayed
 
 
@@ -210,7 +213,7 @@ def _check_totals(result: sl.NetworkResult, missing: int) -> None:
     assert ": at least " in first and f"({missing} of {len(result.tasks)} tasks not" in first
     assert f"{result.speedup:.1f}x faster" in first
     for one in known:
-        [row] = [row for row in rows if row.split()[-1] == one.name]
+        [row] = [row for row in rows if one.name in row.split()]
         assert f"{one.share:.1%}" in row
     [said] = of_network(result)["networks"]
     assert said["latency"] == pytest.approx(latency)
@@ -335,6 +338,117 @@ def test_what_is_no_network() -> None:
 def test_a_measurer_that_knows_one_workload_only() -> None:
     with pytest.raises(TypeError, match="bind"):
         tune(mlp((32, 32, 16)), Replayed())
+
+
+class Scripted(Table):
+    """The search measures the default schedule at ``slow`` s, and finals see what it takes."""
+
+    def __init__(self, slow: float, default: float = 5e-4) -> None:
+        super().__init__()
+        self.finalists: list[int] = []
+        self._slow, self._default = slow, default
+        self._defaults: set[str] = set()
+
+    def bind(self, workload: sl.Workload) -> None:
+        super().bind(workload)
+        self._defaults.add(structural_key(sl.default_schedule(workload).mod))
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        for one in candidates:
+            default = structural_key(one.module) in self._defaults
+            yield timed(one.id, self._slow if default else 1e-3, certain=not default)
+
+    def remeasure(
+        self, candidates: Sequence[Candidate], rounds: int = 30, budget_seconds: float = 5.0
+    ) -> list[Measurement]:
+        self.finalists.append(len(candidates))
+        return [
+            timed(
+                one.id,
+                self._default if structural_key(one.module) in self._defaults else 1e-3,
+                certain=True,
+            )
+            for one in candidates
+        ]
+
+
+def timed(number: int, latency: float, *, certain: bool) -> Measurement:
+    """With other work, the program may take a tenth of it."""
+    disturbance = Disturbance(8, 0, latency, latency * 1.01)
+    if not certain:
+        disturbance = Disturbance(0, 8, latency / 10, latency)
+    samples = tuple(latency * (1 + 1e-3 * k) for k in range(8))
+    return Measurement(number, Status.OK, samples, verified=True, disturbance=disturbance)
+
+
+@pytest.mark.parametrize("search", ["auto", "random"])
+def test_a_default_that_other_work_disturbed_wins_in_the_finals(search: str) -> None:
+    """Whether the search measured it or not; the look-up uses it, too."""
+    network = mlp((32, 32))
+    result = tune(network, Scripted(slow=4e-3), trials=8, finals=2, search=search)
+    task = result.tasks[0]
+    assert task.keeps_default and "(the default schedule)" in str(result)
+    assert task.latency == pytest.approx(5e-4, rel=0.01) and result.trials == 8
+    assert task.result is not None and task.result.best.record.latency > 3e-3
+    found = sl.best(task.task.workload, "cpu", result.database)
+    assert found is not None and found.record.id == task.result.best.record.id
+    again = tune(network, Table(), trials=8, finals=2, search=search, database=result.database)
+    assert again.trials == 8
+
+
+def test_a_default_that_is_surely_slower_takes_no_time_of_the_finals() -> None:
+    measurer = Scripted(slow=0.5, default=0.5)
+    result = tune(mlp((32, 32)), measurer, trials=8, finals=2)
+    assert not result.tasks[0].keeps_default
+    assert "(the default schedule)" not in str(result).splitlines()[2]
+    assert max(measurer.finalists) <= 2
+
+
+def test_a_task_without_a_trial_runs_with_its_default(clock: Callable[[float], None]) -> None:
+    """Only its unscheduled program was measured, so that nobody knows whether that is fast."""
+
+    class Late(Table):
+        @property
+        def reference_latency(self) -> float:  # type: ignore[override]
+            clock(100.0)
+            return 1.0
+
+    network = mlp((32, 32))
+    result = tune(network, Late(), trials=None, seconds=50.0)
+    assert result.trials == 0 and result.tasks[0].latency == 1.0
+    with pytest.warns(sl.UntunedWarning):
+        summary = sl.compile_network(network, result.database).summary
+    assert {one.origin for one in summary.tasks} == {"default"}
+
+
+@pytest.mark.parametrize("tasks", [3, 5])
+@pytest.mark.parametrize("each", [0.3, 1.0])
+def test_each_task_has_a_slice_before_another_has_its_third(
+    tasks: int, each: float, clock: Callable[[float], None]
+) -> None:
+    """Where time is short, slices are: nobody goes without as long as one fits for each."""
+    order: list[str] = []
+
+    class Slow(Table):
+        def bind(self, workload: sl.Workload) -> None:
+            super().bind(workload)
+            clock(0.2)
+
+        def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+            order.append(self.bound[-1])
+            for found in super().measure(candidates):
+                clock(each)
+                yield found
+
+    network = mlp(tuple(16 * k for k in range(1, tasks + 1)))
+    result = tune(network, Slow(), trials=None, seconds=4.0 * tasks)
+    assert all(one.trials > 0 for one in result.tasks)
+    assert result.seconds <= 4.0 * tasks + 3.0
+    firsts = list(dict.fromkeys(order))
+    flops = {one.name: sum(one.weights) * one.task.flops for one in result.tasks}
+    assert flops[firsts[0]] == max(flops.values()), "that with most arithmetic is first"
+    all_had_one = max(map(order.index, firsts))
+    assert max(Counter(order[:all_had_one]).values()) <= 2
 
 
 def test_time_is_kept_and_counted_over_calls(

@@ -166,6 +166,7 @@ def test_packed_weights(network: Network, database: Database) -> None:
     marked = replace(network, mod=replace_functions(network.mod, functions))
     for task in marked.tasks:
         store(database, task, 1e-3)
+        store(database, task, 1e-2, parallel(task))
     task = marked.tasks[0]
     sch = sl.Schedule(task.workload)
     block = first_block(sch)

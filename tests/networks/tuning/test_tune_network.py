@@ -259,7 +259,10 @@ def test_the_winner_of_a_tasks_finals_is_its_best_program() -> None:
         if best.finals is None or best.finals.winner.id < 1:
             continue
         ranked = sorted({one.latency for one in task.result.records if one.ok})
-        assert best.record.latency == ranked[best.finals.winner.id]
+        if best.finals.winner.id == 3:
+            assert task.keeps_default, "it takes part on top of the fastest three"
+        else:
+            assert best.record.latency == ranked[best.finals.winner.id]
         turned += 1
     assert turned
 

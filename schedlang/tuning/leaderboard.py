@@ -61,7 +61,8 @@ class Leaderboard:
 
     Parameters
     ----------
-    size: number of candidates to keep, 1 or more; the unscheduled program comes on top.
+    size: number of candidates to keep, 1 or more; the unscheduled program comes on top, and as many
+        that could be the fastest, as other work leaves doubt about their latencies.
     verified: keep only programs whose results were compared.
     kept: key of a program that stays on top of them, however many are faster; empty for none.
 
@@ -92,7 +93,10 @@ class Leaderboard:
         others = [leader for leader in self._leaders if leader.record.program_key != key]
         fastest = min([*same, Leader(record, schedule, seconds)], key=_latency)
         ranked = sorted([*others, fastest], key=_latency)
-        stays = [one for one in ranked[self._size :] if one.record.program_key == self.kept]
+        beyond = ranked[self._size :]
+        doubted = [one for one in beyond if self._could_lead(one.record, ranked[0].record)]
+        doubted = sorted(doubted, key=lambda one: one.record.least)[: self._size]
+        stays = [one for one in beyond if one in doubted or one.record.program_key == self.kept]
         self._leaders = ranked[: self._size] + stays
 
     def admits(self, record: Record) -> bool:
@@ -101,7 +105,14 @@ class Leaderboard:
             return False
         if len(self._leaders) < self._size or (self.kept and record.program_key == self.kept):
             return True
+        if self._could_lead(record, self._leaders[0].record):
+            return True
         return record.most < self._leaders[self._size - 1].record.most
+
+    @staticmethod
+    def _could_lead(record: Record, fastest: Record) -> bool:
+        """Whether other work leaves so much doubt that it could be faster than the fastest."""
+        return not record.certain and record.least < fastest.most
 
     def may_win(self, record: Record) -> bool:
         """Whether a record has a latency that counts: its results were compared, if they must."""

@@ -312,6 +312,30 @@ def test_an_uncertain_latency_is_timed_again(schedules: list[Schedule]) -> None:
         assert finals is not None and len(finals.ranking) == taking_part
 
 
+def test_programs_in_doubt_take_part_beyond_the_number_of_leaders(
+    schedules: list[Schedule],
+) -> None:
+    """As many again: those that could be fastest."""
+    certain = Disturbance(9, 0, 1.0, 1.0)
+    first = [certain, Disturbance(1, 9, 0.5, 2.0)]
+    cases = {
+        (*first, Disturbance(1, 9, 0.4, 3.0)): [0, 2],
+        (*first, Disturbance(1, 9, 0.6, 3.0)): [0, 1],
+        (*first, Disturbance(4, 9, 3.0, 3.0)): [0, 1],
+        (certain, certain, Disturbance(1, 9, 1.5, 3.0)): [0],
+    }
+    for disturbances, expected in cases.items():
+        leaderboard = Leaderboard(1, verified=True)
+        for number, disturbance in enumerate(disturbances):
+            one = record(1.0 + number, number)
+            samples = one.samples * FEWEST_SAMPLES
+            one = dataclasses.replace(one, samples=samples, disturbance=disturbance)
+            leaderboard.add(one, schedules[number])
+        assert latencies(leaderboard) == [1.0 + number for number in expected]
+        finals, _ = finals_of(leaderboard, {0: [1.0] * 9, 1: [2.0] * 9})
+        assert finals is not None and len(finals.ranking) == len(expected)
+
+
 def test_who_fails_in_the_finals_leads_no_more(schedules: list[Schedule]) -> None:
     leaderboard = three(schedules)
     finals, failed = finals_of(leaderboard, {2: times(2.0), 1: times(3.0)})

@@ -289,7 +289,10 @@ class TuningRun:
             state.add_unproposed(known[-1], default.schedule)
             return
         self._measurer.best_so_far = None  # it is not given up for being slow
-        for measurement in self._measurer.measure([Candidate(default.id, default.schedule.mod)]):
+        with self._measuring():
+            candidates = [Candidate(default.id, default.schedule.mod)]
+            measurements = list(self._measurer.measure(candidates))
+        for measurement in measurements:
             record = replace(as_record(self._blank, default, measurement), proposal=None)
             [record] = self._database.append([record])
             seconds = measurement.build_seconds + measurement.run_seconds

@@ -115,7 +115,9 @@ class PooledContract(MeasurerContract):
             assert measurement.build_seconds > 0 and measurement.run_seconds > 0
             assert measurement.message == measurement.stderr == ""
             phases = measurement.phases
-            assert [one.activity for one in phases] == ["build", "run", "verify"]
+            # A program that other work disturbed may run again.
+            again = ["run", "verify"] * (len(phases) // 2)
+            assert [one.activity for one in phases] == ["build", *again] and again
             assert all(before.begin <= after.begin for before, after in pairwise(phases))
             spent = sum(one.end - one.begin for one in phases)
             limit = measurement.build_seconds + measurement.run_seconds
@@ -129,8 +131,10 @@ class PooledContract(MeasurerContract):
             assert all(one[1] <= next_one[0] + 1e-3 for one, next_one in pairwise(sorted(times)))
         fastest = min(found.values(), key=lambda measurement: measurement.latency)
         assert ready.best_so_far == fastest.latency
-        # One that is surely slower has fewer.
-        assert len(fastest.samples) >= QUICK.min_repeats
+        # One that is surely slower has fewer, and those that other work disturbed do not count.
+        known = fastest.disturbance
+        taken = len(fastest.samples) if known is None else known.undisturbed + known.disturbed
+        assert taken >= QUICK.min_repeats
         assert self.runs(ready) - runs == len(found)
 
     def test_a_wrong_result(self, ready: PooledMeasurer) -> None:

@@ -105,7 +105,9 @@ class Disturbance:
 
         It is the weight of a program in what a model learns.
         """
-        return 1.0 if self.settled else max(self.low / self.high, _LEAST_TRUST)
+        if self.settled:
+            return 1.0
+        return max(self.low / self.high, _LEAST_TRUST) if self.high else _LEAST_TRUST
 
     @property
     def share(self) -> float:

@@ -54,7 +54,8 @@ def test_three_quiet_ones_are_certain_whatever_the_others_are() -> None:
 def test_a_latency_counts_less_the_less_is_known_of_it() -> None:
     assert Disturbance(3, 20, 1.0, 1.2).trust == 1.0
     assert Disturbance(2, 20, 0.9, 1.2).trust == pytest.approx(0.75)
-    assert 0 < Disturbance(0, 20, 0.0, 1.2).trust < 0.1
+    for high in (0.0, 1.2):
+        assert 0 < Disturbance(0, 20, 0.0, high).trust < 0.1
 
 
 def test_of_a_run_all_is_added_up() -> None:

@@ -346,8 +346,9 @@ def test_a_measurer_that_knows_one_workload_only() -> None:
 class Scripted(Table):
     """The search measures the default schedule at ``slow`` s, and finals see what it takes."""
 
-    def __init__(self, slow: float, default: float = 5e-4) -> None:
+    def __init__(self, slow: float, default: float = 5e-4, *, doubt: bool = True) -> None:
         super().__init__()
+        self._doubt = doubt
         self.finalists: list[int] = []
         self._slow, self._default = slow, default
         self._defaults: set[str] = set()
@@ -359,7 +360,9 @@ class Scripted(Table):
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
         for one in candidates:
             default = structural_key(one.module) in self._defaults
-            yield timed(one.id, self._slow if default else 1e-3, certain=not default)
+            yield timed(
+                one.id, self._slow if default else 1e-3, certain=not (default and self._doubt)
+            )
 
     def remeasure(
         self, candidates: Sequence[Candidate], rounds: int = 30, budget_seconds: float = 5.0
@@ -397,6 +400,11 @@ def test_a_default_that_other_work_disturbed_wins_in_the_finals(search: str) -> 
     assert found is not None and found.record.id == task.result.best.record.id
     again = tune(network, Table(), trials=8, finals=2, search=search, database=result.database)
     assert again.trials == 8
+
+
+def test_a_default_that_is_hardly_slower_is_in_the_finals_beyond_their_number() -> None:
+    result = tune(mlp((32, 32)), Scripted(slow=1.003e-3, doubt=False), trials=8, finals=2)
+    assert result.tasks[0].keeps_default
 
 
 def test_a_default_that_is_surely_slower_takes_no_time_of_the_finals() -> None:

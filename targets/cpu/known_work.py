@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from schedlang.targets import host
 from schedlang.targets.measure.watching.contention import Contention
 from schedlang.targets.measure.watching.known_work import KnownWork, Piece
+from schedlang.tvm.codegen.runtime import largest_library
 
 if TYPE_CHECKING:
     from schedlang.targets.cpu.backend import CPUBackend
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
 _HASHED_BYTES = 16 << 10
 # Each look reads the next part of a memory that the last-level cache does not hold.
 _READ_BYTES = 1 << 20
-_PAGE_BYTES = 4 << 10
 _LEAST_BYTES, _MOST_BYTES = 16 << 20, 64 << 20
 _TIMES_CACHE = 2
 # A clock that falls under load, from that of one core to that of all, is no disturbance; another
@@ -36,10 +38,10 @@ def cpu_contention(backend: CPUBackend, first_cpu: int) -> Contention:
 
     Where it stays so, they are disturbed.
     """
-    pieces = [
-        Piece("arithmetic", hashing(), _SLOWER_HASH),
-        Piece("memory", reading(memory_bytes(host.cache_bytes(first_cpu, 3))), _SLOWER_READ),
-    ]
+    pieces = [Piece("arithmetic", hashing(), _SLOWER_HASH)]
+    with suppress(OSError):  # a TVM that keeps its libraries elsewhere
+        read = reading(memory(host.cache_bytes(first_cpu, 3)))
+        pieces.append(Piece("memory", read, _SLOWER_READ))
     work = KnownWork(pieces, backend.machine, backend.running, confirmed=True, part=_PART)
     return Contention([work])
 
@@ -56,15 +58,12 @@ def hashing() -> Callable[[], float]:
     return seconds
 
 
-def reading(size: int) -> Callable[[], float]:
-    """Return a function that reads the next part of a memory of ``size`` bytes.
+def reading(memory: mmap.mmap) -> Callable[[], float]:
+    """Return a function that reads the next part of ``memory``, a MiB.
 
     It returns how long that took, in seconds.
     """
-    memory = np.zeros(size // 8)
-    # What was never written is the same page of zeros everywhere.
-    memory[:: _PAGE_BYTES // 8] = 1.0
-    parts = memory.reshape(-1, _READ_BYTES // 8)
+    parts = np.frombuffer(memory, np.uint64).reshape(-1, _READ_BYTES // 8)
     last = 0
 
     def seconds() -> float:
@@ -77,7 +76,15 @@ def reading(size: int) -> Callable[[], float]:
     return seconds
 
 
-def memory_bytes(cache: int | None) -> int:
-    """Return how many bytes to read in turns; ``cache`` is the size of the last-level cache."""
-    wanted = min(max(_TIMES_CACHE * (cache or 0), _LEAST_BYTES), _MOST_BYTES)
-    return wanted // _READ_BYTES * _READ_BYTES
+def memory(cache: int | None) -> mmap.mmap:
+    """Return memory to read in turns; ``cache`` is the size of the last-level cache in bytes.
+
+    It is that of a file which each worker has open: TVM's compiler. So it exists once, however many
+    workers there are. OSError where it is not found.
+    """
+    file = largest_library()
+    wanted = min(max(_TIMES_CACHE * (cache or 0), _LEAST_BYTES), _MOST_BYTES, file.stat().st_size)
+    size = max(wanted // _READ_BYTES, 1) * _READ_BYTES
+    with file.open("rb") as opened:
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+        return mmap.mmap(opened.fileno(), size, flags, mmap.PROT_READ)

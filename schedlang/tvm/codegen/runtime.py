@@ -7,11 +7,13 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
 import tvm_ffi
+from tvm import libinfo
 from tvm.runtime import Device as _Device
 from tvm.runtime import Module, Tensor
 
@@ -26,6 +28,16 @@ _ONE_CORE_PER_THREAD = -2
 _Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 ALIGNMENT = 64
 """The tensors that TVM allocates start at a multiple of this many bytes."""
+
+
+def largest_library() -> Path:
+    """Return the file of TVM's compiler, the largest of its code; OSError where there is none."""
+    files: list[Path] = [
+        one for folder in libinfo.package_lib_paths() for one in folder.glob("libtvm*")
+    ]
+    if not files:
+        raise FileNotFoundError("TVM's libraries are not where its package looks for them")
+    return max(files, key=lambda one: one.stat().st_size)
 
 
 def configure_threads(cpus: Sequence[int]) -> int:

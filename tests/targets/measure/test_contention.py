@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from schedlang.measurement.disturbance import Disturbance, Sample
-from schedlang.targets.cpu.known_work import hashing, memory_bytes, reading
+from schedlang.targets.cpu.known_work import hashing, memory, reading
 from schedlang.targets.measure.timing import Timing
 from schedlang.targets.measure.watching.contention import Contention, Slowdown
 from schedlang.targets.measure.watching.known_work import KnownWork, Piece
@@ -142,7 +142,7 @@ def test_without_signs_nothing_is_judged() -> None:
 
 def test_the_work_of_a_cpu_takes_time() -> None:
     assert hashing()() > 0
-    seconds = reading(4 << 20)
+    seconds = reading(memory(None))
     assert all(seconds() > 0 for _ in range(9))
 
 
@@ -151,4 +151,4 @@ def test_the_work_of_a_cpu_takes_time() -> None:
     [(None, 16 << 20), (1 << 20, 16 << 20), (24 << 20, 48 << 20), (1 << 30, 64 << 20)],
 )
 def test_the_memory_that_is_read_is_larger_than_a_cache(cache: int | None, size: int) -> None:
-    assert memory_bytes(cache) == size
+    assert len(memory(cache)) == size

@@ -125,6 +125,12 @@ class Measurer(ABC):
             found = interleave(list(by_id), take_round, rounds, budget_seconds, clock=self.clock)
         finally:
             self.best_so_far = best
+        return self._compared(candidates, found, rounds)
+
+    def _compared(
+        self, candidates: Sequence[Candidate], found: Mapping[int, Measurement], rounds: int
+    ) -> list[Measurement]:
+        """Return what was found of each; nothing where the deadline came before two rounds."""
         rounds_done = max((len(one.samples) for one in found.values() if one.ok), default=0)
         if rounds_done < min(FEWEST_ROUNDS, rounds) and self.clock.now() >= self.deadline:
             return []

@@ -80,11 +80,9 @@ class DecisionModel:
         up to 1. ValueError unless there is one for each candidate.
         """
         trusts = [1.0] * len(latencies) if trusts is None else trusts
-        if not len(candidates) == len(latencies) == len(trusts):
-            raise ValueError(
-                f"{len(latencies)} latencies and {len(trusts)} weights for {len(candidates)} "
-                "candidates"
-            )
+        for what, values in (("latencies", latencies), ("weights", trusts)):
+            if len(values) != len(candidates):
+                raise ValueError(f"{len(values)} {what} for {len(candidates)} candidates")
         for candidate in candidates:
             for site, decision in candidate.items():
                 self._give_columns(site, decision)

@@ -121,11 +121,13 @@ class RPC(PooledMeasurer):
         """Time a few candidates against each other, with one sample of each per round.
 
         Returns one measurement per candidate, in the same order. Those that are OK have equally
-        many samples, ``rounds`` or what was done in ``budget_seconds``, and were verified once more
-        unless ``verify`` is False. Each sample is taken in a session of its own, on any server.
+        many samples, ``rounds`` or what was done in ``budget_seconds`` or by ``deadline``, and were
+        verified once more unless ``verify`` is False; with fewer than two rounds by ``deadline``
+        the list is empty. Each sample is taken in a session of its own, on any server.
         Raises ValueError when ``rounds`` is below 1.
         """
-        self._prepare(math.inf)
+        if not self._prepare(self.deadline):
+            return []
         works = {one.id: Work(one, next(self._serials)) for one in candidates}
         timing = replace(self._executor.requests.timing, min_repeats=1, max_repeats=1)
         once = replace(self._executor.requests, timing=timing)
@@ -140,7 +142,7 @@ class RPC(PooledMeasurer):
             ordered = [works[identity] for identity in order]
             for work in ordered:
                 work.run_seconds = 0.0
-            for work, reply in self._drive(ordered, run):
+            for work, reply in self._drive(ordered, run, self.deadline):
                 verified.add(work.serial)
                 yield work.measurement(reply)
 
@@ -148,7 +150,7 @@ class RPC(PooledMeasurer):
             found = interleave(list(works), take_round, rounds, budget_seconds)
         finally:
             self._executor.forget(list(works.values()))
-        return [found[candidate.id] for candidate in candidates]
+        return self._compared(candidates, found, rounds)
 
     def _time_reference(self) -> float:
         """Time the unscheduled program on a server; that of a large workload is cut off."""

@@ -132,3 +132,5 @@ def test_latencies_belong_to_candidates() -> None:
     for wrong in ([], latencies[:3]):
         with pytest.raises(ValueError, match=f"{len(wrong)} latencies for 4 candidates"):
             DecisionModel().update(candidates, wrong)
+    with pytest.raises(ValueError, match="3 weights for 4 candidates"):
+        DecisionModel().update(candidates, latencies, [1.0, 1.0, 0.5])

@@ -18,7 +18,7 @@ from tests.expressiveness.bindings import BINDINGS
 from tests.expressiveness.containment import CORES, SHAPES, WORKLOADS, check
 from tests.expressiveness.following import follow
 
-PROGRAMS = int(os.environ.get("SCHEDLANG_DECISION_SETS", "20"))
+PROGRAMS = int(os.environ.get("SCHEDLANG_DECISION_SETS", "8"))
 
 
 def space() -> sl.Space:

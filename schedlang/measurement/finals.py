@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -192,7 +193,8 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
 
 def load_statistics() -> None:
     """Begin to load what compares samples, in a thread: it takes seconds on a busy machine."""
-    threading.Thread(target=_statistics, daemon=True).start()
+    if "scipy.stats" not in sys.modules:
+        threading.Thread(target=_statistics, daemon=True).start()
 
 
 def _statistics() -> Any:

@@ -42,7 +42,7 @@ class Pace:
         self.cut = False
 
     def fit(self, wanted: int) -> int:
-        """Return how many of so many candidates fit into the time left, as far as is known.
+        """Return how many of ``wanted`` candidates fit into the time left, as far as is known.
 
         0 where not even one does: it would be cut off, and its worker with it.
         """

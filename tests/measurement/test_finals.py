@@ -290,6 +290,19 @@ def test_the_finals_decide_the_order(schedules: list[Schedule]) -> None:
     assert latencies(leaderboard) == [2.0, 3.0, 1.0] and failed == {}
 
 
+def disturbed(
+    schedules: list[Schedule], disturbances: Sequence[Disturbance], *, size: int
+) -> Leaderboard:
+    """Programs of 1, 2, 3, ... s, with what other work did to their samples."""
+    leaderboard = Leaderboard(size, verified=True)
+    for number, disturbance in enumerate(disturbances):
+        one = record(1.0 + number, number)
+        samples = one.samples * FEWEST_SAMPLES
+        one = dataclasses.replace(one, samples=samples, disturbance=disturbance)
+        leaderboard.add(one, schedules[number])
+    return leaderboard
+
+
 def test_an_uncertain_latency_is_timed_again(schedules: list[Schedule]) -> None:
     """What other work disturbed may be faster than its samples, and its lead may be none."""
     certain = Disturbance(9, 0, 1.0, 1.0)
@@ -302,12 +315,7 @@ def test_an_uncertain_latency_is_timed_again(schedules: list[Schedule]) -> None:
         (Disturbance(1, 9, 0.5, 1.0), certain): 2,
     }
     for disturbances, taking_part in cases.items():
-        leaderboard = Leaderboard(2, verified=True)
-        for number, disturbance in enumerate(disturbances):
-            one = record(1.0 + number, number)
-            samples = one.samples * FEWEST_SAMPLES
-            one = dataclasses.replace(one, samples=samples, disturbance=disturbance)
-            leaderboard.add(one, schedules[number])
+        leaderboard = disturbed(schedules, disturbances, size=2)
         finals, _ = finals_of(leaderboard, {0: [1.0] * 9, 1: [2.0] * 9})
         assert finals is not None and len(finals.ranking) == taking_part
 
@@ -325,12 +333,7 @@ def test_programs_in_doubt_take_part_beyond_the_number_of_leaders(
         (certain, certain, Disturbance(1, 9, 1.5, 3.0)): [0],
     }
     for disturbances, expected in cases.items():
-        leaderboard = Leaderboard(1, verified=True)
-        for number, disturbance in enumerate(disturbances):
-            one = record(1.0 + number, number)
-            samples = one.samples * FEWEST_SAMPLES
-            one = dataclasses.replace(one, samples=samples, disturbance=disturbance)
-            leaderboard.add(one, schedules[number])
+        leaderboard = disturbed(schedules, disturbances, size=1)
         assert latencies(leaderboard) == [1.0 + number for number in expected]
         finals, _ = finals_of(leaderboard, {0: [1.0] * 9, 1: [2.0] * 9})
         assert finals is not None and len(finals.ranking) == len(expected)

@@ -120,8 +120,9 @@ def make_history(
     traces: Sequence[str] = (),
     busy: bool = False,
 ) -> RunHistory:
-    """A run of so many trials: of the stored workload, or of ``workload`` with two traces of it.
+    """A run with this number of trials.
 
+    They are of the stored workload, or of ``workload`` with two traces of it.
     With ``busy`` other work disturbs the samples in the second third of it.
     """
     rng = random.Random(seed)

@@ -110,7 +110,7 @@ def test_no_candidate_begins_that_would_be_cut_off() -> None:
 
 
 def paced(seconds: float | None, elapsed: float, measured: int) -> Pace:
-    """Of a run that measured so many candidates in so many seconds."""
+    """Of a run: what it measured, and the seconds that this took."""
     clock = Played()
     budget = Budget(seconds, clock)
     budget.plan_finals(lambda: FinalsPlan(0.0, 0.0))

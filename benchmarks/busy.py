@@ -4,10 +4,11 @@ Each workload is tuned quiet, beside each load, and quiet once more: the two qui
 each other tell what chance does. Each run is a process of its own. ``--before DIR`` tunes with
 another checkout as well, in turns with this one. When all runs of a workload have ended, their
 winners are timed against each other, interleaved, with nothing else running: a run's quality is
-the latency of the first quiet winner divided by that of its own. Of the five fastest records of
-each run it is told how many claim to be undisturbed, and how far these and the others are from
-what they take quietly. ``--seconds`` gives each run so much time besides, and the table then says
-what it took.
+the latency of the first quiet winner divided by that of its own. The five fastest records of each
+run are timed when its load has ended, alone as in a search: it is told how many claim to be
+undisturbed, and how far these and the others are from what they take quietly. (A virtual machine
+may change its speed between minutes, and programs that take turns find less in the caches.)
+``--seconds`` gives each run so much time besides, and the table then says what it took.
 
 ``network`` is a small one of convolutions, imported from torch; its trials are for all functions
 together, and its quality is that of a call of the compiled network.
@@ -29,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -170,35 +171,36 @@ def tuned(
     return found
 
 
-def timed(
-    name: str, winners: Sequence[str], leaders: Sequence[str], rounds: int
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Time winners in turns, and leaders one after another, as a search does.
-
-    Returns the median latency of each in seconds, by its trace. Programs that take turns find less
-    in the caches, so that each takes longer than alone.
-    """
+def candidates(name: str, traces: Iterable[str]) -> tuple[dict[int, str], list[sl.Candidate]]:
+    """Return the different programs among ``traces``, and the trace of each by its number."""
     workload = sl.workloads.standard(name)[0]
+    sl.default_space()  # the instructions of its traces are known from now on
+    numbered = dict(enumerate(dict.fromkeys(traces)))
+    return numbered, [
+        sl.Candidate(number, sl.Trace.from_json(trace, workload).replay(workload).mod)
+        for number, trace in numbered.items()
+    ]
 
-    def candidates(traces: Sequence[str]) -> list[sl.Candidate]:
-        return [
-            sl.Candidate(number, sl.Trace.from_json(trace, workload).replay(workload).mod)
-            for number, trace in enumerate(traces)
-        ]
 
-    winners, leaders = (list(dict.fromkeys(traces)) for traces in (winners, leaders))
+def timed_in_turns(name: str, winners: Sequence[str], rounds: int) -> dict[str, float]:
+    """Time winners in turns; return the median latency of each in seconds."""
+    numbered, programs = candidates(name, winners)
+    with LocalCPU(sl.workloads.standard(name)[0], "cpu") as measurer:
+        found = measurer.remeasure(programs, rounds=rounds, budget_seconds=60.0)
+    return {numbered[one.id]: one.latency for one in found if one.ok}
+
+
+def timed_alone(name: str, leaders: Iterable[str]) -> dict[str, float]:
+    """Time leaders one after another, as a search does; return the median latency of each."""
+    numbered, programs = candidates(name, leaders)
     alone: dict[str, list[float]] = {}
-    with LocalCPU(workload, "cpu") as measurer:
-        found = measurer.remeasure(candidates(winners), rounds=rounds, budget_seconds=60.0)
+    with LocalCPU(sl.workloads.standard(name)[0], "cpu") as measurer:
         for _ in range(_PASSES):
             measurer.best_so_far = None
-            for one in measurer.measure(candidates(leaders)):
+            for one in measurer.measure(programs):
                 if one.ok:
-                    alone.setdefault(leaders[one.id], []).append(one.latency)
-    return (
-        {winners[one.id]: one.latency for one in found if one.ok},
-        {trace: statistics.median(latencies) for trace, latencies in alone.items()},
-    )
+                    alone.setdefault(numbered[one.id], []).append(one.latency)
+    return {trace: statistics.median(latencies) for trace, latencies in alone.items()}
 
 
 def timed_networks(paths: Sequence[str], rounds: int) -> dict[str, float]:
@@ -233,27 +235,27 @@ def study(
             rows.append(row | tuned(root, name, beside, seed, path, args))
             if name == NETWORK:
                 rows[-1] |= {"winner": str(path), "leaders": []}
+            leaders = [one[0] for one in rows[-1]["leaders"]]
+            alone = timed_alone(name, leaders) if leaders else {}
+            rows[-1]["told"] = [
+                [told is not None and told[0] >= 3, latency / alone[trace]]
+                for trace, latency, told in rows[-1].pop("leaders")
+                if trace in alone
+            ]
         return judged(name, rows, args.rounds)
 
 
 def judged(name: str, rows: list[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
-    """Time what was found, and say how good it is."""
+    """Time the winners, and say how good each is."""
     winners = [row["winner"] for row in rows]
-    alone: dict[str, float] = {}
     if name == NETWORK:
         quiet = timed_networks(winners, rounds)
     else:
-        leaders = [one[0] for row in rows for one in row["leaders"]]
-        quiet, alone = timed(name, winners, leaders, rounds)
+        quiet = timed_in_turns(name, winners, rounds)
     base: dict[tuple[str, int], float] = {}
     for row in rows:
         seconds = quiet[row.pop("winner")]
         row["quality"] = base.setdefault((row["side"], row["seed"]), seconds) / seconds
-        row["told"] = [
-            [told is not None and told[0] >= 3, latency / alone[trace]]
-            for trace, latency, told in row.pop("leaders")
-            if trace in alone
-        ]
     return rows
 
 

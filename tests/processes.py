@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from schedlang.targets.worker import nursery
 
-def marked(name: str, value: object) -> set[int]:
-    """Return the living processes that have the variable ``name`` with this value."""
+
+def marked(name: str, value: object, *, nurseries: bool = False) -> set[int]:
+    """Return the living processes that were started with this value of the variable ``name``.
+
+    It begins with ``SCHEDLANG_``, so that workers are forked from a nursery that has it too;
+    ``nurseries``, which wait for orders, are left out unless asked for.
+    """
+    assert name.startswith("SCHEDLANG_")
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if f"{name}={value}".encode() in (process / "environ").read_bytes().split(b"\0"):
+            if f"{name}={value}".encode() not in (process / "environ").read_bytes().split(b"\0"):
+                continue
+            if nurseries or (process / "comm").read_text().rstrip() != nursery.NAME:
                 found.add(int(process.name))
         except OSError:
             continue

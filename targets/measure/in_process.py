@@ -23,7 +23,8 @@ from schedlang.targets.measure.work import read_run_header
 from schedlang.targets.worker.dispatcher import Dispatcher, refusal, serve
 from schedlang.targets.worker.exit import RUNS_UNSCHEDULED
 from schedlang.targets.worker.fault import Fault, faults
-from schedlang.targets.worker.guard import keep_descendants, show_torch
+from schedlang.targets.worker.guard import keep_descendants
+from schedlang.targets.worker.nursery import show_torch
 from schedlang.targets.worker.offspring import end_forked_copies, no_new_processes
 from schedlang.targets.worker.process_state import compute_by_default, unchanged_process
 from schedlang.targets.worker.request import Request

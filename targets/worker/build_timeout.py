@@ -8,7 +8,7 @@ from bisect import insort
 from schedlang.errors import TargetError
 
 # With fewer builds the median says little, and no shorter limit is worth a worker: giving up kills
-# it, and a new one takes some seconds to start.
+# it, and a new one may take some seconds to start.
 _FEWEST_BUILDS = 8
 _LEAST_SECONDS = 5.0
 # Sizes are exact, so that fewer of them say enough.

@@ -1,13 +1,9 @@
-"""The guard of one worker: starts its program, and ends every process that it leaves behind.
+"""The guard of one worker: ends every process that the worker leaves behind.
 
-``process.py`` runs this file by its path: ``python -P guard.py PARENT MODULE``. It imports nothing
-of schedlang, because TVM takes seconds to import: from its first statement on, the guard ends with
-its parent.
-
-On Linux the guard forks, and the worker is its child. Processes that a candidate starts can leave
-the worker's session and outlive it, but they stay below the guard, which kills them when the worker
-ends, when the parent ends, and when it gets SIGTERM. Then it ends as the worker did. On other
-systems there is no guard: the worker ends with its standard input.
+On Linux a worker is the child of its guard. Processes that a candidate starts can leave the
+worker's session and outlive it, but they stay below the guard, which kills them when the worker
+ends, when the guard's parent ends, and when it gets SIGTERM. Then it ends as the worker did. On
+other systems there is no guard: the worker ends with its standard input.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import runpy
 import signal
 import sys
 import time
@@ -26,6 +21,7 @@ _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _SET_NAME = 15  # PR_SET_NAME
 _SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 NAME = "schedlang-guard"
+WORKER = "schedlang-work"
 # A process that is stuck in the kernel is not waited for any longer.
 _KILL_SECONDS = 5.0
 
@@ -46,6 +42,11 @@ def keep_descendants() -> None:
     """Make orphaned descendants children of this process."""
     if sys.platform == "linux":
         control_process(_SET_SUBREAPER, 1)
+
+
+def set_name(name: str) -> None:
+    """Give this process a name of at most 15 characters, for lists of processes."""
+    control_process(_SET_NAME, name.encode())
 
 
 def control_process(option: int, value: int | bytes) -> None:
@@ -69,39 +70,18 @@ def children_of(parent: int) -> set[int]:
     return found
 
 
-def hide_torch() -> None:
-    """Have TVM be imported as where torch is not installed.
-
-    TVM imports torch where it finds it, which takes twice as long as the rest of TVM, and a worker
-    does not need it.
-    """
-    sys.modules["torch"] = None  # type: ignore[assignment]
-
-
-def show_torch() -> None:
-    """Undo ``hide_torch``: code of a user's in a worker may import torch."""
-    if sys.modules.get("torch", sys) is None:
-        del sys.modules["torch"]
-
-
-def main() -> None:
-    """Run the worker's program, below a guard where the system allows it."""
-    parent, program = int(sys.argv[1]), sys.argv[2]
-    if sys.platform == "linux":
-        end_with(parent, signal.SIGKILL)
-        keep_descendants()
-        # Where a parent ignores it, so would we, and there would be no exit status to wait for.
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        guard = os.getpid()
-        worker = os.fork()
-        if worker:
-            _guard(worker, parent)
-        end_with(guard, signal.SIGKILL)
-        # A signal to its process group must not reach the guard.
-        os.setsid()
-    del sys.argv[1:]
-    hide_torch()
-    runpy.run_module(program, run_name="__main__", alter_sys=True)
+def fork_below_guard(parent: int) -> None:
+    """Fork: this process, a child of ``parent``, becomes the guard, and only its child returns."""
+    end_with(parent, signal.SIGKILL)
+    keep_descendants()
+    guard = os.getpid()
+    worker = os.fork()
+    if worker:
+        _guard(worker, parent)
+    end_with(guard, signal.SIGKILL)
+    set_name(WORKER)
+    # A signal to its process group must not reach the guard.
+    os.setsid()
 
 
 def _guard(worker: int, parent: int) -> NoReturn:
@@ -109,7 +89,7 @@ def _guard(worker: int, parent: int) -> NoReturn:
     signal.signal(signal.SIGTERM, _stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     end_with(parent, signal.SIGTERM)
-    control_process(_SET_NAME, NAME.encode())
+    set_name(NAME)
     # The other ends of these pipes must see when the worker closes them.
     os.close(0)
     os.close(1)
@@ -121,7 +101,7 @@ def _guard(worker: int, parent: int) -> NoReturn:
     except SystemExit:
         status = int(signal.SIGKILL)
         os.kill(worker, signal.SIGKILL)
-    _kill_children()
+    kill_children()
     _end_like(status)
 
 
@@ -137,7 +117,7 @@ def _wait_for(worker: int) -> int:
             return status
 
 
-def _kill_children() -> None:
+def kill_children() -> None:
     """Kill all processes below this one: what a killed process leaves becomes a child of ours."""
     end = time.monotonic() + _KILL_SECONDS
     pause = 0.001
@@ -164,7 +144,3 @@ def _end_like(status: int) -> NoReturn:
             signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import os
 import selectors
-import signal
-import site
-import subprocess
 import sys
 import time
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from schedlang import errors
 from schedlang.errors import TargetError
-from schedlang.targets.worker import guard
+from schedlang.targets.worker.children import Child, start_child, worker_environment
 from schedlang.targets.worker.protocol import Decoder, ProtocolError, encode, new_serial
 from schedlang.targets.worker.request import Reply
 
 TAIL_BYTES = 4096
 _CHUNK = 1 << 16
-_REAP_SECONDS = 5.0
-# A guard has killed a worker and all below it by then, unless one of them is stuck.
-_GUARD_SECONDS = 2.0
 # Between the end of a process's pipes and its own, while the system takes its memory apart.
 _ENDING_SECONDS = 2.0
-# TVM's threads spin this often before they sleep; its own default of 300000 (about 0.2 s) would
-# take a core from whatever another worker runs next. This still spans the pause between two calls.
-_SPIN_COUNT = "10000"
 
 
 class WorkerProcess:
     """A running worker in its own session. One request at a time; every wait has a deadline.
 
-    Between this process and the worker there is its guard, see ``guard.py``.
+    Between this process and the worker there are a nursery and a guard, see ``children.py``.
 
     ``exited`` becomes true when it ended or broke the protocol; a reply to anything but the request
     in hand breaks it. ``stderr`` is the tail, as text, of what it wrote since the last request.
@@ -58,13 +46,13 @@ class WorkerProcess:
         if scratch is not None:
             environment["TMPDIR"] = str(scratch)
         try:
-            self._process = _spawner().submit(_spawn, program, environment).result()
+            self._process = start_child(program, environment)
         except OSError as error:
             raise TargetError(
                 f"no worker can be started: {error.strerror}; end other programs, close files, or "
                 "raise the limits of this process (`ulimit -n`, `ulimit -u`)"
             ) from error
-        self._finalizer = weakref.finalize(self, _end, self._process)
+        self._finalizer = weakref.finalize(self, self._process.end)
         self._pid: int | None = None
         self._serial = ""
         self._decoder = Decoder()
@@ -73,14 +61,14 @@ class WorkerProcess:
         self._tail = b""
 
     @property
-    def pid(self) -> int:
-        """Its process id, which is also its process group's; its guard's before its first reply."""
-        return self._pid or self._process.pid
+    def pid(self) -> int | None:
+        """Its process id, which is also its process group's; None before its first reply."""
+        return self._pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended, by itself or killed by somebody; it is not reaped."""
-        return self.exited or _has_ended(self._process)
+        """Whether it has ended, by itself or killed by somebody."""
+        return self.exited or self._process.has_ended
 
     @property
     def stderr(self) -> str:
@@ -89,7 +77,7 @@ class WorkerProcess:
 
     def cpu_seconds(self) -> float | None:
         """Return the processor time that it has used; None where the system does not tell."""
-        try:
+        try:  # before its first reply there is no such file
             fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
             return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         except (OSError, IndexError, ValueError):
@@ -112,8 +100,7 @@ class WorkerProcess:
         """Kill it and all that it started; return its exit status, negative for a signal."""
         self.exited = True
         self._finalizer()
-        code = self._process.returncode
-        return 0 if code is None else code
+        return self._process.code or 0
 
     def ended(self) -> int | None:
         """Reap it after ``exited``; return its exit status, negative for a signal.
@@ -131,13 +118,12 @@ class WorkerProcess:
         while time.monotonic() < end:
             # A full pipe would keep it from ending.
             self._drain_stderr()
-            if _has_ended(self._process):
+            if self._process.has_ended:
                 return True
             time.sleep(0.002)
         return False
 
     def _write(self) -> None:
-        assert self._process.stdin is not None
         try:
             while self._outgoing:
                 sent = os.write(self._process.stdin.fileno(), self._outgoing[:_CHUNK])
@@ -148,7 +134,6 @@ class WorkerProcess:
             self._outgoing = memoryview(b"")
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
         data = _read_some(self._process.stdout.fileno())
         if data is None:
             return
@@ -169,7 +154,6 @@ class WorkerProcess:
 
     def _drain_stderr(self) -> bool:
         """Keep the tail; False at the end of the stream."""
-        assert self._process.stderr is not None
         if self._process.stderr.closed:
             return False
         # Bounded, so that a flood cannot hold up the other workers.
@@ -183,22 +167,21 @@ class WorkerProcess:
 
 def wait_any(workers: Sequence[WorkerProcess], deadline: float) -> None:
     """Move bytes until a worker has a reply or has exited, or until ``deadline`` (monotonic)."""
-    silent: set[int] = set()
+    silent: set[Child] = set()
     while not any(worker.exited or worker._replies for worker in workers):
         remaining = deadline - time.monotonic()
         with selectors.DefaultSelector() as selector:
             for worker in workers:
                 process = worker._process
-                assert process.stdin and process.stdout and process.stderr
                 selector.register(process.stdout, selectors.EVENT_READ, worker._read)
-                if process.pid not in silent:
+                if process not in silent:
                     selector.register(process.stderr, selectors.EVENT_READ, worker)
                 if worker._outgoing:
                     selector.register(process.stdin, selectors.EVENT_WRITE, worker._write)
             for key, _ in selector.select(max(remaining, 0)):
                 if isinstance(key.data, WorkerProcess):
                     if not key.data._drain_stderr():
-                        silent.add(key.data._process.pid)
+                        silent.add(key.data._process)
                 else:
                     key.data()
         if remaining <= 0:
@@ -211,92 +194,3 @@ def _read_some(descriptor: int) -> bytes | None:
         return os.read(descriptor, _CHUNK)
     except BlockingIOError:
         return None
-
-
-def worker_environment(threads: int) -> dict[str, str]:
-    """Return the environment of a worker whose parallel loops use ``threads`` threads."""
-    environment = dict(os.environ)
-    environment["TVM_NUM_THREADS"] = str(threads)
-    environment.setdefault("TVM_THREAD_POOL_SPIN_COUNT", _SPIN_COUNT)
-    root = str(Path(errors.__file__).resolve().parent.parent)
-    if root not in site.getsitepackages():
-        before = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = root if not before else os.pathsep.join((root, before))
-    return environment
-
-
-def _spawn(program: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    # -P: a file called like a module in the user's working directory must not be imported.
-    process = subprocess.Popen(
-        [sys.executable, "-P", guard.__file__, str(os.getpid()), program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        env=environment,
-        start_new_session=True,
-    )
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        assert pipe is not None
-        os.set_blocking(pipe.fileno(), False)
-    return process
-
-
-@cache
-def _spawner() -> ThreadPoolExecutor:
-    """The thread that starts all workers. The kernel's death signal is sent when the *thread* that
-    started a child ends, and the caller's thread may well end before the process does."""
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="schedlang-spawn")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_spawner.cache_clear)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Have a guard kill its worker and everything that it started, and reap it."""
-    if sys.platform == "linux" and not _has_ended(process):
-        os.kill(process.pid, signal.SIGTERM)
-        os.kill(process.pid, signal.SIGCONT)
-        end = time.monotonic() + _GUARD_SECONDS
-        while not _has_ended(process) and time.monotonic() < end:
-            time.sleep(0.001)
-    kill_group(process)
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process has ended; it is not reaped, so that its number stays its own."""
-    try:
-        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-    except ChildProcessError:  # the caller's program has all its children reaped
-        return True
-    return ended is not None
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill everything that a process started and its process group, then reap it."""
-    escaped = _descendants(process.pid)
-    for kill, number in ((os.killpg, process.pid), *((os.kill, child) for child in escaped)):
-        try:
-            kill(number, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-    try:
-        process.wait(_REAP_SECONDS)
-    except subprocess.TimeoutExpired:
-        # Stuck in the kernel (swapping, a dead network file system): it ends when that does.
-        pass
-
-
-def _descendants(pid: int) -> list[int]:
-    """Return the processes below ``pid``: a program can put them into groups of their own."""
-    found: list[int] = []
-    pending = [pid]
-    while pending:
-        below = guard.children_of(pending.pop())
-        found += below
-        pending += below
-    return found

@@ -8,29 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets.worker.guard import NAME
+from schedlang.targets.worker import guard, nursery
 
 # Without this, a failing contract would not show the values.
 pytest.register_assert_rewrite("tests.targets.pooled_contract")
 
 
 def _worker_pids(parent: int) -> set[int]:
-    guards, parents = {parent}, {}
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            command = (process / "cmdline").read_bytes()
-            name, _, rest = (process / "stat").read_text().rpartition(")")
-        except OSError:
-            continue
-        state, ppid = rest.split()[:2]
-        if b"schedlang.targets.cpu.worker" in command and state != "Z":
-            if name.endswith(f"({NAME}"):
-                guards |= {int(process.name)} if int(ppid) == parent else set()
-            else:
-                parents[int(process.name)] = int(ppid)
-    return {pid for pid, ppid in parents.items() if ppid in guards}
+    """Return a process's workers: it has nurseries, these have guards, and each of them one."""
+    found = {parent}
+    for name in (nursery.NAME, guard.NAME, guard.WORKER):
+        below = {child for pid in found for child in guard.children_of(pid)}
+        found = {pid for pid in below if _alive(pid) and _name(pid) == name}
+    return found
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().rstrip()
+    except OSError:
+        return ""
 
 
 def _wait_until_gone(pids: set[int], seconds: float = 20.0) -> set[int]:

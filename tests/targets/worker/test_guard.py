@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlang.targets.worker import guard
+from schedlang.targets.worker import nursery
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from tests.processes import marked
 
@@ -30,7 +31,7 @@ SLEEP = "import time\ntime.sleep(600)\n"
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     """Write a program, return its name. Its processes, and all below, have ``MARK``."""
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv(MARK, str(tmp_path))
 
     def write(text: str) -> str:
@@ -59,14 +60,14 @@ def command(pid: int) -> bytes:
         return b""
 
 
-def test_a_worker_whose_parent_is_gone_already_does_not_start(
-    program: Callable[[str], str], tmp_path: Path
-) -> None:
-    name = program(f"open({str(tmp_path / 'started')!r}, 'w')")
-    for parent, status in ((os.getppid(), 1), (os.getpid(), 0)):
-        done = subprocess.run([sys.executable, "-P", guard.__file__, str(parent), name])
-        assert done.returncode == status
-        assert (tmp_path / "started").exists() == (status == 0)
+def test_a_nursery_whose_parent_is_gone_already_does_not_start() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        ours.close()  # there will be no orders
+        for parent, status in ((os.getppid(), 1), (os.getpid(), 0)):
+            command = [sys.executable, "-P", "-m", nursery.__name__, str(parent)]
+            done = subprocess.run([*command, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+            assert done.returncode == status
 
 
 @pytest.mark.parametrize("text", [SLEEP, DAEMON + SLEEP], ids=["while it imports", "with a daemon"])
@@ -82,9 +83,9 @@ def test_a_killed_parent_leaves_nothing(
         [
             sys.executable,
             "-c",
-            "import os, subprocess, sys, time\n"
-            f"subprocess.Popen([sys.executable, '-P', {guard.__file__!r}, str(os.getpid()), "
-            f"{name!r}], start_new_session=True)\n"
+            "import time\n"
+            "from schedlang.targets.worker.children import start_child, worker_environment\n"
+            f"child = start_child({name!r}, worker_environment(1))\n"
             "time.sleep(600)\n",
         ],
         stdin=subprocess.PIPE,
@@ -92,26 +93,23 @@ def test_a_killed_parent_leaves_nothing(
     try:
         daemon = text != SLEEP
         assert wait_for(lambda: sleeps(tmp_path) if daemon else len(marked(MARK, tmp_path)) == 3)
-        family = marked(MARK, tmp_path)
+        family = marked(MARK, tmp_path, nurseries=True)
     finally:
         parent.kill()
         parent.wait()
-    assert len(family) == 3 + daemon
+    assert len(family) == 4 + daemon
     assert survivors(family) == set()
     parent.communicate()
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.02, 0.05, 0.1])
 def test_it_may_be_killed_before_it_is_there(
-    seconds: float,
-    program: Callable[[str], str],
-    tmp_path: Path,
-    survivors: Callable[[set[int]], set[int]],
+    seconds: float, program: Callable[[str], str], tmp_path: Path
 ) -> None:
     process = WorkerProcess(1, program(SLEEP))
     time.sleep(seconds)
     process.kill()
-    assert survivors(marked(MARK, tmp_path)) == set()
+    assert wait_for(lambda: not marked(MARK, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +155,7 @@ def test_torch_is_hidden_while_a_worker_imports_and_not_later(
 try:
     import torch
 except ImportError:
-    from schedlang.targets.worker.guard import show_torch
+    from schedlang.targets.worker.nursery import show_torch
     show_torch()
     import torch
     raise SystemExit(3)

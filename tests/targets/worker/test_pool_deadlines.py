@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
+import time
 from dataclasses import dataclass, field
 
 import pytest
 
 from schedlang.targets.worker import pool as pools
 from schedlang.targets.worker.pool import Slot, WorkerPool
-from schedlang.targets.worker.process import WorkerProcess
+from schedlang.targets.worker.process import WorkerProcess, wait_any
 from schedlang.targets.worker.request import Request
 
 
@@ -80,8 +82,14 @@ def test_without_a_limit_of_processor_time_the_timeout_counts(
     assert machine.looks == 1
 
 
-def test_a_worker_tells_its_processor_time() -> None:
-    process = WorkerProcess(1, "this")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_worker_tells_its_processor_time(tiny_worker: str) -> None:
+    """Once it has told its number."""
+    process = WorkerProcess(1, tiny_worker)
+    assert process.cpu_seconds() is None
+    process.send({})
+    wait_any([process], time.monotonic() + 60)
+    assert process.take_reply() is not None
     used = process.cpu_seconds()
     assert used is not None and used >= 0
     process.kill()

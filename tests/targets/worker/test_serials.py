@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,34 +11,6 @@ import pytest
 from schedlang.targets.worker.pool import Slot, WorkerPool
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from schedlang.targets.worker.request import Request
-
-# Speaks the protocol without schedlang, whose import takes seconds; ``wrong`` is how it errs.
-WORKER = """
-import json, os, struct, sys
-prefix = struct.Struct("!4sIQ")
-known = None
-while head := sys.stdin.buffer.read(prefix.size):
-    _, size, _ = prefix.unpack(head)
-    request = json.loads(sys.stdin.buffer.read(size))
-    reply = {"ok": True, "blobs": [], "pid": os.getpid(), "serial": request["serial"]}
-    wrong = request.get("wrong")
-    if wrong == "none":
-        del reply["serial"]
-    if wrong == "old":
-        reply["serial"] = known
-    if wrong == "number":
-        reply["pid"] = "1"
-    known = request["serial"]
-    text = json.dumps(reply).encode()
-    os.write(1, (prefix.pack(b"SLW1", len(text), 0) + text) * (2 if wrong == "twice" else 1))
-"""
-
-
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    (tmp_path / "erring_worker.py").write_text(WORKER)
-    return "erring_worker"
 
 
 def ask(process: WorkerProcess, **header: Any) -> bool:
@@ -50,8 +21,8 @@ def ask(process: WorkerProcess, **header: Any) -> bool:
 
 
 @pytest.mark.parametrize("wrong", ["none", "old", "number"])
-def test_a_reply_to_no_request_in_hand_is_a_corrupt_worker(program: str, wrong: str) -> None:
-    process = WorkerProcess(1, program)
+def test_a_reply_to_no_request_in_hand_is_a_corrupt_worker(tiny_worker: str, wrong: str) -> None:
+    process = WorkerProcess(1, tiny_worker)
     try:
         assert ask(process) and ask(process) and not process.exited
         assert not ask(process, wrong=wrong)
@@ -61,9 +32,9 @@ def test_a_reply_to_no_request_in_hand_is_a_corrupt_worker(program: str, wrong: 
 
 
 @pytest.fixture
-def make_pool(program: str) -> Callable[[], tuple[WorkerPool, Slot]]:
+def make_pool(tiny_worker: str) -> Callable[[], tuple[WorkerPool, Slot]]:
     def make() -> tuple[WorkerPool, Slot]:
-        pool = WorkerPool(1, 1, program)
+        pool = WorkerPool(1, 1, tiny_worker)
         pool.start = Request({})
         return pool, pool.ready()
 
@@ -97,8 +68,8 @@ def test_a_candidate_gets_another_worker_when_an_earlier_one_may_be_at_fault(
         pool.close()
 
 
-def test_serials_cannot_be_guessed(program: str) -> None:
-    process = WorkerProcess(1, program)
+def test_serials_cannot_be_guessed(tiny_worker: str) -> None:
+    process = WorkerProcess(1, tiny_worker)
     try:
         seen = set()
         for _ in range(3):
@@ -107,6 +78,6 @@ def test_serials_cannot_be_guessed(program: str) -> None:
             wait_any([process], time.monotonic() + 60)
             assert process.take_reply() is not None
         assert len(seen) == 3 and min(map(len, seen)) == 16
-        assert process.pid != process._process.pid
+        assert process.pid is not None
     finally:
         process.kill()

@@ -1,0 +1,206 @@
+"""The nursery: a process that has imported what workers import, and forks them.
+
+TVM takes seconds to import, a fork some milliseconds: all workers of a process but the first start
+at once. ``nurseries.py`` starts it, as ``python -P -m schedlang.targets.worker.nursery PARENT
+SOCKET``, and sends it orders. It runs no candidate and calls no compiled code. A worker is forked
+below a guard of its own, see ``guard.py``, with the pipes, the folder and the environment of its
+order. Elsewhere than on Linux each worker is started by itself, with ``PROGRAM`` alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from schedlang.targets.worker.guard import (
+    children_of,
+    end_with,
+    fork_below_guard,
+    keep_descendants,
+    set_name,
+)
+
+NAME = "schedlang-nurse"
+ORDER_BYTES = 1 << 12
+# Files that come with the order of a worker: its standard streams, its folder, its environment.
+FILES = 5
+# Without a worker for so long, a nursery ends.
+IDLE_SECONDS = 60.0
+_OWN_PACKAGE = "schedlang."
+
+
+def hide_torch() -> None:
+    """Have TVM be imported as where torch is not installed.
+
+    TVM imports torch where it finds it, which takes twice as long as the rest of TVM, and a worker
+    does not need it.
+    """
+    sys.modules["torch"] = None  # type: ignore[assignment]
+
+
+def show_torch() -> None:
+    """Undo ``hide_torch``: code of a user's in a worker may import torch."""
+    if sys.modules.get("torch", sys) is None:
+        del sys.modules["torch"]
+
+
+class Nursery:
+    """Answers orders: ``fork`` with a program and files, or ``kill``; each has a worker's serial.
+
+    It tells when a worker ``began``, with its guard's process id, and how it ``ended``.
+    """
+
+    def __init__(self, orders: socket.socket) -> None:
+        self._orders = orders
+        self._orders.setblocking(False)
+        self._waiting: dict[str, tuple[str, list[int]]] = {}
+        self._guards: dict[int, str] = {}
+        # A child's end writes a byte to the second one.
+        self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
+
+    def serve(self) -> str:
+        """Answer orders until they end; returns in a forked worker only, with its program."""
+        while True:
+            idle = not self._guards
+            sources = [self._orders.fileno(), self._woken]
+            found, _, _ = select.select(sources, [], [], IDLE_SECONDS if idle else None)
+            self._reap()
+            more = self._take_orders() and bool(found or self._guards)
+            while self._waiting:
+                serial = next(iter(self._waiting))
+                program, files = self._waiting[serial]
+                self._import(program, files[2])
+                more = self._take_orders()
+                if serial in self._waiting and self._fork(*self._waiting.pop(serial), serial):
+                    return program
+            if not more:
+                os._exit(0)  # the kernel has the guards end
+
+    def _take_orders(self) -> bool:
+        """Take in what was sent; return whether more may come."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                text, files, _, _ = socket.recv_fds(self._orders, ORDER_BYTES, FILES)
+                if not text:
+                    return False
+                order: dict[str, Any] = json.loads(text)
+                if order["order"] == "fork":
+                    self._waiting[order["serial"]] = (order["program"], files)
+                else:
+                    self._kill(order["serial"])
+        return True
+
+    def _kill(self, serial: str) -> None:
+        if serial in self._waiting:
+            _close(self._waiting.pop(serial)[1])
+            return
+        for pid, one in self._guards.items():
+            if one == serial:
+                os.kill(pid, signal.SIGTERM)
+                os.kill(pid, signal.SIGCONT)
+
+    def _import(self, program: str, errors: int) -> None:
+        """Import what a program of ours imports. Where that fails, it will in the worker too."""
+        if program.startswith(_OWN_PACKAGE) and program not in sys.modules:
+            os.dup2(errors, 2)
+            hide_torch()
+            with contextlib.suppress(Exception):
+                importlib.import_module(program)
+            _discard_errors()
+            # The collector would write to what is shared with workers.
+            gc.freeze()
+
+    def _fork(self, program: str, files: list[int], serial: str) -> bool:
+        """Fork a worker below its guard; return whether this process is the worker."""
+        own = os.getpid()
+        guard = os.fork()
+        if guard:
+            _close(files)
+            self._guards[guard] = serial
+            self._tell("began", serial, guard)
+            return False
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        self._orders.close()
+        os.close(self._woken)
+        os.close(self._wakes)
+        _take(files)
+        fork_below_guard(own)
+        return True
+
+    def _reap(self) -> None:
+        """Tell which guards have ended, and kill what one has left that was killed itself."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._woken, 1 << 12)
+        left = False
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, code = ended[0], os.waitstatus_to_exitcode(ended[1])
+                serial = self._guards.pop(pid, None)
+                if serial is not None:
+                    self._tell("ended", serial, code)
+                left |= serial is None or code < 0
+        # What is killed here ends, and comes here again.
+        for orphan in (children_of(os.getpid()) - self._guards.keys()) if left else ():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(orphan, signal.SIGKILL)
+
+    def _tell(self, what: str, serial: str, number: int) -> None:
+        with contextlib.suppress(OSError):  # a parent that ends does not listen
+            self._orders.send(json.dumps([what, serial, number]).encode())
+
+
+def _take(files: list[int]) -> None:
+    """Go over to the streams, the folder and the environment of a worker."""
+    for stream, file in enumerate(files[:3]):
+        os.dup2(file, stream)
+    with contextlib.suppress(OSError):  # a folder that was removed, or may not be entered
+        os.fchdir(files[3])
+    variables = os.pread(files[4], os.fstat(files[4]).st_size, 0)
+    environment: dict[str, str] = json.loads(variables)
+    for name in os.environ.keys() - environment:
+        del os.environ[name]
+    os.environ.update(environment)
+    _close(files)
+
+
+def _close(files: list[int]) -> None:
+    for file in files:
+        os.close(file)
+
+
+def _discard_errors() -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+
+
+def main() -> None:
+    """Be a nursery, or a worker."""
+    *given, last = sys.argv[1:]
+    del sys.argv[1:]
+    program = last
+    if given:
+        end_with(int(given[0]), signal.SIGKILL)
+        keep_descendants()
+        set_name(NAME)
+        program = Nursery(socket.socket(fileno=int(last))).serve()
+        sys.modules.pop(program, None)  # it is run, not imported
+    hide_torch()
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

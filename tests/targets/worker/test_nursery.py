@@ -1,0 +1,215 @@
+"""Workers are forked from one process, and each is as if it had been started by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlang.targets.worker import children, nursery
+from schedlang.targets.worker.guard import children_of
+from schedlang.targets.worker.process import WorkerProcess, wait_any
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux only")
+
+TELL = """
+import json, os, resource, sys, threading, warnings
+told = {
+    "variables": dict(os.environ),
+    "folder": os.getcwd(),
+    "arguments": sys.argv[1:],
+    "name": __name__,
+    "files": sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
+    "cores": sorted(os.sched_getaffinity(0)),
+    "files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+    "threads": threading.active_count(),
+    "parents": [os.getppid()],
+}
+os.write(1, json.dumps(told).encode())
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_nurseries() -> Iterator[None]:
+    """The nurseries of other tests stay out of this."""
+    before = dict(children._nurseries)
+    children._nurseries.clear()
+    yield
+    for one in children._nurseries.values():
+        one.close()
+    children._nurseries.clear()
+    children._nurseries.update(before)
+
+
+@pytest.fixture
+def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
+    """Start a worker that tells what it is in."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / "telling.py").write_text(TELL)
+
+    def told() -> dict[str, Any]:
+        child = children.start_child("telling", children.worker_environment(1))
+        try:
+            text, end = b"", time.monotonic() + 60
+            while not text.endswith(b"}") and time.monotonic() < end:
+                text += child.stdout.read() or b""
+                time.sleep(0.005)
+            found: dict[str, Any] = json.loads(text)
+            return found
+        finally:
+            child.end()
+
+    return told
+
+
+def nurseries() -> set[int]:
+    return {one._process.pid for one in children._nurseries.values()}
+
+
+def test_one_process_forks_all_and_each_is_a_program_of_its_own(
+    tell: Callable[[], dict[str, Any]],
+) -> None:
+    first = tell()
+    before = nurseries()
+    second = tell()
+    assert nurseries() == before and len(before) == 1
+    assert first["parents"] != second["parents"]  # a guard each
+    for one in (first, second):
+        assert one["arguments"] == [] and one["name"] == "__main__"
+        assert one["files"] == [0, 1, 2] and one["threads"] == 1
+
+
+def test_a_worker_has_the_environment_and_the_folder_of_its_start(
+    tell: Callable[[], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_USER_S", "first \udcff\n=")
+    assert tell()["variables"]["A_USER_S"] == "first \udcff\n="
+    before = nurseries()
+    monkeypatch.delenv("A_USER_S")
+    monkeypatch.setenv("ANOTHER", "x" * 100_000)
+    monkeypatch.chdir(tmp_path)
+    found = tell()
+    assert nurseries() == before
+    assert "A_USER_S" not in found["variables"] and len(found["variables"]["ANOTHER"]) == 100_000
+    assert found["variables"] == children.worker_environment(1)
+    assert found["folder"] == str(tmp_path)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(FileNotFoundError):
+        os.getcwd()
+    (tmp_path / "telling.py").write_text(
+        TELL.replace("os.getcwd()", "os.readlink('/proc/self/cwd')")
+    )
+    assert tell()["folder"].startswith(str(gone))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch: patch.setenv("OMP_NUM_THREADS", "1"),
+        lambda patch: patch.setenv("PYTHONHASHSEED", "7"),
+        lambda patch: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+        lambda patch: resource.setrlimit(
+            resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        ),
+    ],
+    ids=["threads of a library", "Python's settings", "cores", "limits"],
+)
+def test_what_is_taken_over_at_the_start_makes_another_nursery(
+    tell: Callable[[], dict[str, Any]],
+    change: Callable[[pytest.MonkeyPatch], object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cores, files = os.sched_getaffinity(0), resource.getrlimit(resource.RLIMIT_NOFILE)
+    tell()
+    (before,) = nurseries()
+    try:
+        change(monkeypatch)
+        found = tell()
+        assert found["cores"] == sorted(os.sched_getaffinity(0))
+        assert found["files_limit"] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        assert len(nurseries()) == 1 and nurseries() != {before}
+        assert before not in children_of(os.getpid()), "one that nobody needs stays"
+    finally:
+        os.sched_setaffinity(0, cores)
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+
+
+def test_a_killed_nursery_takes_its_workers_along_and_is_replaced(tiny_worker: str) -> None:
+    process = WorkerProcess(1, tiny_worker)
+    process.send({})
+    wait_any([process], time.monotonic() + 60)
+    assert process.take_reply() is not None
+    (before,) = nurseries()
+    os.kill(before, signal.SIGKILL)
+    wait_any([process], time.monotonic() + 60)
+    assert process.exited and process.ended() == -signal.SIGKILL
+    another = WorkerProcess(1, tiny_worker)
+    another.send({})
+    wait_any([another], time.monotonic() + 60)
+    assert another.take_reply() is not None
+    assert nurseries() != {before}
+    another.kill()
+
+
+def test_the_processes_of_a_killed_guard_end(tiny_worker: str, tmp_path: Path) -> None:
+    """The worker ends with it, and what the worker had started comes to the nursery."""
+    (tmp_path / f"{tiny_worker}.py").write_text(
+        "import os\nos.system('setsid sleep 600 &')\nos.write(1, b'x')\nos.read(0, 1)\n"
+    )
+    child = children.start_child(tiny_worker, children.worker_environment(1))
+    end = time.monotonic() + 60
+    while not child.stdout.read() and time.monotonic() < end:
+        time.sleep(0.005)
+    (known,) = nurseries()
+    assert isinstance(child, children._Forked) and not child.has_ended and child.guard is not None
+    family = set(children._descendants(known))
+    assert len(family) == 3
+    os.kill(child.guard, signal.SIGKILL)
+    while children_of(known) and time.monotonic() < end:
+        time.sleep(0.005)
+    assert not children_of(known) and child.has_ended and child.code == -signal.SIGKILL
+    assert not any(Path(f"/proc/{pid}").exists() for pid in family)
+    child.end()
+
+
+def test_without_workers_it_ends_after_a_while(
+    tell: Callable[[], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets no order any more some seconds before."""
+    tell()
+    ((key, one),) = children._nurseries.items()
+    assert one.usable and one.idle
+    monkeypatch.setattr(one, "_used", time.monotonic() - nursery.IDLE_SECONDS + 1)
+    assert not one.usable
+    tell()
+    assert children._nurseries[key] is not one
+
+
+def test_a_copy_of_this_process_has_nurseries_of_its_own(
+    tell: Callable[[], dict[str, Any]],
+) -> None:
+    tell()
+    (before,) = nurseries()
+    copy = os.fork()
+    if not copy:
+        try:
+            tell()
+            right = nurseries() != {before}
+            for one in children._nurseries.values():
+                one.close()
+        finally:
+            os._exit(0 if right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]) == 0
+    tell()
+    assert nurseries() == {before}

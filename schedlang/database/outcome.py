@@ -125,8 +125,8 @@ def fastest_first(history: RunHistory) -> list[Record]:
 def _core_use(stored: dict[str, Any]) -> CoreUse | None:
     """Return what others used of the cores, as far as the outcome tells."""
     try:
-        return CoreUse(*stored["core_use"])
-    except (KeyError, TypeError, ValueError):
+        return CoreUse.from_numbers(stored.get("core_use", ()))
+    except (TypeError, ValueError):
         return None
 
 

@@ -149,6 +149,14 @@ class CoreUse:
             text += f", and the host took {self.stolen:.1f}"
         return text
 
+    @staticmethod
+    def from_numbers(numbers: Sequence[float]) -> CoreUse | None:
+        """Read what was stored; None for nothing, TypeError or ValueError for what says nothing."""
+        if not numbers:
+            return None
+        seconds, cores, others, stolen = numbers
+        return CoreUse(seconds, int(cores), others, stolen)
+
 
 @dataclass(frozen=True, slots=True)
 class RunDisturbance:

@@ -19,6 +19,8 @@ from schedlang.workloads.workload import Workload
 
 __all__ = ["Rule", "StopRule", "all_of", "any_of", "latency", "no_gain", "roofline"]
 
+# So many times as long a window counts while other work leaves a gain in it open.
+_PATIENCE = 2
 _EXAMPLES = {
     "no_gain": "trials=100",
     "latency": "1e-3",
@@ -51,8 +53,9 @@ def no_gain(*, trials: int | None = None, seconds: float | None = None, least: f
     seconds: wall time of this call without a gain.
     least: gains of less than this fraction together do not count: 0.01 for 1%.
 
-    With both, the first that holds ends the run. ValueError without any, or for numbers out of
-    range.
+    With both, the first that holds ends the run. Where other work on the machine leaves it open
+    whether one of these candidates is the best, it takes twice as many trials or seconds.
+    ValueError without any, or for numbers out of range.
     """
     if trials is None and seconds is None:
         raise ValueError("no_gain() needs trials= or seconds=")
@@ -134,12 +137,15 @@ class _NoGain(Rule):
     least: float
 
     def __call__(self, trial: Trial) -> str | None:
-        if self.trials is not None and trial.trials >= self.trials:
-            if self._stands(trial, trial.best_before(trials=self.trials)):
-                return self._describe(trial, f"{self.trials} trials")
-        if self.seconds is not None and trial.seconds - trial.begun >= self.seconds:
-            if self._stands(trial, trial.best_before(seconds=self.seconds)):
-                return self._describe(trial, f"{self.seconds:g} s")
+        if self.trials is not None:
+            trials = self.trials * (_PATIENCE if trial.in_doubt(trials=self.trials) else 1)
+            if trial.trials >= trials and self._stands(trial, trial.best_before(trials=trials)):
+                return self._describe(trial, f"{trials} trials")
+        if self.seconds is not None:
+            seconds = self.seconds * (_PATIENCE if trial.in_doubt(seconds=self.seconds) else 1)
+            if trial.seconds - trial.begun >= seconds:
+                if self._stands(trial, trial.best_before(seconds=seconds)):
+                    return self._describe(trial, f"{seconds:g} s")
         return None
 
     def _stands(self, trial: Trial, before: float) -> bool:

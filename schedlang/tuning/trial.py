@@ -39,6 +39,8 @@ class Trial:
     begun: the part of ``seconds`` that earlier calls had used.
     gains: each moment at which the best latency fell, oldest first; earlier calls' included.
     reused: whether the database had the record, so that nothing was measured.
+    doubts: each moment at which other work left it open whether the best latency fell, oldest
+        first; their latencies are lower bounds.
     """
 
     record: Record
@@ -49,6 +51,7 @@ class Trial:
     begun: float = 0.0
     gains: Sequence[Gain] = field(default=(), repr=False)
     reused: bool = False
+    doubts: Sequence[Gain] = field(default=(), repr=False)
 
     @property
     def best(self) -> float:
@@ -62,9 +65,22 @@ class Trial:
         """Return what ``best`` was so many trials or seconds ago."""
         latency = math.inf
         for gain in self.gains:
-            if trials is not None and gain.trials > self.trials - trials:
-                break
-            if seconds is not None and gain.seconds > self.seconds - seconds:
+            if self._is_within(gain, trials, seconds):
                 break
             latency = gain.latency
         return latency
+
+    def in_doubt(self, *, trials: float | None = None, seconds: float | None = None) -> bool:
+        """Whether a candidate of the last so many trials or seconds may be faster than ``best``.
+
+        That is one whose latency other work on the machine leaves open.
+        """
+        return any(
+            one.latency < self.best and self._is_within(one, trials, seconds)
+            for one in reversed(self.doubts)
+        )
+
+    def _is_within(self, gain: Gain, trials: float | None, seconds: float | None) -> bool:
+        return (trials is not None and gain.trials > self.trials - trials) or (
+            seconds is not None and gain.seconds > self.seconds - seconds
+        )

@@ -124,7 +124,13 @@ class Nursery:
     def _fork(self, program: str, files: list[int], serial: str) -> bool:
         """Fork a worker below its guard; return whether this process is the worker."""
         own = os.getpid()
-        guard = os.fork()
+        try:
+            guard = os.fork()
+        except OSError as error:
+            os.write(files[2], f"no process can be started: {error.strerror}\n".encode())
+            _close(files)
+            self._tell("ended", serial, 1)
+            return False
         if guard:
             _close(files)
             self._guards[guard] = serial

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -75,6 +76,7 @@ class Watch:
         self._budget = budget
         self._trials = 0
         self._gains: list[Gain] = []
+        self._doubts: list[Gain] = []
         for record in state.records:
             trial = self._count(record, reused=True)
         if state.records:
@@ -96,8 +98,11 @@ class Watch:
         seconds = self._budget.earlier if earlier else self._budget.used
         self._trials += record.status is not Status.REJECTED
         if self._state.leaderboard.may_win(record):
-            if not self._gains or record.latency < self._gains[-1].latency:
+            best = self._gains[-1].latency if self._gains else math.inf
+            if record.latency < best:
                 self._gains.append(Gain(self._trials, seconds, record.latency))
+            elif not record.certain and record.least < best:
+                self._doubts.append(Gain(self._trials, seconds, record.least))
         return Trial(
             record,
             self._state.workload,
@@ -107,6 +112,7 @@ class Watch:
             self._budget.earlier,
             tuple(self._gains),
             reused,
+            tuple(self._doubts),
         )
 
     def _ask(self, trial: Trial) -> None:

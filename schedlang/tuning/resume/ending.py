@@ -68,10 +68,7 @@ class Ending:
     @property
     def use_of_cores(self) -> CoreUse | None:
         """What ``core_use`` says; TypeError or ValueError for numbers that say nothing."""
-        if not self.core_use:
-            return None
-        seconds, cores, others, stolen = self.core_use
-        return CoreUse(seconds, int(cores), others, stolen)
+        return CoreUse.from_numbers(self.core_use)
 
     def to_json(self) -> str:
         """Return it as one line of text."""

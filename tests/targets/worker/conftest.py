@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,6 @@ while head := sys.stdin.buffer.read(prefix.size):
 @pytest.fixture
 def tiny_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a program that speaks the protocol."""
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     (tmp_path / "erring_worker.py").write_text(WORKER)
     return "erring_worker"

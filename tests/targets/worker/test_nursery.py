@@ -183,6 +183,35 @@ def test_the_processes_of_a_killed_guard_end(tiny_worker: str, tmp_path: Path) -
     child.end()
 
 
+def test_a_system_that_starts_no_process_costs_one_worker(tiny_worker: str, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\nfork = os.fork\n"
+        "def fork_or_fail():\n"
+        f"    if os.path.exists({str(full)!r}):\n"
+        "        raise BlockingIOError(11, 'Resource temporarily unavailable')\n"
+        "    return fork()\n"
+        "os.fork = fork_or_fail\n"
+    )
+
+    def answers(process: WorkerProcess) -> bool:
+        process.send({})
+        wait_any([process], time.monotonic() + 60)
+        return process.take_reply() is not None
+
+    first = WorkerProcess(1, tiny_worker)
+    assert answers(first)
+    full.touch()
+    second = WorkerProcess(1, tiny_worker)
+    assert not answers(second) and second.exited and second.ended() == 1
+    assert second.stderr == "no process can be started: Resource temporarily unavailable\n"
+    full.unlink()
+    third = WorkerProcess(1, tiny_worker)
+    assert answers(third) and answers(first) and len(nurseries()) == 1
+    for process in (first, third):
+        process.kill()
+
+
 def test_without_workers_it_ends_after_a_while(
     tell: Callable[[], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ import pytest
 from tvm import te
 
 import schedlang as sl
+from schedlang.measurement.disturbance import Disturbance
 from schedlang.targets.roofline import bytes_of, peak_of
 from schedlang.testing.spaces import ORDINARY, small_workload
+from schedlang.tuning.trial import Gain, Trial
 from tests.tuning.fake_time import FakeTime
 from tests.tuning.scripted import Scripted
 from tests.tuning.test_budgets import Pretends
@@ -49,6 +53,48 @@ def test_small_gains_do_not_count_where_that_is_asked() -> None:
     assert len(result.records) == 11
     assert result.finished == "no gain of 1% or more in the last 10 trials"
     assert len(tune(sl.stop.no_gain(trials=10), latencies).records) == 24
+
+
+class Busy(Scripted):
+    """Other work leaves open what the candidates with these ids take: 0.3 to 2 seconds."""
+
+    doubtful: frozenset[int] = frozenset()
+
+    def measure(self, candidates: Sequence[sl.Candidate]) -> Iterator[sl.Measurement]:
+        for one in super().measure(candidates):
+            unsure = one.id in self.doubtful
+            yield replace(one, disturbance=Disturbance(0, 3, 0.3, 2.0)) if unsure else one
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "trials"),
+    [(set(), 11), ({8}, 15), ({8, 12}, 17), ({2}, 11), (set(range(6, TRIALS)), 17)],
+)
+def test_no_gain_has_patience_while_other_work_leaves_one_open(
+    doubtful: set[int], trials: int
+) -> None:
+    """Twice as many candidates where one of the last six may have been a gain, and no more."""
+    measurer = Busy(falling({0: 0.9, 4: 0.5}), reference=9.0)
+    measurer.doubtful = frozenset(doubtful)
+    result = tune(sl.stop.no_gain(trials=6), [], measurer=measurer)
+    assert len(result.records) == trials
+
+
+@pytest.mark.parametrize(
+    ("second", "doubts", "ends"),
+    [(5.5, 0, True), (5.5, 1, False), (8.4, 1, False), (9.5, 1, True)],
+)
+def test_no_gain_has_patience_in_seconds(second: float, doubts: int, ends: bool) -> None:
+    trial = Trial(
+        None,  # type: ignore[arg-type]
+        small_workload(),
+        sl.Target("cpu"),
+        9,
+        second,
+        gains=[Gain(1, 0.5, 0.5)],
+        doubts=[Gain(5, 5.0, 0.3)] * doubts,
+    )
+    assert bool(sl.stop.no_gain(seconds=4.0)(trial)) == ends
 
 
 def test_where_nothing_succeeds_it_says_so() -> None:

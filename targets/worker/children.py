@@ -5,6 +5,7 @@ On Linux it has a nursery (``nursery.py``), which forks them: only the first one
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -187,11 +188,15 @@ class _Nursery:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         over = threading.Event()
         with theirs:
-            arguments = [str(os.getpid()), str(theirs.fileno())]
-            self._process = _kept_by_thread(
-                lambda: _start_python(arguments, environment, subprocess.DEVNULL, theirs.fileno()),
-                over,
-            )
+            # Where this process has closed its standard streams, their numbers are free.
+            end = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
+            try:
+                arguments = [str(os.getpid()), str(end)]
+                self._process = _kept_by_thread(
+                    lambda: _start_python(arguments, environment, subprocess.DEVNULL, end), over
+                )
+            finally:
+                os.close(end)
         # Where memory is collected while it is held, a worker may be ended.
         self._listens = threading.RLock()
         self._children: WeakValueDictionary[str, _Forked] = WeakValueDictionary()
@@ -226,7 +231,7 @@ class _Nursery:
             stdin, ins = _pipe(theirs, ours)
             outs, stdout = _pipe(ours, theirs)
             errs, stderr = _pipe(ours, theirs)
-            folder = os.open(".", os.O_PATH | os.O_CLOEXEC)
+            folder = _folder()
             theirs.callback(os.close, folder)
             variables = open(os.memfd_create("environment"), "wb", buffering=0)
             theirs.enter_context(variables).write(json.dumps(environment).encode())
@@ -248,11 +253,15 @@ class _Nursery:
 
     def listen(self) -> None:
         """Take in what the nursery has told."""
+        if self.lost:  # in a copy of this process nobody may give the lock back
+            return
         with self._listens:
             while not self.lost:
                 try:
                     told = self._socket.recv(nursery.ORDER_BYTES, socket.MSG_DONTWAIT)
                 except BlockingIOError:
+                    # A copy of this process may keep the other end of the socket open.
+                    self.lost = self._process.poll() is not None
                     return
                 except OSError:
                     told = b""
@@ -268,7 +277,10 @@ class _Nursery:
 
     def wait(self, seconds: float) -> None:
         """Wait until the nursery tells something, or another thread may have heard it."""
-        select.select([self._socket], [], [], seconds)
+        sources = select.poll()  # `select` knows no descriptor above 1023
+        with suppress(ValueError, OSError):  # another thread has closed it
+            sources.register(self._socket, select.POLLIN)
+            sources.poll(1000 * seconds)
 
     def forget(self) -> None:
         """Leave it to the process that this one is a copy of."""
@@ -276,6 +288,14 @@ class _Nursery:
         self.close.detach()
         self._process.returncode = 0
         self._socket.close()
+
+
+def _folder() -> int:
+    """Open this process's folder; what is no folder where it may not be entered any more."""
+    try:
+        return os.open(".", os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return os.open(os.devnull, os.O_PATH | os.O_CLOEXEC)
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[BinaryIO, BinaryIO]:
@@ -316,7 +336,17 @@ def _surroundings(environment: Mapping[str, str]) -> Hashable:
         frozenset(os.sched_getaffinity(0)),
         os.getpriority(os.PRIO_PROCESS, 0),
         tuple(resource.getrlimit(getattr(resource, one)) for one in sorted(limits)),
+        (os.getresuid(), os.getresgid(), tuple(os.getgroups()), _umask()),
     )
+
+
+def _umask() -> str:
+    """Return the mask of this process's new files; Python's function would change it."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("Umask:"):
+                return line
+    return ""
 
 
 def _kept_by_thread(
@@ -338,18 +368,28 @@ def _kept_by_thread(
             over.wait()
 
     threading.Thread(target=keep, name="schedlang-nursery", daemon=True).start()
-    return started.result()
+    try:
+        return started.result()
+    except BaseException:  # such as Ctrl-C
+        started.add_done_callback(_abandon)
+        over.set()
+        raise
+
+
+def _abandon(started: Future[subprocess.Popen[bytes]]) -> None:
+    if started.exception() is None:
+        started.result().kill()
+        started.result().wait()
 
 
 def _end_nursery(
     orders: socket.socket, process: subprocess.Popen[bytes], over: threading.Event
 ) -> None:
-    orders.close()
-    try:
-        process.wait(_GUARD_SECONDS)
-    except subprocess.TimeoutExpired:
+    orders.close()  # it ends then, and the kernel has the guards end
+    with suppress(OSError):
         process.kill()
-        process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_REAP_SECONDS)
     over.set()
 
 

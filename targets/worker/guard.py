@@ -86,26 +86,25 @@ def fork_below_guard(parent: int) -> None:
 
 def _guard(worker: int, parent: int) -> NoReturn:
     """Wait for the worker, kill what is left of it, and end as it did."""
-    signal.signal(signal.SIGTERM, _stop)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    end_with(parent, signal.SIGTERM)
-    set_name(NAME)
-    # The other ends of these pipes must see when the worker closes them.
-    os.close(0)
-    os.close(1)
+    status = int(signal.SIGKILL)
     try:
-        try:
-            status = _wait_for(worker)
-        finally:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, _stop)
+        end_with(parent, signal.SIGTERM)
+        set_name(NAME)
+        # The other ends of these pipes must see when the worker closes them.
+        os.close(0)
+        os.close(1)
+        status = _wait_for(worker)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except SystemExit:
-        status = int(signal.SIGKILL)
-        os.kill(worker, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.kill(worker, signal.SIGKILL)
     kill_children()
     _end_like(status)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit
 
 

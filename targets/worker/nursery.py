@@ -1,7 +1,7 @@
 """The nursery: a process that has imported what workers import, and forks them.
 
 TVM takes seconds to import, a fork some milliseconds: all workers of a process but the first start
-at once. ``nurseries.py`` starts it, as ``python -P -m schedlang.targets.worker.nursery PARENT
+at once. ``children.py`` starts it, as ``python -P -m schedlang.targets.worker.nursery PARENT
 SOCKET``, and sends it orders. It runs no candidate and calls no compiled code. A worker is forked
 below a guard of its own, see ``guard.py``, with the pipes, the folder and the environment of its
 order. Elsewhere than on Linux each worker is started by itself, with ``PROGRAM`` alone.
@@ -19,7 +19,7 @@ import select
 import signal
 import socket
 import sys
-from typing import Any
+from collections import deque
 
 from schedlang.targets.worker.guard import (
     children_of,
@@ -60,9 +60,11 @@ class Nursery:
     """
 
     def __init__(self, orders: socket.socket) -> None:
+        # The thread that started this process may block signals.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self._orders = orders
         self._orders.setblocking(False)
-        self._waiting: dict[str, tuple[str, list[int]]] = {}
+        self._untold: deque[bytes] = deque()
         self._guards: dict[int, str] = {}
         # A child's end writes a byte to the second one.
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -71,40 +73,36 @@ class Nursery:
 
     def serve(self) -> str:
         """Answer orders until they end; returns in a forked worker only, with its program."""
+        sources = select.poll()
+        sources.register(self._woken, select.POLLIN)
         while True:
+            wanted = select.POLLIN | (select.POLLOUT if self._untold else 0)
+            sources.register(self._orders, wanted)
             idle = not self._guards
-            sources = [self._orders.fileno(), self._woken]
-            found, _, _ = select.select(sources, [], [], IDLE_SECONDS if idle else None)
+            found = sources.poll(1000 * IDLE_SECONDS if idle else None)
             self._reap()
-            more = self._take_orders() and bool(found or self._guards)
-            while self._waiting:
-                serial = next(iter(self._waiting))
-                program, files = self._waiting[serial]
-                self._import(program, files[2])
-                more = self._take_orders()
-                if serial in self._waiting and self._fork(*self._waiting.pop(serial), serial):
-                    return program
-            if not more:
-                os._exit(0)  # the kernel has the guards end
-
-    def _take_orders(self) -> bool:
-        """Take in what was sent; return whether more may come."""
-        with contextlib.suppress(BlockingIOError):
-            while True:
+            self._tell_more()
+            try:
+                # One at a time: a worker must not get the files of another.
                 text, files, _, _ = socket.recv_fds(self._orders, ORDER_BYTES, FILES)
-                if not text:
-                    return False
-                order: dict[str, Any] = json.loads(text)
-                if order["order"] == "fork":
-                    self._waiting[order["serial"]] = (order["program"], files)
-                else:
-                    self._kill(order["serial"])
-        return True
+            except BlockingIOError:
+                if found or not idle:
+                    continue
+                text = b""
+            except OSError:  # its parent has ended, or does not listen any more
+                text = b""
+            if not text:
+                os._exit(0)  # the kernel has the guards end
+            order: dict[str, str] = json.loads(text)
+            if order["order"] == "kill":
+                self._kill(order["serial"])
+            elif len(files) < FILES:
+                _close(files)  # this process may open no more
+                self._tell("ended", order["serial"], 1)
+            elif self._fork(order["program"], files, order["serial"]):
+                return order["program"]
 
     def _kill(self, serial: str) -> None:
-        if serial in self._waiting:
-            _close(self._waiting.pop(serial)[1])
-            return
         for pid, one in self._guards.items():
             if one == serial:
                 os.kill(pid, signal.SIGTERM)
@@ -123,6 +121,7 @@ class Nursery:
 
     def _fork(self, program: str, files: list[int], serial: str) -> bool:
         """Fork a worker below its guard; return whether this process is the worker."""
+        self._import(program, files[2])
         own = os.getpid()
         try:
             guard = os.fork()
@@ -164,21 +163,29 @@ class Nursery:
                 os.kill(orphan, signal.SIGKILL)
 
     def _tell(self, what: str, serial: str, number: int) -> None:
-        with contextlib.suppress(OSError):  # a parent that ends does not listen
-            self._orders.send(json.dumps([what, serial, number]).encode())
+        self._untold.append(json.dumps([what, serial, number]).encode())
+        self._tell_more()
+
+    def _tell_more(self) -> None:
+        """Send what was not told yet, as far as there is room: the parent may listen later."""
+        with contextlib.suppress(OSError):
+            while self._untold:
+                self._orders.send(self._untold[0])
+                self._untold.popleft()
 
 
 def _take(files: list[int]) -> None:
     """Go over to the streams, the folder and the environment of a worker."""
     for stream, file in enumerate(files[:3]):
         os.dup2(file, stream)
-    with contextlib.suppress(OSError):  # a folder that was removed, or may not be entered
+    with contextlib.suppress(OSError):  # a folder that may not be entered
         os.fchdir(files[3])
     variables = os.pread(files[4], os.fstat(files[4]).st_size, 0)
     environment: dict[str, str] = json.loads(variables)
     for name in os.environ.keys() - environment:
         del os.environ[name]
-    os.environ.update(environment)
+    # The system has variables without a name too, and Python sets none.
+    os.environ.update((name, value) for name, value in environment.items() if name)
     _close(files)
 
 

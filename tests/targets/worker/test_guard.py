@@ -143,6 +143,17 @@ def test_a_killed_worker_takes_everything_along(
     assert marked(MARK, tmp_path) == set()
 
 
+def test_a_guard_that_is_told_to_end_when_its_worker_has_kills_what_that_left(
+    program: Callable[[str], str], tmp_path: Path
+) -> None:
+    """SIGTERM finds it between its worker's end and the end of what the worker had started."""
+    for _ in range(20):
+        process = WorkerProcess(1, program(DAEMON + "os._exit(0)"))
+        wait_any([process], time.monotonic() + 60)
+        process.kill()
+        assert wait_for(lambda: not marked(MARK, tmp_path))
+
+
 def test_torch_is_hidden_while_a_worker_imports_and_not_later(
     program: Callable[[str], str], tmp_path: Path
 ) -> None:

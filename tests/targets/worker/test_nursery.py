@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from schedlang.targets.worker.process import WorkerProcess, wait_any
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux only")
 
+ROOT = Path(__file__).resolve().parents[3]
 TELL = """
 import json, os, resource, sys, threading, warnings
 told = {
@@ -54,20 +56,31 @@ def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[s
     """Start a worker that tells what it is in."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     (tmp_path / "telling.py").write_text(TELL)
+    return lambda: heard(start())
 
-    def told() -> dict[str, Any]:
-        child = children.start_child("telling", children.worker_environment(1))
-        try:
-            text, end = b"", time.monotonic() + 60
-            while not text.endswith(b"}") and time.monotonic() < end:
-                text += child.stdout.read() or b""
-                time.sleep(0.005)
-            found: dict[str, Any] = json.loads(text)
-            return found
-        finally:
-            child.end()
 
-    return told
+def start() -> children.Child:
+    return children.start_child("telling", children.worker_environment(1))
+
+
+def heard(child: children.Child) -> dict[str, Any]:
+    """What it tells; it ends then."""
+    try:
+        text, end = b"", time.monotonic() + 60
+        while not text.endswith(b"}") and time.monotonic() < end:
+            text += child.stdout.read() or b""
+            time.sleep(0.005)
+        found: dict[str, Any] = json.loads(text)
+        return found
+    finally:
+        child.end()
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return condition()
 
 
 def nurseries() -> set[int]:
@@ -85,6 +98,66 @@ def test_one_process_forks_all_and_each_is_a_program_of_its_own(
     for one in (first, second):
         assert one["arguments"] == [] and one["name"] == "__main__"
         assert one["files"] == [0, 1, 2] and one["threads"] == 1
+
+
+def test_workers_that_are_ordered_together_have_no_files_of_each_other(
+    tell: Callable[[], dict[str, Any]],
+) -> None:
+    del tell
+    for child in [start() for _ in range(5)]:
+        assert heard(child)["files"] == [0, 1, 2]
+
+
+def test_many_open_files_and_signals_that_are_blocked_change_nothing(
+    tell: Callable[[], dict[str, Any]],
+) -> None:
+    """``select`` knows no descriptors above 1023; whoever starts a process hands its mask on."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] < 2000:
+        pytest.skip("the system allows fewer files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2000, before[1]))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
+    try:
+        assert tell()["files"] == [0, 1, 2]
+        child = start()
+        begun = time.monotonic()
+        child.end()
+        assert child.has_ended and time.monotonic() - begun < 1.5
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for file in opened:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("closed", [(0,), (0, 1, 2)])
+def test_a_program_without_standard_streams_has_workers(
+    closed: tuple[int, ...], tell: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    del tell
+    script = (
+        "import os, sys\n"
+        f"for stream in {closed}: os.close(stream)\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "from tests.targets.worker.test_nursery import heard, start\n"
+        f"open({str(tmp_path / 'told')!r}, 'w').write(repr(heard(start())['files']))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+    assert (tmp_path / "told").read_text() == "[0, 1, 2]"
+
+
+def test_who_does_not_listen_is_told_later(tiny_worker: str) -> None:
+    """The ends of so many do not fit into the socket."""
+    (folder,) = (one for one in os.environ["PYTHONPATH"].split(os.pathsep)[:1])
+    (Path(folder) / f"{tiny_worker}.py").write_text("raise SystemExit(3)")
+    started = [
+        children.start_child(tiny_worker, children.worker_environment(1)) for _ in range(150)
+    ]
+    assert wait_for(lambda: all(child.has_ended for child in started))
+    assert {child.code for child in started} == {3}
+    for child in started:
+        child.end()
 
 
 def test_a_worker_has_the_environment_and_the_folder_of_its_start(

@@ -100,10 +100,12 @@ def start_child(program: str, environment: Mapping[str, str]) -> Child:
     if sys.platform != "linux":
         return _Alone(program, environment)
     with _lock:
-        try:
-            return _nursery_for(environment).fork(program, environment)
-        except ConnectionError:  # somebody has killed it
-            return _nursery_for(environment).fork(program, environment)
+        nursery = _nursery_for(environment)
+        child = nursery.fork(program, environment)
+        if nursery.lost:  # somebody has killed it
+            child.end()
+            child = _nursery_for(environment).fork(program, environment)
+        return child
 
 
 class _Alone(Child):
@@ -225,7 +227,7 @@ class _Nursery:
             return -signal.SIGKILL
 
     def fork(self, program: str, environment: Mapping[str, str]) -> Child:
-        """Order a worker; does not wait for it."""
+        """Order a worker; does not wait for it. It has ended where the nursery is lost."""
         serial = secrets.token_hex(8)
         with ExitStack() as ours, ExitStack() as theirs:
             stdin, ins = _pipe(theirs, ours)
@@ -237,7 +239,8 @@ class _Nursery:
             theirs.enter_context(variables).write(json.dumps(environment).encode())
             child = self._children[serial] = _Forked((ins, outs, errs), self, serial)
             files = [one.fileno() for one in (stdin, stdout, stderr)]
-            self.order("fork", serial, program, [*files, folder, variables.fileno()])
+            with suppress(ConnectionError):
+                self.order("fork", serial, program, [*files, folder, variables.fileno()])
             ours.pop_all()
         return child
 

@@ -18,6 +18,7 @@ from tvm.script import from_source
 
 from schedlang.errors import WorkloadError
 from schedlang.tvm.parts import Regions, parts_of, statements_in
+from schedlang.tvm.script_names import script_names
 from schedlang.tvm.values import constant, found_in, tensor_bytes
 
 # As files of TVMScript begin; the lines that follow keep their numbers.
@@ -366,7 +367,8 @@ def parse_script(text: str) -> Any:
     Raises ``WorkloadError`` with the line at which TVM's parser stopped.
     """
     try:
-        return from_source(_IMPORTS.sub("", text))  # the parser knows the names, and no imports
+        # The parser knows the names, and no imports.
+        return from_source(_IMPORTS.sub("", text), script_names())
     except SyntaxError as error:
         raise WorkloadError(
             f"line {error.lineno}: {error.msg}: {(error.text or '').strip()!r}"

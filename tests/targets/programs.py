@@ -9,6 +9,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
+from schedlang.tvm.script_names import script_names
 from schedlang.workloads import from_prim_func, from_script
 from schedlang.workloads.workload import Workload
 
@@ -55,7 +56,7 @@ def from_body(body: str, signature: str = "") -> IRModule:
         '    T.func_attr({"global_symbol": "main", "tirx.noalias": True})\n'
         f"{lines}\n"
     )
-    return IRModule({"main": from_source(text, check_well_formed=False)})
+    return IRModule({"main": from_source(text, script_names(), check_well_formed=False)})
 
 
 def matmul_body(update: str) -> str:

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tvm.script import from_source
 
 from schedlang.targets import build_callable
-from schedlang.tvm.program import as_main
+from schedlang.tvm.program import as_main, parse_script
 from schedlang.workloads.keys.structure import Structure, structure_of
 from tests.workloads.interpreter import interpreted
 from tests.workloads.random_kernels import (
@@ -35,7 +34,7 @@ class Program:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.func = from_source(text)
+        self.func = parse_script(text)
         self.structure: Structure = structure_of(self.func)
 
     def outputs(self, data: list[Array], run: Callable[[list[Array]], object]) -> list[Array]:

@@ -106,9 +106,7 @@ def _is_known(name: str) -> bool:
 
 
 def _register(name: str, texts: tuple[str, str]) -> None:
-    with ThreadPoolExecutor(1) as thread:
-        parsed = [thread.submit(parse_script, text) for text in texts]
-    TensorIntrin.register(name, *(one.result() for one in parsed))
+    TensorIntrin.register(name, *map(parse_script, texts))
 
 
 def _load(file: str) -> None:

@@ -19,6 +19,7 @@ import select
 import signal
 import socket
 import sys
+import warnings
 from collections import deque
 
 from schedlang.targets.worker.guard import (
@@ -209,6 +210,8 @@ def main() -> None:
         end_with(int(given[0]), signal.SIGKILL)
         keep_descendants()
         set_name(NAME)
+        # Threads of numpy's BLAS, which stop for a fork; from 3.12 on Python warns of any thread.
+        warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
         program = Nursery(socket.socket(fileno=int(last))).serve()
         sys.modules.pop(program, None)  # it is run, not imported
     hide_torch()

@@ -53,6 +53,11 @@ NAMES = (
     _Name("tvm.sym.iter_affine_map", "iterator maps; tvm.arith before", "analysis/concurrency.py"),
     _Name("tvm.ir:TensorLoad", "a read of an element; tir.BufferLoad before", "analysis"),
     _Name("tvm.ir:GenericConst", "a constant tensor; relax.Constant before", "relax"),
+    _Name(
+        "tvm.script.parser.core.entry:_default_globals",
+        "the names that a text may use",
+        "script_names.py",
+    ),
     _Name("tvm.s_tir.meta_schedule", "TVM's own records and features", "metaschedule.py"),
     _Name(
         "tvm.s_tir.meta_schedule.tune_context:_normalize_mod",

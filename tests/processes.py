@@ -1,7 +1,9 @@
-"""Processes that a test has started, found by what it put into their environment."""
+"""Processes that a test has started: they are found by their environment, and waited for."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from schedlang.targets.worker import nursery
@@ -24,3 +26,13 @@ def marked(name: str, value: object, *, nurseries: bool = False) -> set[int]:
         except OSError:
             continue
     return found
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
+    """Wait until a condition holds; return whether it does."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.005)
+    return True

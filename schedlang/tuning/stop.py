@@ -19,7 +19,7 @@ from schedlang.workloads.workload import Workload
 
 __all__ = ["Rule", "StopRule", "all_of", "any_of", "latency", "no_gain", "roofline"]
 
-# So many times as long a window counts while other work leaves a gain in it open.
+# Where other work hides whether a candidate of a window was a gain, the window is longer by this.
 _PATIENCE = 2
 _EXAMPLES = {
     "no_gain": "trials=100",

@@ -71,9 +71,9 @@ class Trial:
         return latency
 
     def in_doubt(self, *, trials: float | None = None, seconds: float | None = None) -> bool:
-        """Whether a candidate of the last so many trials or seconds may be faster than ``best``.
+        """Whether one of the last ``trials``, or within ``seconds``, may be faster than ``best``.
 
-        That is one whose latency other work on the machine leaves open.
+        Other work on the machine disturbed its samples, and its lower bound is below ``best``.
         """
         return any(
             one.latency < self.best and self._is_within(one, trials, seconds)

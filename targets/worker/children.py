@@ -294,7 +294,7 @@ class _Nursery:
 
 
 def _folder() -> int:
-    """Open this process's folder; what is no folder where it may not be entered any more."""
+    """Open the current folder, or the null device where this process may not enter the folder."""
     try:
         return os.open(".", os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -99,7 +99,7 @@ def _guard(worker: int, parent: int) -> NoReturn:
     except SystemExit:
         with contextlib.suppress(ProcessLookupError):  # it has just ended
             os.kill(worker, signal.SIGKILL)
-    kill_children()
+    _kill_children()
     _end_like(status)
 
 
@@ -116,7 +116,7 @@ def _wait_for(worker: int) -> int:
             return status
 
 
-def kill_children() -> None:
+def _kill_children() -> None:
     """Kill all processes below this one: what a killed process leaves becomes a child of ours."""
     end = time.monotonic() + _KILL_SECONDS
     pause = 0.001

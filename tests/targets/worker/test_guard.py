@@ -18,7 +18,7 @@ import pytest
 
 from schedlang.targets.worker import nursery
 from schedlang.targets.worker.process import WorkerProcess, wait_any
-from tests.processes import marked
+from tests.processes import marked, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guards are for Linux")
 
@@ -39,13 +39,6 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         return "guarded_program"
 
     return write
-
-
-def wait_for(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 30
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 def sleeps(mark: Path) -> bool:

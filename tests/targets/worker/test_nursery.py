@@ -18,6 +18,7 @@ import pytest
 from schedlang.targets.worker import children, nursery
 from schedlang.targets.worker.guard import children_of
 from schedlang.targets.worker.process import WorkerProcess, wait_any
+from tests.processes import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux only")
 
@@ -74,13 +75,6 @@ def heard(child: children.Child) -> dict[str, Any]:
         return found
     finally:
         child.end()
-
-
-def wait_for(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 60
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.005)
-    return condition()
 
 
 def nurseries() -> set[int]:
@@ -147,13 +141,13 @@ def test_a_program_without_standard_streams_has_workers(
     assert (tmp_path / "told").read_text() == "[0, 1, 2]"
 
 
-def test_who_does_not_listen_is_told_later(tiny_worker: str) -> None:
-    """The ends of so many do not fit into the socket."""
-    (folder,) = (one for one in os.environ["PYTHONPATH"].split(os.pathsep)[:1])
-    (Path(folder) / f"{tiny_worker}.py").write_text("raise SystemExit(3)")
+def test_who_does_not_listen_is_told_later(tiny_worker: str, tmp_path: Path) -> None:
+    """250 workers begin and end, unheard: the socket holds fewer than 300 reports."""
+    (tmp_path / f"{tiny_worker}.py").write_text("raise SystemExit(3)")
     started = [
-        children.start_child(tiny_worker, children.worker_environment(1)) for _ in range(150)
+        children.start_child(tiny_worker, children.worker_environment(1)) for _ in range(250)
     ]
+    assert wait_for(lambda: all(child.stdout.read() == b"" for child in started))
     assert wait_for(lambda: all(child.has_ended for child in started))
     assert {child.code for child in started} == {3}
     for child in started:
@@ -241,17 +235,14 @@ def test_the_processes_of_a_killed_guard_end(tiny_worker: str, tmp_path: Path) -
         "import os\nos.system('setsid sleep 600 &')\nos.write(1, b'x')\nos.read(0, 1)\n"
     )
     child = children.start_child(tiny_worker, children.worker_environment(1))
-    end = time.monotonic() + 60
-    while not child.stdout.read() and time.monotonic() < end:
-        time.sleep(0.005)
+    assert wait_for(lambda: bool(child.stdout.read()))
     (known,) = nurseries()
     assert isinstance(child, children._Forked) and not child.has_ended and child.guard is not None
     family = set(children._descendants(known))
     assert len(family) == 3
     os.kill(child.guard, signal.SIGKILL)
-    while children_of(known) and time.monotonic() < end:
-        time.sleep(0.005)
-    assert not children_of(known) and child.has_ended and child.code == -signal.SIGKILL
+    assert wait_for(lambda: not children_of(known))
+    assert child.has_ended and child.code == -signal.SIGKILL
     assert not any(Path(f"/proc/{pid}").exists() for pid in family)
     child.end()
 

@@ -1,58 +1,28 @@
-"""How this process starts workers, and ends them with all that they started.
-
-On Linux it has a nursery (``nursery.py``), which forks them: only the first one waits for imports.
-"""
+"""How this process starts workers: forked on Linux, each by itself elsewhere."""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-import resource
-import secrets
-import select
-import signal
 import site
-import socket
 import subprocess
 import sys
-import threading
-import time
-import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, cast
-from weakref import WeakValueDictionary
 
 from schedlang import errors
-from schedlang.targets.worker import nursery
-from schedlang.targets.worker.guard import children_of
+from schedlang.targets.worker.child import Child, kill_group, start_python
+from schedlang.targets.worker.forking import THREADS, fork_child
 
-_REAP_SECONDS = 5.0
-# A guard has killed a worker and all below it by then, unless one of them is stuck.
-_GUARD_SECONDS = 2.0
-# Another thread may hear what this one waits for.
-_LISTEN_SECONDS = 0.01
-# A nursery that may just be ending gets no order.
-_LATEST_USE = nursery.IDLE_SECONDS - 15.0
 # TVM's threads spin this often before they sleep; its own default of 300000 (about 0.2 s) would
 # take a core from whatever another worker runs next. This still spans the pause between two calls.
 _SPIN_COUNT = "10000"
-# Python and libraries read these when they start or are loaded.
-_READ_AT_START = (
-    *("LD_", "GLIBC_", "MALLOC_", "PYTHON", "LANG", "LC_", "TVM_", "SCHEDLANG_"),
-    *("OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "NUMEXPR_", "NPY_"),
-)
-_THREADS = "TVM_NUM_THREADS"
 
 
 def worker_environment(threads: int) -> dict[str, str]:
     """Return the environment of a worker whose parallel loops use ``threads`` threads."""
     environment = dict(os.environ)
-    environment[_THREADS] = str(threads)
+    environment[THREADS] = str(threads)
     environment.setdefault("TVM_THREAD_POOL_SPIN_COUNT", _SPIN_COUNT)
     root = str(Path(errors.__file__).resolve().parent.parent)
     if root not in site.getsitepackages():
@@ -61,58 +31,18 @@ def worker_environment(threads: int) -> dict[str, str]:
     return environment
 
 
-class Child(ABC):
-    """A process with a worker.
-
-    Attributes
-    ----------
-    stdin, stdout, stderr: this process's ends of its pipes; reading and writing does not block.
-    code: its exit status once that is known, negative for a signal.
-    """
-
-    def __init__(self, streams: Iterable[BinaryIO]) -> None:
-        self.stdin, self.stdout, self.stderr = streams
-        self.code: int | None = None
-        self._owner = os.getpid()
-        for stream in (self.stdin, self.stdout, self.stderr):
-            os.set_blocking(stream.fileno(), False)
-
-    @property
-    @abstractmethod
-    def has_ended(self) -> bool:
-        """Whether it has ended, whoever ended it; then ``code`` is known."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """Kill it and everything that it started."""
-
-    def end(self) -> None:
-        """Kill it, unless it has ended, and close its pipes."""
-        # A copy of this process has copies of what it holds.
-        if os.getpid() == self._owner and not self.has_ended:
-            self.kill()
-        for stream in (self.stdin, self.stdout, self.stderr):
-            stream.close()
-
-
 def start_child(program: str, environment: Mapping[str, str]) -> Child:
     """Start a worker that runs the module ``program``; raises OSError where that fails."""
     if sys.platform != "linux":
         return _Alone(program, environment)
-    with _lock:
-        nursery = _nursery_for(environment)
-        child = nursery.fork(program, environment)
-        if nursery.lost:  # somebody has killed it
-            child.end()
-            child = _nursery_for(environment).fork(program, environment)
-        return child
+    return fork_child(program, environment)
 
 
 class _Alone(Child):
     """A worker in a process of its own, which ends with its standard input."""
 
     def __init__(self, program: str, environment: Mapping[str, str]) -> None:
-        self._process = _start_python([program], environment, subprocess.PIPE)
+        self._process = start_python([program], environment, subprocess.PIPE)
         assert self._process.stdin and self._process.stdout and self._process.stderr
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         super().__init__(cast("BinaryIO", stream) for stream in streams)
@@ -125,319 +55,3 @@ class _Alone(Child):
     def kill(self) -> None:
         kill_group(self._process)
         self.code = self._process.returncode
-
-
-def _start_python(
-    arguments: list[str], environment: Mapping[str, str], streams: int, *files: int
-) -> subprocess.Popen[bytes]:
-    # -P: a file called like a module in the user's working directory must not be imported.
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", nursery.__name__, *arguments],
-        stdin=streams,
-        stdout=streams,
-        stderr=streams,
-        bufsize=0,
-        env=environment,
-        pass_fds=files,
-        start_new_session=True,
-    )
-
-
-class _Forked(Child):
-    """A worker below a guard, which is a child of a nursery.
-
-    Attributes
-    ----------
-    guard: process id of the guard, once it began.
-    """
-
-    def __init__(self, streams: Iterable[BinaryIO], nursery: _Nursery, serial: str) -> None:
-        super().__init__(streams)
-        self.guard: int | None = None
-        self._nursery, self._serial = nursery, serial
-
-    @property
-    def has_ended(self) -> bool:
-        self._nursery.listen()
-        if self.code is None and self._nursery.lost:
-            # It ended with its nursery, which cannot tell any more.
-            self.code = self._nursery.code if self.guard is None else -signal.SIGKILL
-        return self.code is not None
-
-    def kill(self) -> None:
-        with suppress(OSError):  # it ends with a nursery that has ended
-            self._nursery.order("kill", self._serial)
-        end = time.monotonic() + _GUARD_SECONDS
-        # One that has not begun never will.
-        while not self.has_ended and self.guard is not None:
-            if time.monotonic() >= end:
-                _kill_tree(self.guard)
-                break
-            self._nursery.wait(_LISTEN_SECONDS)
-        if self.code is None:
-            self.code = -signal.SIGKILL
-
-
-class _Nursery:
-    """A nursery of this process.
-
-    Attributes
-    ----------
-    lost: whether it takes no more orders.
-    """
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        over = threading.Event()
-        with theirs:
-            # Where this process has closed its standard streams, their numbers are free.
-            end = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
-            try:
-                arguments = [str(os.getpid()), str(end)]
-                self._process = _kept_by_thread(
-                    lambda: _start_python(arguments, environment, subprocess.DEVNULL, end), over
-                )
-            finally:
-                os.close(end)
-        # Where memory is collected while it is held, a worker may be ended.
-        self._listens = threading.RLock()
-        self._children: WeakValueDictionary[str, _Forked] = WeakValueDictionary()
-        self._used = time.monotonic()
-        self.lost = False
-        self.close = weakref.finalize(self, _end_nursery, self._socket, self._process, over)
-
-    @property
-    def idle(self) -> bool:
-        """Whether it has no worker."""
-        return all(child.code is not None for child in tuple(self._children.values()))
-
-    @property
-    def usable(self) -> bool:
-        """Whether it takes orders, and does not end just now."""
-        self.listen()
-        recent = time.monotonic() - self._used < _LATEST_USE
-        return not self.lost and (recent or not self.idle)
-
-    @property
-    def code(self) -> int:
-        """Exit status of a worker that had not begun when the nursery was lost."""
-        try:
-            return self._process.wait(_REAP_SECONDS) or -signal.SIGKILL
-        except subprocess.TimeoutExpired:
-            return -signal.SIGKILL
-
-    def fork(self, program: str, environment: Mapping[str, str]) -> Child:
-        """Order a worker; does not wait for it. It has ended where the nursery is lost."""
-        serial = secrets.token_hex(8)
-        with ExitStack() as ours, ExitStack() as theirs:
-            stdin, ins = _pipe(theirs, ours)
-            outs, stdout = _pipe(ours, theirs)
-            errs, stderr = _pipe(ours, theirs)
-            folder = _folder()
-            theirs.callback(os.close, folder)
-            variables = open(os.memfd_create("environment"), "wb", buffering=0)
-            theirs.enter_context(variables).write(json.dumps(environment).encode())
-            child = self._children[serial] = _Forked((ins, outs, errs), self, serial)
-            files = [one.fileno() for one in (stdin, stdout, stderr)]
-            with suppress(ConnectionError):
-                self.order("fork", serial, program, [*files, folder, variables.fileno()])
-            ours.pop_all()
-        return child
-
-    def order(self, what: str, serial: str, program: str = "", files: Sequence[int] = ()) -> None:
-        """Send an order about a worker; raises OSError where that fails."""
-        self._used = time.monotonic()
-        order = {"order": what, "serial": serial, "program": program}
-        try:
-            socket.send_fds(self._socket, [json.dumps(order).encode()], files)
-        except ConnectionError:
-            self.lost = True
-            raise
-
-    def listen(self) -> None:
-        """Take in what the nursery has told."""
-        if self.lost:  # in a copy of this process nobody may give the lock back
-            return
-        with self._listens:
-            while not self.lost:
-                try:
-                    told = self._socket.recv(nursery.ORDER_BYTES, socket.MSG_DONTWAIT)
-                except BlockingIOError:
-                    # A copy of this process may keep the other end of the socket open.
-                    self.lost = self._process.poll() is not None
-                    return
-                except OSError:
-                    told = b""
-                if not told:
-                    self.lost = True
-                    return
-                what, serial, number = json.loads(told)
-                child = self._children.get(serial)
-                if child is not None and what == "began":
-                    child.guard = number
-                elif child is not None:
-                    child.code = number
-
-    def wait(self, seconds: float) -> None:
-        """Wait until the nursery tells something, or another thread may have heard it."""
-        sources = select.poll()  # `select` knows no descriptor above 1023
-        with suppress(ValueError, OSError):  # another thread has closed it
-            sources.register(self._socket, select.POLLIN)
-            sources.poll(1000 * seconds)
-
-    def forget(self) -> None:
-        """Leave it to the process that this one is a copy of."""
-        self.lost = True
-        self.close.detach()
-        self._process.returncode = 0
-        self._socket.close()
-
-
-def _folder() -> int:
-    """Open the current folder, or the null device where this process may not enter the folder."""
-    try:
-        return os.open(".", os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return os.open(os.devnull, os.O_PATH | os.O_CLOEXEC)
-
-
-def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[BinaryIO, BinaryIO]:
-    """Return the ends of a pipe for reading and for writing; each has who closes it."""
-    read, write = os.pipe2(os.O_CLOEXEC)
-    return (
-        reads.enter_context(open(read, "rb", buffering=0)),
-        writes.enter_context(open(write, "wb", buffering=0)),
-    )
-
-
-_lock = threading.RLock()
-_nurseries: dict[Hashable, _Nursery] = {}
-
-
-def _nursery_for(environment: Mapping[str, str]) -> _Nursery:
-    """Return a nursery that started in this environment, and in this state of this process."""
-    key = _surroundings(environment)
-    for other, known in tuple(_nurseries.items()):
-        if not known.usable or (other != key and known.idle):
-            del _nurseries[other]
-            known.close()
-    if key not in _nurseries:
-        _nurseries[key] = _Nursery(environment)
-    return _nurseries[key]
-
-
-def _surroundings(environment: Mapping[str, str]) -> Hashable:
-    """Return what a process takes over from the one that starts it, and keeps."""
-    limits = [one for one in dir(resource) if one.startswith("RLIMIT_")]
-    return (
-        frozenset(
-            (name, value)
-            for name, value in environment.items()
-            if name.startswith(_READ_AT_START) and name != _THREADS
-        ),
-        sys.executable,
-        frozenset(os.sched_getaffinity(0)),
-        os.getpriority(os.PRIO_PROCESS, 0),
-        tuple(resource.getrlimit(getattr(resource, one)) for one in sorted(limits)),
-        (os.getresuid(), os.getresgid(), tuple(os.getgroups()), _umask()),
-    )
-
-
-def _umask() -> str:
-    """Return the mask of this process's new files; Python's function would change it."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("Umask:"):
-                return line
-    return ""
-
-
-def _kept_by_thread(
-    start: Callable[[], subprocess.Popen[bytes]], over: threading.Event
-) -> subprocess.Popen[bytes]:
-    """Start a process in a thread that lives until it is ``over``.
-
-    The kernel's death signal is sent when the *thread* that started a child ends, and the caller's
-    thread may well end before the process does. A new one has the caller's cores and priority.
-    """
-    started: Future[subprocess.Popen[bytes]] = Future()
-
-    def keep() -> None:
-        try:
-            started.set_result(start())
-        except BaseException as error:
-            started.set_exception(error)
-        else:
-            over.wait()
-
-    threading.Thread(target=keep, name="schedlang-nursery", daemon=True).start()
-    try:
-        return started.result()
-    except BaseException:  # such as Ctrl-C
-        started.add_done_callback(_abandon)
-        over.set()
-        raise
-
-
-def _abandon(started: Future[subprocess.Popen[bytes]]) -> None:
-    if started.exception() is None:
-        started.result().kill()
-        started.result().wait()
-
-
-def _end_nursery(
-    orders: socket.socket, process: subprocess.Popen[bytes], over: threading.Event
-) -> None:
-    orders.close()  # it ends then, and the kernel has the guards end
-    with suppress(OSError):
-        process.kill()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_REAP_SECONDS)
-    over.set()
-
-
-def _forget() -> None:
-    """A copy of this process has no children."""
-    global _lock
-    _lock = threading.RLock()
-    for one in _nurseries.values():
-        one.forget()
-    _nurseries.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill everything that a process started and its process group, then reap it."""
-    _kill_tree(process.pid)
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-    try:
-        process.wait(_REAP_SECONDS)
-    except subprocess.TimeoutExpired:
-        # Stuck in the kernel (swapping, a dead network file system): it ends when that does.
-        pass
-
-
-def _kill_tree(pid: int) -> None:
-    """Kill a process group, and all processes below its leader, in whatever group."""
-    escaped = _descendants(pid)
-    for kill, number in ((os.killpg, pid), *((os.kill, child) for child in escaped)):
-        try:
-            kill(number, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-
-
-def _descendants(pid: int) -> list[int]:
-    """Return the processes below ``pid``: a program can put them into groups of their own."""
-    found: list[int] = []
-    pending = [pid]
-    while pending:
-        below = children_of(pending.pop())
-        found += below
-        pending += below
-    return found

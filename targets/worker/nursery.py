@@ -1,7 +1,7 @@
 """The nursery: a process that has imported what workers import, and forks them.
 
 TVM takes seconds to import, a fork some milliseconds: all workers of a process but the first start
-at once. ``children.py`` starts it, as ``python -P -m schedlang.targets.worker.nursery PARENT
+at once. ``forking.py`` starts it, as ``python -P -m schedlang.targets.worker.nursery PARENT
 SOCKET``, and sends it orders. It runs no candidate and calls no compiled code. A worker is forked
 below a guard of its own, see ``guard.py``, with the pipes, the folder and the environment of its
 order. Elsewhere than on Linux each worker is started by itself, with ``PROGRAM`` alone.

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.errors import TargetError
-from schedlang.targets.worker.children import Child, start_child, worker_environment
+from schedlang.targets.worker.child import Child
+from schedlang.targets.worker.children import start_child, worker_environment
 from schedlang.targets.worker.protocol import Decoder, ProtocolError, encode, new_serial
 from schedlang.targets.worker.request import Reply
 
@@ -25,7 +26,7 @@ _ENDING_SECONDS = 2.0
 class WorkerProcess:
     """A running worker in its own session. One request at a time; every wait has a deadline.
 
-    Between this process and the worker there are a nursery and a guard, see ``children.py``.
+    Between this process and the worker there are a nursery and a guard, see ``forking.py``.
 
     ``exited`` becomes true when it ended or broke the protocol; a reply to anything but the request
     in hand breaks it. ``stderr`` is the tail, as text, of what it wrote since the last request.

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from schedlang.targets.worker import children, nursery
+from schedlang.targets.worker import children, forking, nursery
+from schedlang.targets.worker.child import Child, descendants
 from schedlang.targets.worker.guard import children_of
 from schedlang.targets.worker.process import WorkerProcess, wait_any
 from tests.processes import wait_for
@@ -43,13 +44,13 @@ os.write(1, json.dumps(told).encode())
 @pytest.fixture(autouse=True)
 def own_nurseries() -> Iterator[None]:
     """The nurseries of other tests stay out of this."""
-    before = dict(children._nurseries)
-    children._nurseries.clear()
+    before = dict(forking._nurseries)
+    forking._nurseries.clear()
     yield
-    for one in children._nurseries.values():
+    for one in forking._nurseries.values():
         one.close()
-    children._nurseries.clear()
-    children._nurseries.update(before)
+    forking._nurseries.clear()
+    forking._nurseries.update(before)
 
 
 @pytest.fixture
@@ -60,11 +61,11 @@ def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[s
     return lambda: heard(start())
 
 
-def start() -> children.Child:
+def start() -> Child:
     return children.start_child("telling", children.worker_environment(1))
 
 
-def heard(child: children.Child) -> dict[str, Any]:
+def heard(child: Child) -> dict[str, Any]:
     """What it tells; it ends then."""
     try:
         text, end = b"", time.monotonic() + 60
@@ -78,7 +79,7 @@ def heard(child: children.Child) -> dict[str, Any]:
 
 
 def nurseries() -> set[int]:
-    return {one._process.pid for one in children._nurseries.values()}
+    return {one._process.pid for one in forking._nurseries.values()}
 
 
 def test_one_process_forks_all_and_each_is_a_program_of_its_own(
@@ -237,8 +238,8 @@ def test_the_processes_of_a_killed_guard_end(tiny_worker: str, tmp_path: Path) -
     child = children.start_child(tiny_worker, children.worker_environment(1))
     assert wait_for(lambda: bool(child.stdout.read()))
     (known,) = nurseries()
-    assert isinstance(child, children._Forked) and not child.has_ended and child.guard is not None
-    family = set(children._descendants(known))
+    assert isinstance(child, forking._Forked) and not child.has_ended and child.guard is not None
+    family = set(descendants(known))
     assert len(family) == 3
     os.kill(child.guard, signal.SIGKILL)
     assert wait_for(lambda: not children_of(known))
@@ -281,12 +282,12 @@ def test_without_workers_it_ends_after_a_while(
 ) -> None:
     """It gets no order any more some seconds before."""
     tell()
-    ((key, one),) = children._nurseries.items()
+    ((key, one),) = forking._nurseries.items()
     assert one.usable and one.idle
     monkeypatch.setattr(one, "_used", time.monotonic() - nursery.IDLE_SECONDS + 1)
     assert not one.usable
     tell()
-    assert children._nurseries[key] is not one
+    assert forking._nurseries[key] is not one
 
 
 def test_a_copy_of_this_process_has_nurseries_of_its_own(
@@ -299,7 +300,7 @@ def test_a_copy_of_this_process_has_nurseries_of_its_own(
         try:
             tell()
             right = nurseries() != {before}
-            for one in children._nurseries.values():
+            for one in forking._nurseries.values():
                 one.close()
         finally:
             os._exit(0 if right else 1)

@@ -1,0 +1,316 @@
+"""The nurseries of this process: they import TVM once, and fork its workers (on Linux)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO
+from weakref import WeakValueDictionary
+
+from schedlang.targets.worker import nursery
+from schedlang.targets.worker.child import REAP_SECONDS, Child, kill_tree, start_python
+
+# A guard has killed a worker and all below it by then, unless one of them is stuck.
+_GUARD_SECONDS = 2.0
+# Another thread may hear what this one waits for.
+_LISTEN_SECONDS = 0.01
+# A nursery that may just be ending gets no order.
+_LATEST_USE = nursery.IDLE_SECONDS - 15.0
+# Python and libraries read these when they start or are loaded.
+_READ_AT_START = (
+    *("LD_", "GLIBC_", "MALLOC_", "PYTHON", "LANG", "LC_", "TVM_", "SCHEDLANG_"),
+    *("OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "NUMEXPR_", "NPY_"),
+)
+THREADS = "TVM_NUM_THREADS"
+
+
+def fork_child(program: str, environment: Mapping[str, str]) -> Child:
+    """Have a worker forked that runs the module ``program``; OSError where that fails."""
+    with _lock:
+        nursery = _nursery_for(environment)
+        child = nursery.fork(program, environment)
+        if nursery.lost:  # somebody has killed it
+            child.end()
+            child = _nursery_for(environment).fork(program, environment)
+        return child
+
+
+class _Forked(Child):
+    """A worker below a guard, which is a child of a nursery.
+
+    Attributes
+    ----------
+    guard: process id of the guard, once it began.
+    """
+
+    def __init__(self, streams: Iterable[BinaryIO], nursery: _Nursery, serial: str) -> None:
+        super().__init__(streams)
+        self.guard: int | None = None
+        self._nursery, self._serial = nursery, serial
+
+    @property
+    def has_ended(self) -> bool:
+        self._nursery.listen()
+        if self.code is None and self._nursery.lost:
+            # It ended with its nursery, which cannot tell any more.
+            self.code = self._nursery.code if self.guard is None else -signal.SIGKILL
+        return self.code is not None
+
+    def kill(self) -> None:
+        with suppress(OSError):  # it ends with a nursery that has ended
+            self._nursery.order("kill", self._serial)
+        end = time.monotonic() + _GUARD_SECONDS
+        # One that has not begun never will.
+        while not self.has_ended and self.guard is not None:
+            if time.monotonic() >= end:
+                kill_tree(self.guard)
+                break
+            self._nursery.wait(_LISTEN_SECONDS)
+        if self.code is None:
+            self.code = -signal.SIGKILL
+
+
+class _Nursery:
+    """A nursery of this process.
+
+    Attributes
+    ----------
+    lost: whether it takes no more orders.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        over = threading.Event()
+        with theirs:
+            # Where this process has closed its standard streams, their numbers are free.
+            end = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
+            try:
+                arguments = [str(os.getpid()), str(end)]
+                self._process = _kept_by_thread(
+                    lambda: start_python(arguments, environment, subprocess.DEVNULL, end), over
+                )
+            finally:
+                os.close(end)
+        # Where memory is collected while it is held, a worker may be ended.
+        self._listens = threading.RLock()
+        self._children: WeakValueDictionary[str, _Forked] = WeakValueDictionary()
+        self._used = time.monotonic()
+        self.lost = False
+        self.close = weakref.finalize(self, _end_nursery, self._socket, self._process, over)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has no worker."""
+        return all(child.code is not None for child in tuple(self._children.values()))
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes orders, and does not end just now."""
+        self.listen()
+        recent = time.monotonic() - self._used < _LATEST_USE
+        return not self.lost and (recent or not self.idle)
+
+    @property
+    def code(self) -> int:
+        """Exit status of a worker that had not begun when the nursery was lost."""
+        try:
+            return self._process.wait(REAP_SECONDS) or -signal.SIGKILL
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
+
+    def fork(self, program: str, environment: Mapping[str, str]) -> Child:
+        """Order a worker; does not wait for it. It has ended where the nursery is lost."""
+        serial = secrets.token_hex(8)
+        with ExitStack() as ours, ExitStack() as theirs:
+            stdin, ins = _pipe(theirs, ours)
+            outs, stdout = _pipe(ours, theirs)
+            errs, stderr = _pipe(ours, theirs)
+            folder = _folder()
+            theirs.callback(os.close, folder)
+            variables = open(os.memfd_create("environment"), "wb", buffering=0)
+            theirs.enter_context(variables).write(json.dumps(environment).encode())
+            child = self._children[serial] = _Forked((ins, outs, errs), self, serial)
+            files = [one.fileno() for one in (stdin, stdout, stderr)]
+            with suppress(ConnectionError):
+                self.order("fork", serial, program, [*files, folder, variables.fileno()])
+            ours.pop_all()
+        return child
+
+    def order(self, what: str, serial: str, program: str = "", files: Sequence[int] = ()) -> None:
+        """Send an order about a worker; raises OSError where that fails."""
+        self._used = time.monotonic()
+        order = {"order": what, "serial": serial, "program": program}
+        try:
+            socket.send_fds(self._socket, [json.dumps(order).encode()], files)
+        except ConnectionError:
+            self.lost = True
+            raise
+
+    def listen(self) -> None:
+        """Take in what the nursery has told."""
+        if self.lost:  # in a copy of this process nobody may give the lock back
+            return
+        with self._listens:
+            while not self.lost:
+                try:
+                    told = self._socket.recv(nursery.ORDER_BYTES, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    # A copy of this process may keep the other end of the socket open.
+                    self.lost = self._process.poll() is not None
+                    return
+                except OSError:
+                    told = b""
+                if not told:
+                    self.lost = True
+                    return
+                what, serial, number = json.loads(told)
+                child = self._children.get(serial)
+                if child is not None and what == "began":
+                    child.guard = number
+                elif child is not None:
+                    child.code = number
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the nursery tells something, or another thread may have heard it."""
+        sources = select.poll()  # `select` knows no descriptor above 1023
+        with suppress(ValueError, OSError):  # another thread has closed it
+            sources.register(self._socket, select.POLLIN)
+            sources.poll(1000 * seconds)
+
+    def forget(self) -> None:
+        """Leave it to the process that this one is a copy of."""
+        self.lost = True
+        self.close.detach()
+        self._process.returncode = 0
+        self._socket.close()
+
+
+def _folder() -> int:
+    """Open the current folder, or the null device where this process may not enter the folder."""
+    try:
+        return os.open(".", os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return os.open(os.devnull, os.O_PATH | os.O_CLOEXEC)
+
+
+def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[BinaryIO, BinaryIO]:
+    """Return the ends of a pipe for reading and for writing; each has who closes it."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    return (
+        reads.enter_context(open(read, "rb", buffering=0)),
+        writes.enter_context(open(write, "wb", buffering=0)),
+    )
+
+
+_lock = threading.RLock()
+_nurseries: dict[Hashable, _Nursery] = {}
+
+
+def _nursery_for(environment: Mapping[str, str]) -> _Nursery:
+    """Return a nursery that started in this environment, and in this state of this process."""
+    key = _surroundings(environment)
+    for other, known in tuple(_nurseries.items()):
+        if not known.usable or (other != key and known.idle):
+            del _nurseries[other]
+            known.close()
+    if key not in _nurseries:
+        _nurseries[key] = _Nursery(environment)
+    return _nurseries[key]
+
+
+def _surroundings(environment: Mapping[str, str]) -> Hashable:
+    """Return what a process takes over from the one that starts it, and keeps."""
+    limits = [one for one in dir(resource) if one.startswith("RLIMIT_")]
+    return (
+        frozenset(
+            (name, value)
+            for name, value in environment.items()
+            if name.startswith(_READ_AT_START) and name != THREADS
+        ),
+        sys.executable,
+        frozenset(os.sched_getaffinity(0)),
+        os.getpriority(os.PRIO_PROCESS, 0),
+        tuple(resource.getrlimit(getattr(resource, one)) for one in sorted(limits)),
+        (os.getresuid(), os.getresgid(), tuple(os.getgroups()), _umask()),
+    )
+
+
+def _umask() -> str:
+    """Return the mask of this process's new files; Python's function would change it."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("Umask:"):
+                return line
+    return ""
+
+
+def _kept_by_thread(
+    start: Callable[[], subprocess.Popen[bytes]], over: threading.Event
+) -> subprocess.Popen[bytes]:
+    """Start a process in a thread that lives until it is ``over``.
+
+    The kernel's death signal is sent when the *thread* that started a child ends, and the caller's
+    thread may well end before the process does. A new one has the caller's cores and priority.
+    """
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    def keep() -> None:
+        try:
+            started.set_result(start())
+        except BaseException as error:
+            started.set_exception(error)
+        else:
+            over.wait()
+
+    threading.Thread(target=keep, name="schedlang-nursery", daemon=True).start()
+    try:
+        return started.result()
+    except BaseException:  # such as Ctrl-C
+        started.add_done_callback(_abandon)
+        over.set()
+        raise
+
+
+def _abandon(started: Future[subprocess.Popen[bytes]]) -> None:
+    if started.exception() is None:
+        started.result().kill()
+        started.result().wait()
+
+
+def _end_nursery(
+    orders: socket.socket, process: subprocess.Popen[bytes], over: threading.Event
+) -> None:
+    orders.close()  # it ends then, and the kernel has the guards end
+    with suppress(OSError):
+        process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(REAP_SECONDS)
+    over.set()
+
+
+def _forget() -> None:
+    """A copy of this process has no children."""
+    global _lock
+    _lock = threading.RLock()
+    for one in _nurseries.values():
+        one.forget()
+    _nurseries.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

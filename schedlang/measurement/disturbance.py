@@ -226,12 +226,16 @@ def undisturbed(samples: Iterable[Sample]) -> list[float]:
     return [sample.seconds for sample in samples if not sample.disturbed]
 
 
-def counting(samples: Sequence[Sample]) -> tuple[float, ...]:
+def counting(samples: Sequence[Sample], fewest: int = 1) -> tuple[float, ...]:
     """Return the samples that tell the latency, in seconds: those that nothing disturbed.
 
-    Where each was disturbed, the fastest: other work never makes a program faster.
+    Where these are fewer than ``fewest``, as many of the fastest: other work never makes a program
+    faster.
     """
-    return tuple(undisturbed(samples)) or (min(sample.seconds for sample in samples),)
+    quiet = tuple(undisturbed(samples))
+    if len(quiet) >= min(fewest, len(samples)):
+        return quiet
+    return tuple(sorted(sample.seconds for sample in samples)[:fewest])
 
 
 def disturbance_of(samples: Sequence[Sample]) -> Disturbance | None:

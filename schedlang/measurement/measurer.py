@@ -107,13 +107,13 @@ class Measurer(ABC):
     ) -> list[Measurement]:
         """Time a few candidates against each other, one sample of each per round.
 
-        Returns one measurement per candidate, in the same order. All that are OK have equally many
-        samples. The base calls ``measure`` once per round, in alternating order, and takes each
-        latency as one sample; it stops after ``rounds``, after fewer where it is certain which is
-        the fastest, or after the first round that ends later than ``budget_seconds``, but not
-        before two. A candidate that fails in any round is left out of the next ones. Where
-        ``deadline`` comes before two rounds, nothing is known, and the list is empty. Raises
-        ValueError when ``rounds`` is below 1.
+        Returns one measurement per candidate, in the same order. All that are OK have a sample of
+        each round, but for those that other work is known to have disturbed. The base calls
+        ``measure`` once per round, in alternating order, and takes each latency as one sample; it
+        stops after ``rounds``, after fewer where it is certain which is the fastest, or after the
+        first round that ends later than ``budget_seconds``, but not before two. A candidate that
+        fails in any round is left out of the next ones. Where ``deadline`` comes before two rounds,
+        nothing is known, and the list is empty. Raises ValueError when ``rounds`` is below 1.
         """
         best, by_id = self.best_so_far, {candidate.id: candidate for candidate in candidates}
 

@@ -87,6 +87,13 @@ def check_ok(measurement: Measurement) -> None:
     assert measurement.message == ""
 
 
+def check_even(*measurements: Measurement) -> None:
+    """Check that they have equally many samples, unless other work disturbed some."""
+    known = [one.disturbance for one in measurements]
+    if not any(one is not None and one.disturbed for one in known):
+        assert len({len(one.samples) for one in measurements}) == 1
+
+
 def check_failed(measurement: Measurement) -> None:
     """Fail unless a measurement says why there is no latency."""
     assert isinstance(measurement.status, Status) and not measurement.ok
@@ -143,12 +150,14 @@ class MeasurerContract:
         check_ok(first)
         check_ok(second)
         check_failed(bad)
-        assert len(first.samples) == len(second.samples) >= 3
+        check_even(first, second)
+        assert min(len(first.samples), len(second.samples)) >= 3
         assert ready.best_so_far == 1.0
 
     def test_finals_without_time_have_a_few_rounds(self, measurer: SupportsMeasure) -> None:
         first, second = bound(measurer).remeasure(candidates(1, 2), budget_seconds=0.0)
-        assert 2 <= len(first.samples) == len(second.samples) < 10
+        check_even(first, second)
+        assert all(2 <= len(one.samples) < 10 for one in (first, second))
 
     def test_finals_have_a_round_at_least(self, measurer: SupportsMeasure) -> None:
         with pytest.raises(ValueError, match="rounds=0"):

@@ -6,12 +6,13 @@ import itertools
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.measurement import Measurement
 from schedlang.measurement.contest import FEWEST_ROUNDS, interleave
-from schedlang.measurement.disturbance import Sample, disturbance_of
+from schedlang.measurement.disturbance import Sample, counting, disturbance_of
+from schedlang.measurement.finals import FEWEST_SAMPLES
 from schedlang.targets.measure.timing import relative_half_width
 from schedlang.targets.measure.verification.policy import FINAL_REPEATS
 from schedlang.targets.measure.work import Requests, Work
@@ -63,7 +64,8 @@ class InterleavedTiming:
         Stops after ``rounds`` rounds, or after up to four times that while the medians of the two
         fastest are too uncertain; in any case after the first round that ends later than
         ``budget_seconds``, and with the rounds that are complete at ``until``. Where these are
-        fewer than two, nothing is known, and the list is empty.
+        fewer than two, nothing is known, and the list is empty. Samples are those that other work
+        did not disturb; where these are fewer than five, the five fastest.
         """
         left = list(works)
         while left:
@@ -95,6 +97,7 @@ class InterleavedTiming:
             self._run_once(slot, work, discard=number == 0)
         alive = {work.candidate.id: work for work in works if self._works(work)}
         numbers = itertools.count()
+        self._samples.clear()
 
         def take_round(order: Sequence[int]) -> Iterator[Measurement]:
             number = next(numbers)
@@ -107,14 +110,16 @@ class InterleavedTiming:
                         raise
                     return  # the rounds before count
 
-        def enough(number: int, samples: Mapping[int, Sequence[float]]) -> bool:
-            return number >= _MOST_ROUNDS * rounds or self._settled(samples)
+        def enough(number: int, _: object) -> bool:
+            return number >= _MOST_ROUNDS * rounds or self._settled()
 
         found = interleave(list(alive), take_round, rounds, budget_seconds, enough=enough)
+        for identity, measurement in found.items():
+            del self._samples[identity][len(measurement.samples) :]  # of a round that is incomplete
         return {
             identity: replace(
                 self._first[identity],
-                samples=measurement.samples,
+                samples=counting(self._samples[identity], FEWEST_SAMPLES),
                 disturbance=disturbance_of(self._samples[identity]),
                 run_seconds=alive[identity].run_seconds,
             )
@@ -163,9 +168,10 @@ class InterleavedTiming:
             raise _WorkerLost
         return measurement
 
-    def _settled(self, samples: Mapping[int, Sequence[float]]) -> bool:
+    def _settled(self) -> bool:
         # It must not depend on whether the two differ: that would make the p-value worthless.
-        fastest = sorted(samples.values(), key=statistics.median)[:2]
+        counted = [counting(samples, FEWEST_SAMPLES) for samples in self._samples.values()]
+        fastest = sorted(counted, key=statistics.median)[:2]
         width = self.requests.timing.relative_width
         return all(relative_half_width(times) < width for times in fastest)
 

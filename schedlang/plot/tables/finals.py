@@ -20,8 +20,9 @@ class Finalist:
     name: ``trial 12``, ``unscheduled``, or ``record 7`` where the record is not of this run.
     entry: its entry.
     latency: median of its samples in seconds; None where it failed. interval: of the median.
-    differences: of each round, its sample over the winner's, minus 1; empty for the winner, and
-        where the two have not equally many samples.
+    differences: of each round, its sample over the winner's, minus 1; where some of them do not
+        count, as other work disturbed them, each sample over the winner's median. Empty for the
+        winner.
     difference: median of them, with the confidence interval of it; None without any.
     p_value: probability of samples that differ this much if it is as fast as the winner (two-sided
         Mann-Whitney U test, which the finals use too); None for the winner.
@@ -86,10 +87,10 @@ def _finalist(name: str, entry: FinalsEntry, winner: FinalsEntry) -> Finalist:
     if entry is winner:
         return Finalist(name, entry, latency, interval)
     p_value = mann_whitney(entry.samples, winner.samples)
+    beside: Sequence[float] = winner.samples
     if len(entry.samples) != len(winner.samples):
-        return Finalist(name, entry, latency, interval, p_value=p_value)
-    pairs = zip(entry.samples, winner.samples, strict=True)
-    differences = [one / other - 1 for one, other in pairs]
+        beside = [winner.latency] * len(entry.samples)
+    differences = [one / other - 1 for one, other in zip(entry.samples, beside, strict=True)]
     around = median_interval(differences)
     return Finalist(
         name,

@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import signal
 import statistics
@@ -256,15 +257,18 @@ def judged(name: str, rows: list[dict[str, Any]], rounds: int) -> list[dict[str,
     for row in rows:
         seconds = quiet[row.pop("winner")]
         row["quality"] = base.setdefault((row["side"], row["seed"]), seconds) / seconds
+        row["winner"] = seconds
     return rows
 
 
 def main() -> None:
     """Run the benchmark; print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--workloads", nargs="+", default=WORKLOADS, choices=WORKLOADS)
     parser.add_argument(
-        "--loads", nargs="+", default=[one for one, others in LOADS.items() if others]
+        "--workloads", nargs="+", default=WORKLOADS, choices=(*sl.workloads.names(), NETWORK)
+    )
+    parser.add_argument(
+        "--loads", nargs="*", default=[one for one, others in LOADS.items() if others]
     )
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seconds", type=float, help="of each run, besides its trials")
@@ -279,18 +283,37 @@ def main() -> None:
         rows += study(name, roots, args.loads, args)
         if args.json is not None:
             args.json.write_text(json.dumps({"cores": os.cpu_count(), "rows": rows}, indent=1))
-    print(f"{'workload':9}{'beside':13}{'side':8}{'quality':>8}{'seconds':>9}  claims undisturbed")
+    print(
+        f"{'workload':9}{'beside':13}{'side':8}{'winner, us':>11}{'quality':>8}{'seconds':>9}"
+        "  claims undisturbed"
+    )
     for row in rows:
         claim = [ratio for settled, ratio in row["told"] if settled]
         near = sum(abs(ratio - 1) <= 0.1 for ratio in claim)
         print(
-            f"{row['workload']:9}{row['beside']:13}{row['side']:8}{row['quality']:8.3f}"
+            f"{row['workload']:9}{row['beside']:13}{row['side']:8}"
+            f"{row['winner'] * 1e6:11.1f}{row['quality']:8.3f}"
             f"{row['seconds']:9.1f}  {len(claim)} of {len(row['told'])}, {near} within 10%"
         )
+    print(f"\n{'':21}{'quality':>8}{'before / now':>14}")
     for side in roots:
-        for beside in (*args.loads, "quiet again"):
-            found = [r["quality"] for r in rows if (r["side"], r["beside"]) == (side, beside)]
-            print(f"{side:8}{beside:13}{statistics.geometric_mean(found):8.3f}")
+        for beside in ("quiet", *args.loads, "quiet again"):
+            found = [one for one in rows if (one["side"], one["beside"]) == (side, beside)]
+            quality = statistics.geometric_mean(one["quality"] for one in found)
+            print(f"{side:8}{beside:13}{quality:8.3f}{faster(rows, found):14.3f}")
+
+
+def faster(rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) -> float:
+    """Return how much faster the winners are than those of the checkout before; NaN without it."""
+    keys = ("workload", "beside", "seed")
+    before = {
+        tuple(one[key] for key in keys): one["winner"] for one in rows if one["side"] == "before"
+    }
+    if not before:
+        return math.nan
+    return statistics.geometric_mean(
+        before[tuple(one[key] for key in keys)] / one["winner"] for one in found
+    )
 
 
 if __name__ == "__main__":

@@ -20,10 +20,14 @@ from schedlang.targets.measure.expected.reference import Reference, learn_draw, 
 from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.expected.steady import Steadiness
 from schedlang.targets.measure.learning import cover, learn, part_mismatch, unreached_by
-from schedlang.targets.measure.timing import Timing, TimingPolicy
+from schedlang.targets.measure.timing import Timing, TimingPolicy, warm_up
 from schedlang.targets.measure.verification.policy import REPEATS, Repeats
 from schedlang.targets.measure.verification.verifier import Verifier
 from schedlang.targets.worker.fault import Fault, faults
+
+# Between samples of several programs in turns, cores are idle for less than a millisecond: this
+# part of the time is enough to warm them.
+_STILL_WARM = 0.5
 
 
 class CandidateRunner:
@@ -176,9 +180,9 @@ class CandidateRunner:
     def sample(
         self, program: Program, calls: int, policy: TimingPolicy, *, verify: bool = False
     ) -> Sample:
-        """Time calls in a row, after one call that is not counted; again where that is disturbed.
+        """Time calls in a row, when it is warm; again where that is disturbed.
 
-        With ``verify`` the results of that call are compared, and those of the last one unless
+        With ``verify`` the results of a first call are compared, and those of the last one unless
         earlier ones changed what it reads. The program must have been verified before. One that
         gives the same results in every call is compared until it was right once.
         """
@@ -191,9 +195,12 @@ class CandidateRunner:
         else:
             self._use_first_draw()
         with faults(Status.RUN_ERROR), self._backend.running():
-            self._caller.sample(program, 1)
+            first = self._caller.sample(program, 1)
             if verify:
                 self._verifier.verify_again(calls=1)
+            if not policy.flush_cache:
+                warm = replace(policy, warm_seconds=_STILL_WARM * policy.warm_seconds)
+                warm_up(lambda calls: self._caller.sample(program, calls), first, warm)
             sample = self._caller.sample_quietly(program, calls, flush_cache=policy.flush_cache)
         if verify:
             self._verifier.verify_again(calls)

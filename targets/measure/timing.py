@@ -17,13 +17,19 @@ from schedlang.measurement.disturbance import (
     undisturbed,
 )
 
-# What a first call may take beyond its steady state (page faults, sleeping threads), and what the
-# scheduler of a busy machine may add to a single call.
+# What a first call may take beyond its steady state (page faults, sleeping threads), and what
+# waking threads and a busy machine may add to a single call.
 _COLD_SECONDS = 0.010
-_JITTER_SECONDS = 0.0002
+_JITTER_SECONDS = 0.001
 _CALIBRATIONS = 4
+# A program is warmed up in about so many parts, and in no more than twice as many.
+_WARM_UPS = 4
+# A core that was idle takes less than so many times as long.
+_COLD_FACTOR = 2.0
 # A call is timed on its own if it lasts this many ticks of the clock: the error is then about 1%.
 _TICKS = 100
+# A program is given up for a margin after this part of ``min_seconds``.
+_LEAST_PART = 0.25
 _NORMAL_95 = 1.96
 # From the median absolute deviation to the standard deviation, and from that to the median's error,
 # for normal samples. Unlike the mean, both ignore the few calls that were interrupted.
@@ -37,6 +43,8 @@ class TimingPolicy:
 
     Attributes
     ----------
+    warm_seconds: a program runs for this long before its first sample: a core that was idle
+        computes with up to half its speed for some milliseconds. Not with ``flush_cache``.
     min_sample_seconds: a sample lasts at least this long; short programs run several times in it.
     min_repeats, max_repeats: bounds on the number of samples.
     min_seconds: samples are taken for at least this long, so that a short disturbance of the
@@ -51,8 +59,8 @@ class TimingPolicy:
         of the median.
     slow_factor: give up a program after its first runs if it is slower than the best by this
         factor.
-    margin: give up a program after ``min_repeats // 2 + 1`` samples if all are slower than the
-        best by this factor.
+    margin: give up a program after ``min_repeats // 2 + 1`` samples, and a quarter of
+        ``min_seconds``, if all are slower than the best by this factor.
     flush_cache: empty the caches before each call, as in a model whose data come from main memory.
         Calls are then timed one by one, which the clock can do only if they take some microseconds:
         shorter programs end as SUSPICIOUS_TIME.
@@ -69,6 +77,7 @@ class TimingPolicy:
     slow_factor: float = 3.0
     margin: float = 1.25
     flush_cache: bool = False
+    warm_seconds: float = 0.008
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_repeats <= self.max_repeats:
@@ -155,10 +164,11 @@ def collect(
         return _timing([warm], policy, gave_up=True)
     calls, first = 1, warm
     if not policy.flush_cache:
+        warm = warm_up(take, warm, policy, hopeless)
         calls, first = _calibrate(take, warm, policy.min_sample_seconds)
     samples = [first]
     while not _enough(samples, calls, clock() - start, policy, best):
-        if best is not None and _surely_slower(samples, best, policy):
+        if best is not None and _surely_slower(samples, calls, best, policy):
             return _timing(samples, policy, gave_up=True)
         samples.append(take(calls))
     return _timing(samples, policy)
@@ -177,6 +187,29 @@ def shortest_call(clock: Callable[[], float] = time.perf_counter) -> float:
             now = clock()
         steps.append(now - start)
     return _TICKS * statistics.median(steps)
+
+
+def warm_up(
+    take: Callable[[int], Sample],
+    warm: Sample,
+    policy: TimingPolicy,
+    hopeless: float = math.inf,
+) -> Sample:
+    """Run a program until its core is as fast as it gets, see ``warm_seconds``.
+
+    ``warm`` is a sample of one call; the last sample is returned. A program that is slower than
+    ``hopeless`` seconds on any core is not worth that.
+    """
+    spent, part = warm.seconds, policy.warm_seconds / _WARM_UPS
+    for _ in range(2 * _WARM_UPS):
+        if not (warm.seconds > 0 and spent < policy.warm_seconds):
+            break
+        calls = max(math.ceil(part / max(warm.seconds, 1e-9)), 1)
+        warm = take(calls)
+        spent += warm.seconds * calls
+        if warm.least > _COLD_FACTOR * hopeless:
+            break
+    return warm
 
 
 def _calibrate(
@@ -223,11 +256,17 @@ def _may_win(samples: Sequence[Sample], best: float | None, policy: TimingPolicy
     return best is None or _fastest(samples) <= policy.margin * best
 
 
-def _surely_slower(samples: Sequence[Sample], best: float, policy: TimingPolicy) -> bool:
+def _surely_slower(
+    samples: Sequence[Sample], calls: int, best: float, policy: TimingPolicy
+) -> bool:
     fastest = _fastest(samples)
     if len(samples) >= 2 and fastest > policy.slow_factor * best:
         return True
-    return len(samples) > policy.min_repeats // 2 and fastest > policy.margin * best
+    if len(samples) <= policy.min_repeats // 2 or fastest <= policy.margin * best:
+        return False
+    # What disturbs the machine without a sign comes and goes within milliseconds.
+    taken = calls * sum(sample.seconds for sample in samples)
+    return policy.flush_cache or taken >= _LEAST_PART * policy.min_seconds
 
 
 def _fastest(samples: Sequence[Sample]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,15 +12,13 @@ from schedlang.measurement import Measurement
 from schedlang.measurement.contest import FEWEST_ROUNDS, interleave
 from schedlang.measurement.disturbance import Sample, counting, disturbance_of, undisturbed
 from schedlang.measurement.finals import FEWEST_SAMPLES
-from schedlang.targets.measure.timing import relative_half_width
 from schedlang.targets.measure.verification.policy import FINAL_REPEATS
 from schedlang.targets.measure.work import Requests, Work
 from schedlang.targets.worker.pool import Slot, WorkerPool, idle_slots
 from schedlang.targets.worker.request import Reply, Request
 
-# Multiple of the rounds that were asked for, while the machine is noisy, and where it has other
-# work.
-_NOISY_ROUNDS, _MOST_ROUNDS = 2, 4
+# Multiple of the rounds that were asked for, on a machine that has other work.
+_MOST_ROUNDS = 4
 # In these first rounds the results of each sample are compared.
 _VERIFIED_ROUNDS = 20
 
@@ -62,12 +59,12 @@ class InterleavedTiming:
     ) -> list[Measurement]:
         """Return one measurement per candidate, in the same order.
 
-        Stops after ``rounds`` rounds, or after twice that while the medians of the two fastest are
-        too uncertain; with other work on the machine, twice as many may follow. In any case it ends
-        after the first round that ends later than ``budget_seconds``, and with the rounds that are
-        complete at ``until``. Where these are fewer than two, nothing is known, and the list is
-        empty. Samples are those that other work did not disturb; where these are fewer than five,
-        the five fastest.
+        Stops after ``rounds`` rounds; where other work disturbed samples, when as many of each
+        program are undisturbed, or after four times as many rounds. In any case it ends after the
+        first round that ends later than ``budget_seconds``, and with the rounds that are complete
+        at ``until``. Where these are fewer than two, nothing is known, and the list is empty.
+        Samples are those that other work did not disturb; where these are fewer than five, the five
+        fastest.
         """
         left = list(works)
         while left:
@@ -113,10 +110,8 @@ class InterleavedTiming:
                     return  # the rounds before count
 
         def enough(number: int, left: Iterable[int]) -> bool:
-            taken = [self._samples[identity] for identity in left]
-            fewest = min(len(undisturbed(samples)) for samples in taken)
-            most = number >= _MOST_ROUNDS * rounds or fewest >= _NOISY_ROUNDS * rounds
-            return most or self._settled(taken)
+            fewest = min(len(undisturbed(self._samples[identity])) for identity in left)
+            return fewest >= rounds or number >= _MOST_ROUNDS * rounds
 
         found = interleave(list(alive), take_round, rounds, budget_seconds, enough=enough)
         for identity, measurement in found.items():
@@ -172,13 +167,6 @@ class InterleavedTiming:
         if reply.lost:
             raise _WorkerLost
         return measurement
-
-    def _settled(self, taken: Iterable[Sequence[Sample]]) -> bool:
-        # It must not depend on whether the two differ: that would make the p-value worthless.
-        counted = [counting(samples, FEWEST_SAMPLES) for samples in taken]
-        fastest = sorted(counted, key=statistics.median)[:2]
-        width = self.requests.timing.relative_width
-        return all(relative_half_width(times) < width for times in fastest)
 
     def _calls(self, latency: float) -> int:
         timing = self.requests.timing

@@ -108,11 +108,11 @@ def test_each_has_one_sample_a_round_there_and_back(workload: Workload) -> None:
     assert pool.calls == {10, 5, 4} and pool.workers == 1
 
 
-def test_a_noisy_machine_gets_more_rounds_and_not_endlessly(workload: Workload) -> None:
+def test_noise_alone_is_no_reason_for_more_rounds(workload: Workload) -> None:
     found = time_interleaved(
         Pool(lambda _, done: 1e-3 * (1 + 0.5 * (done % 3))), workload, rounds=5
     )
-    assert [len(m.samples) for m in found] == [10, 10, 10]
+    assert [len(m.samples) for m in found] == [5, 5, 5]
 
 
 def test_samples_that_other_work_disturbed_do_not_count(workload: Workload) -> None:
@@ -123,20 +123,20 @@ def test_samples_that_other_work_disturbed_do_not_count(workload: Workload) -> N
         return Sample(3e-3, 1.5e-3) if busy else Sample(1e-3 * (1 + identity), 0.0)
 
     found = time_interleaved(Pool(latency), workload, count=2, rounds=18)
-    assert [one.samples for one in found] == [(1e-3,) * 6, (2e-3,) * 18]
-    assert found[0].disturbance == Disturbance(6, 12, 1e-3, 1e-3)
+    assert [one.samples for one in found] == [(1e-3,) * 18, (2e-3,) * 54]
+    assert found[0].disturbance == Disturbance(18, 36, 1e-3, 1e-3)
 
 
 def test_of_samples_that_were_all_disturbed_the_fastest_count(workload: Workload) -> None:
     pool = Pool(lambda _, done: Sample(1e-3 * (2 - done % 8 / 128), 5e-4))
     found = time_interleaved(pool, workload, count=1, rounds=8)
-    assert found[0].samples == tuple(1e-3 * (2 - n / 128) for n in (7, 6, 5, 4, 3))
-    assert found[0].disturbance is not None and found[0].disturbance.disturbed == 8
+    assert found[0].samples == tuple(1e-3 * (2 - n / 128) for n in (7, 7, 7, 7, 6))
+    assert found[0].disturbance is not None and found[0].disturbance.disturbed == 32
 
 
 def test_the_results_of_the_first_samples_are_compared(workload: Workload) -> None:
     pool = Pool(lambda _, done: 1e-3 * (1 + 0.5 * (done % 3)))
-    time_interleaved(pool, workload, count=2, rounds=25)
+    time_interleaved(pool, workload, count=2, rounds=50)
     assert pool.verified[:40] == [True] * 40
     assert len(pool.verified) == 100 and not any(pool.verified[40:])
 

@@ -56,7 +56,7 @@ class TimingPolicy:
         more are taken for this long, until three are undisturbed; until the budget where none is.
         Where known work tells of a disturbance, it is timed again within this time.
     relative_width: stop when half the 95% confidence interval of the median is below this fraction
-        of the median.
+        of the median, and where the interval is above the best.
     slow_factor: give up a program after its first runs if it is slower than the best by this
         factor.
     margin: give up a program after ``min_repeats // 2 + 1`` samples, and a quarter of
@@ -249,7 +249,9 @@ def _enough(
     # Emptying the caches takes longer than a call, so that its samples lie far apart in any case.
     if not policy.flush_cache and calls * sum(counted) < policy.min_seconds:
         return False
-    return relative_half_width(counted) < policy.relative_width
+    width = relative_half_width(counted)
+    slower = best is not None and statistics.median(counted) * (1 - width) > best
+    return slower or width < policy.relative_width
 
 
 def _may_win(samples: Sequence[Sample], best: float | None, policy: TimingPolicy) -> bool:

@@ -62,6 +62,15 @@ def test_a_noisy_program_gets_more_samples() -> None:
     assert len(noisy.samples) == 30
 
 
+def test_a_noisy_program_that_is_surely_slower_gets_no_more_samples() -> None:
+    def noisy(n: int) -> float:
+        return 0.005 * (1 + 0.1 * (n % 3))
+
+    for best, fewest in (0.0045, 5), (0.0054, 30):
+        timing = timed(Program(noisy), best=best, max_repeats=30, max_seconds=1.0)
+        assert fewest <= len(timing.samples) <= 1.5 * fewest and not timing.gave_up
+
+
 def test_a_program_that_stays_noisy_is_let_go_after_a_while() -> None:
     program = Program(lambda n: 0.01 * (1 + n % 2))
     timing = timed(program, max_seconds=0.1, budget_seconds=10.0)

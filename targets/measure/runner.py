@@ -25,10 +25,6 @@ from schedlang.targets.measure.verification.policy import REPEATS, Repeats
 from schedlang.targets.measure.verification.verifier import Verifier
 from schedlang.targets.worker.fault import Fault, faults
 
-# Between samples of several programs in turns, cores are idle for less than a millisecond: this
-# part of the time is enough to warm them.
-_STILL_WARM = 0.5
-
 
 class CandidateRunner:
     """Times programs on one workload's data, and compares their results.
@@ -199,8 +195,7 @@ class CandidateRunner:
             if verify:
                 self._verifier.verify_again(calls=1)
             if not policy.flush_cache:
-                warm = replace(policy, warm_seconds=_STILL_WARM * policy.warm_seconds)
-                warm_up(lambda calls: self._caller.sample(program, calls), first, warm)
+                warm_up(lambda calls: self._caller.sample(program, calls), first, policy)
             sample = self._caller.sample_quietly(program, calls, flush_cache=policy.flush_cache)
         if verify:
             self._verifier.verify_again(calls)

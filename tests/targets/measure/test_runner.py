@@ -381,10 +381,32 @@ def test_a_time_above_the_roofline_is_no_result_but_wrong_numbers_are_worse(
     assert suspicion(bench, from_body("T.evaluate(0)")).status is Status.WRONG_RESULT
 
 
+@pytest.mark.parametrize("flush_cache", [False, True])
+def test_a_sample_of_finals_is_taken_when_the_program_is_warm(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch, flush_cache: bool
+) -> None:
+    bench, made = bench_of(workload), list[int]()
+    monkeypatch.setattr(bench._backend, "waits", None)  # other work would make more samples
+
+    def timed(program: CPUProgram, calls: Calls) -> float:
+        program.entry(*calls.tensors)
+        made.append(calls.count)
+        return 1e-4
+
+    bench.build(1, to_json(workload.mod))
+    bench.run(1, QUICK, None, None, keep=True)
+    monkeypatch.setattr(CPUProgram, "seconds_per_call", timed)
+    policy = TimingPolicy(warm_seconds=0.008, flush_cache=flush_cache)
+    assert bench.sample(1, 7, policy) == 1e-4
+    assert made[-1] == 7
+    assert sum(made) == (8 if flush_cache else 1 + 4 * 20 + 7)
+
+
 def test_with_cold_caches_a_program_must_last(
     workload: Workload, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushes = []
+    monkeypatch.setattr(bench._backend, "waits", None)  # other work would make more samples
     monkeypatch.setattr(CacheFlusher, "flush", lambda self: flushes.append(1))
     policy = TimingPolicy(min_repeats=3, max_repeats=3, flush_cache=True)
     bench.build(1, to_json(workload.mod))

@@ -105,8 +105,6 @@ print(json.dumps({
 _TUNE_NETWORK = """
 import json, sys, time, torch
 import schedlang as sl
-trials, seed, path = int(sys.argv[2]), int(sys.argv[3]), sys.argv[5]
-limit = float(sys.argv[6]) if len(sys.argv) > 6 else None
 def network():
     torch.manual_seed(0)
     layers, widths = [], [3, 16, 32, 64, 64]
@@ -116,6 +114,8 @@ def network():
     layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(64, 100)]
     return sl.import_network(torch.nn.Sequential(*layers).eval(), torch.randn(1, 3, 56, 56))
 if __name__ == "__main__":
+    trials, seed, path = int(sys.argv[2]), int(sys.argv[3]), sys.argv[5]
+    limit = float(sys.argv[6]) if len(sys.argv) > 6 else None
     start = time.monotonic()
     result = sl.tune_network(
         network(), trials=trials, seconds=limit, seed=seed, progress=False, database=path

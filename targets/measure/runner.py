@@ -194,8 +194,7 @@ class CandidateRunner:
             first = self._caller.sample(program, 1)
             if verify:
                 self._verifier.verify_again(calls=1)
-            if not policy.flush_cache:
-                warm_up(lambda calls: self._caller.sample(program, calls), first, policy)
+            warm_up(lambda calls: self._caller.sample(program, calls), first, policy)
             sample = self._caller.sample_quietly(program, calls, flush_cache=policy.flush_cache)
         if verify:
             self._verifier.verify_again(calls)

@@ -22,9 +22,9 @@ from schedlang.measurement.disturbance import (
 _COLD_SECONDS = 0.010
 _JITTER_SECONDS = 0.001
 _CALIBRATIONS = 4
-# A program is warmed up in about so many parts, and in no more than twice as many.
+# Parts of a warm-up. A program that becomes faster meanwhile gets more, up to twice as many.
 _WARM_UPS = 4
-# A core that was idle takes less than so many times as long.
+# On a core that was idle, programs take up to 1.8 times as long.
 _COLD_FACTOR = 2.0
 # A call is timed on its own if it lasts this many ticks of the clock: the error is then about 1%.
 _TICKS = 100
@@ -198,8 +198,10 @@ def warm_up(
     """Run a program until its core is as fast as it gets, see ``warm_seconds``.
 
     ``warm`` is a sample of one call; the last sample is returned. A program that is slower than
-    ``hopeless`` seconds on any core is not worth that.
+    ``hopeless`` seconds on any core is not worth that. With ``flush_cache`` nothing is run.
     """
+    if policy.flush_cache:
+        return warm
     spent, part = warm.seconds, policy.warm_seconds / _WARM_UPS
     for _ in range(2 * _WARM_UPS):
         if not (warm.seconds > 0 and spent < policy.warm_seconds):

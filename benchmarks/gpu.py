@@ -96,6 +96,7 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true", help="build only; needs no GPU")
     parser.add_argument("--arch", default="sm_90a", help="what a dry run builds for")
     parser.add_argument("--json", type=Path, help="where to save the figures")
+    parser.add_argument("--keep", type=Path, help="folder for a database of each search")
     parser.add_argument("--quick", action="store_true", help="a few trials of a few rows")
     given = parser.parse_args()
     if not given.dry_run and device_count() == 0:
@@ -110,6 +111,9 @@ def main() -> int:
         file = given.json or _RESULTS / device / "gpu.json"
     names = given.rows or (["peaks", "gemm-1024", "GMM"] if given.quick else list(ROWS))
     bench = Bench(target, 8 if given.quick else given.trials, given.seed, given.dry_run)
+    bench.keep = given.keep
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
     document = run(bench, names, given.seconds, file)
     failed = [name for name in names if "error" in document["rows"].get(name, {})]
     return 1 if failed else 0

@@ -56,7 +56,8 @@ def path_of_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (folder / "torch.py").write_text(WITHOUT_TORCH)
     root = Path(__file__).resolve().parents[1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{root}")
+        before = os.environ.get("PYTHONPATH", "")
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(folder), str(root), before))))
         yield
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import schedlang as sl
@@ -65,6 +66,7 @@ class Bench:
     trials, seed: of each search.
     dry: there is no GPU: candidates are built only.
     end: of ``time.monotonic``, for the row that runs.
+    keep: folder for the records of each search, a database each; None keeps none.
     """
 
     target: sl.Target
@@ -72,6 +74,7 @@ class Bench:
     seed: int
     dry: bool
     end: float = math.inf
+    keep: Path | None = None
     _torch: TorchPeer | None = field(default=None, init=False)
 
     @property
@@ -119,6 +122,7 @@ class Bench:
             seconds=None if math.isinf(self.left) else part * self.left,
             seed=self.seed,
             measurer=measurer,
+            database=self._database(workload),
             progress=False,
         )
         failures = Counter(str(record.status) for record in result.records if not record.ok)
@@ -136,6 +140,13 @@ class Bench:
             time.perf_counter() - start,
             None if math.isnan(reference) else reference,
         )
+
+    def _database(self, workload: sl.Workload) -> Path | None:
+        """Return the file of the next search: each has its own, as one continues its file's."""
+        if self.keep is None:
+            return None
+        names = (self.keep / f"{workload.name}-{n}.db" for n in itertools.count())
+        return next(name for name in names if not name.exists())
 
     def tune_metaschedule(
         self, workload: sl.Workload, measurer: Measurer, part: float = 2 * _PART

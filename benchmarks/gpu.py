@@ -34,13 +34,19 @@ import schedlang as sl
 from schedlang.targets.cuda.device import device_count, read_device, why_none
 from schedlang.targets.cuda.named import model_name
 
-ROW_SECONDS = 470.0
+ROW_SECONDS = 470.0  # by default
 # A row that would have less is not begun.
 _LEAST_SECONDS = 30.0
 _RESULTS = Path(__file__).resolve().parent / "results"
 
 
-def run(bench: Bench, names: list[str], seconds: float, file: Path | None) -> dict[str, Any]:
+def run(
+    bench: Bench,
+    names: list[str],
+    seconds: float,
+    file: Path | None,
+    row_seconds: float = ROW_SECONDS,
+) -> dict[str, Any]:
     """Run rows within the time, and save after each; return all figures."""
     document = describe(bench)
     if file is not None and file.exists():
@@ -51,7 +57,7 @@ def run(bench: Bench, names: list[str], seconds: float, file: Path | None) -> di
         if left < _LEAST_SECONDS:
             print(f"{name}: not begun, {max(left, 0):.0f} s are left", flush=True)
             continue
-        bench.end = time.monotonic() + min(left, ROW_SECONDS)
+        bench.end = time.monotonic() + min(left, row_seconds)
         started = time.perf_counter()
         try:
             figures = ROWS[name](bench)
@@ -59,7 +65,7 @@ def run(bench: Bench, names: list[str], seconds: float, file: Path | None) -> di
             traceback.print_exc()
             figures = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"}
         took = round(time.perf_counter() - started, 1)
-        document["rows"][name] = {**figures, "row seconds": took}
+        document["rows"][name] = {**figures, "most trials": bench.trials, "row seconds": took}
         print(f"{name} ({took:.0f} s): {json.dumps(figures)}", flush=True)
         if file is not None:
             save(document, file)
@@ -72,7 +78,6 @@ def describe(bench: Bench) -> dict[str, Any]:
     return {
         "device": name,
         "target": bench.target.key,
-        "trials": bench.trials,
         "software": bench.target.provenance(),
         "rows": {},
     }
@@ -90,13 +95,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), help="by default all")
     parser.add_argument("--seconds", type=float, default=math.inf, help="for all rows together")
+    parser.add_argument("--row-seconds", type=float, default=ROW_SECONDS, help="at most, a row")
     parser.add_argument("--trials", type=int, default=64, help="of each search")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", type=int, default=0, help="number of the GPU")
     parser.add_argument("--dry-run", action="store_true", help="build only; needs no GPU")
     parser.add_argument("--arch", default="sm_90a", help="what a dry run builds for")
     parser.add_argument("--json", type=Path, help="where to save the figures")
-    parser.add_argument("--keep", type=Path, help="folder for a database of each search")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for each search's records and best program"
+    )
     parser.add_argument("--quick", action="store_true", help="a few trials of a few rows")
     given = parser.parse_args()
     if not given.dry_run and device_count() == 0:
@@ -114,7 +122,7 @@ def main() -> int:
     bench.keep = given.keep
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
-    document = run(bench, names, given.seconds, file)
+    document = run(bench, names, given.seconds, file, given.row_seconds)
     failed = [name for name in names if "error" in document["rows"].get(name, {})]
     return 1 if failed else 0
 

@@ -35,13 +35,13 @@ pack() {
     done
     # Sources, headers and CUTLASS, which nothing imports; licences stay.
     rm -rf "$work"/packages/tvm/{3rdparty,web,include,src,cmake,lib64} \
-        "$work"/packages/tvm_ffi/{3rdparty,cpp,src} \
+        "$work"/packages/tvm_ffi/{3rdparty,src} \
         "$work"/packages/{xgboost,lightgbm}/{include,testing}
     find "$work/packages" -name tests -type d -prune -exec rm -rf {} +
     rm -rf "$out"
     mkdir -p "$out"
     tar -C "$work/packages" -cf - . |
-        xz --x86 --lzma2="preset=${XZ_PRESET:-9e},dict=128MiB" -c |
+        xz --x86 --lzma2="preset=${XZ_PRESET:-9e},dict=48MiB" --block-size=48MiB --threads=0 -c |
         split --bytes="${PART_MIB:-30}MiB" --numeric-suffixes - "$out/part-"
     (cd "$out" && sha256sum part-* > parts.sha256)
     ls -l "$out"
@@ -58,7 +58,7 @@ add() {
     fi
     rm -rf "$folder/packages.new" "$folder/packages"
     mkdir "$folder/packages.new"
-    cat "$folder"/parts/part-* | xz -dc | tar -C "$folder/packages.new" -xf -
+    cat "$folder"/parts/part-* | xz --threads=0 -dc | tar -C "$folder/packages.new" -xf -
     mv "$folder/packages.new" "$folder/packages"
     rm -r "$folder/parts"
     echo "export PYTHONPATH=$folder/packages\${PYTHONPATH:+:\$PYTHONPATH}"

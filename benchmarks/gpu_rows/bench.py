@@ -66,7 +66,8 @@ class Bench:
     trials, seed: of each search.
     dry: there is no GPU: candidates are built only.
     end: of ``time.monotonic``, for the row that runs.
-    keep: folder for the records of each search, a database each; None keeps none.
+    keep: folder for each search's records, as a database, and its best program, as a library;
+        None keeps neither.
     """
 
     target: sl.Target
@@ -113,6 +114,7 @@ class Bench:
     ) -> Tuned:
         """Tune with a measurer, in a part of the time that the row has left."""
         space = space or sl.default_space(self.target)
+        kept = self._kept(workload)
         start = time.perf_counter()
         result = sl.tune(
             workload,
@@ -122,7 +124,7 @@ class Bench:
             seconds=None if math.isinf(self.left) else part * self.left,
             seed=self.seed,
             measurer=measurer,
-            database=self._database(workload),
+            database=None if kept is None else kept.with_suffix(".db"),
             progress=False,
         )
         failures = Counter(str(record.status) for record in result.records if not record.ok)
@@ -132,6 +134,8 @@ class Bench:
             latency, program = best.latency, best.schedule.mod
         except SchedlangError:
             latency = program = None
+        if kept is not None and program is not None and not self.dry:
+            sl.targets.export_library(program, self.target, kept.with_suffix(".so"))
         return Tuned(
             latency,
             program,
@@ -141,12 +145,12 @@ class Bench:
             None if math.isnan(reference) else reference,
         )
 
-    def _database(self, workload: sl.Workload) -> Path | None:
-        """Return the file of the next search: each has its own, as one continues its file's."""
+    def _kept(self, workload: sl.Workload) -> Path | None:
+        """Return the stem of the files of the next search; None where none are kept."""
         if self.keep is None:
             return None
-        names = (self.keep / f"{workload.name}-{n}.db" for n in itertools.count())
-        return next(name for name in names if not name.exists())
+        stems = (self.keep / f"{workload.name}-{n}" for n in itertools.count())
+        return next(stem for stem in stems if not stem.with_suffix(".db").exists())
 
     def tune_metaschedule(
         self, workload: sl.Workload, measurer: Measurer, part: float = 2 * _PART

@@ -73,7 +73,13 @@ _LONG_ROW = 64
 
 
 def stage_in_shared(
-    sch: Schedule, block: BlockRV, operand: int, loop: LoopRV, *, scope: str = "shared"
+    sch: Schedule,
+    block: BlockRV,
+    operand: int,
+    loop: LoopRV,
+    *,
+    scope: str = "shared",
+    strip: int = 0,
 ) -> BlockRV:
     """Copy what a block reads below ``loop`` to shared memory; return the block that copies.
 
@@ -83,12 +89,20 @@ def stage_in_shared(
         ->  for k0: {for x: A_shared[x] = A[..x..];  for k1: C += A_shared[..k1]}
 
     ``operand`` is the number of the read buffer. The copy runs in one loop;
-    ``cooperative_fetching`` shares it among the threads.
+    ``cooperative_fetching`` shares it among the threads. With ``strip``, rows that are as wide as
+    three strips are copied strip by strip, and so are others that are no power of two: TVM does not
+    simplify indices such as x % 192 % 64.
     """
     rank = len(buffer_shape(sch, block, "read", operand))
     stage = sch.cache_read(block, operand, scope, [block])
     sch.compute_at(stage, loop, preserve_unit_loops=True)
-    sch.fuse(*sch.get_loops(stage)[-rank:])
+    loops = sch.get_loops(stage)[-rank:]
+    count = (constant_extent(sch, loops[-1]) or 0) // strip if strip else 0
+    if count & (count - 1):
+        strips, within = sch.split(loops.pop(), [None, strip])
+        sch.reorder(strips, loops[-1], within)
+        loops[-1:] = strips, loops[-1], within
+    sch.fuse(*loops)
     return stage
 
 

@@ -59,6 +59,11 @@ class _Adapter(Measurer):
         return found if isinstance(found, Mapping) else {}
 
     @property
+    def parallel(self) -> int:  # type: ignore[override]
+        found = getattr(self._given, "parallel", 1)
+        return found if isinstance(found, int) else 1
+
+    @property
     def best_so_far(self) -> float | None:
         best: float | None = getattr(self._given, "best_so_far", self._best)
         return best

@@ -48,6 +48,8 @@ class Measurer(ABC):
         candidates that are surely slower. None where nothing is known.
     reference_complete: whether ``reference_latency`` is a finished measurement; False where it was
         cut off, and the latency is then a lower bound. It is known after the latency.
+    parallel: number of candidates that it works on at the same time; where ``tune`` chooses how
+        many it asks a search for, these are more with a larger number.
     seconds: wall time spent so far, in seconds, by activity (``start``, ``build``, ``run``, ...).
         Empty where the measurer does not keep it.
     """
@@ -59,6 +61,7 @@ class Measurer(ABC):
     deadline: float = math.inf
     best_so_far: float | None = None
     reference_complete: bool = True
+    parallel: int = 1
     seconds: Mapping[str, float] = MappingProxyType({})
     _reference_latency: float = math.nan
     _reserving: Lock

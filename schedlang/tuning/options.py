@@ -151,10 +151,10 @@ TUNE = (
     ),
     Option(
         "batch",
-        "int",
-        "maximum number of candidates to ask the search for at a time",
-        BATCH,
-        SEARCH,
+        "int | None",
+        "maximum number of candidates to ask the search for at a time; by default "
+        f"{BATCH}, and more for a measurer that works on many",
+        group=SEARCH,
         wrong=whole(1),
     ),
     Option(

@@ -7,9 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from schedlang.tuning.budget import Budget
+from schedlang.tuning.options import BATCH
 
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
+
+
+# A batch is this many times what the measurer works on at once: a descent has a part of it pending.
+_BATCHES_AT_ONCE = 4
+# But at most so many, and this part of the trials: a search learns between batches.
+_MOST, _PART_OF_TRIALS = 128, 0.5
+
+
+def batch_for(parallel: int, trials: int | None) -> int:
+    """Return how many candidates to ask for at a time, see ``tune``.
+
+    ``parallel`` are those that the measurer works on at once; ``trials`` limits the search.
+    """
+    most = _MOST if trials is None else min(_MOST, int(_PART_OF_TRIALS * trials))
+    return max(BATCH, min(_BATCHES_AT_ONCE * parallel, most))
 
 
 class Pace:
@@ -33,6 +49,7 @@ class Pace:
         self.deadline = budget.search_deadline(finals)
         self.out_of_time = False
         self._asking_seconds = 0.0
+        self._start_seconds = 0.0
         self.begin_slice(math.inf)
 
     def begin_slice(self, until: float) -> None:
@@ -61,8 +78,10 @@ class Pace:
         budget = self._budget
         left = end - budget.clock.now()
         if not budget.measured:
+            # Workers start and right results are computed once, however many candidates follow.
+            self._start_seconds = budget.elapsed
             return _FIRST_BATCH if left > 0 else 0
-        each = budget.elapsed / budget.measured
+        each = (budget.elapsed - self._start_seconds) / budget.measured
         return math.inf if each == 0 else (left - self._asking_seconds) / each
 
     @contextmanager

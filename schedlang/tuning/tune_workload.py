@@ -22,7 +22,7 @@ from schedlang.targets.roofline import roofline_of
 from schedlang.tuning.arguments import as_space, as_strategy, check_strategy, space_of
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.live import LiveView
-from schedlang.tuning.options import BATCH, TRIALS, TRIALS_WITH_RULES, TUNE
+from schedlang.tuning.options import TRIALS, TRIALS_WITH_RULES, TUNE
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import Call, Task, TaskRun, Unfinished
 from schedlang.tuning.session.unfinished import STORED
@@ -50,7 +50,7 @@ def tune(
     seconds: float | None = None,
     seed: int = 0,
     search: str | MakeStrategy | Strategy = "auto",
-    batch: int = BATCH,
+    batch: int | None = None,
     database: Database | str | os.PathLike[str] | None = None,
     remeasure: bool = False,
     transfer: bool = True,
@@ -84,7 +84,8 @@ def tune(
         docs/searches.md), a function ``(space, workload, seed) -> Strategy`` such as a strategy's
         class, or a strategy made for this space and workload, which no run has used.
     batch: maximum number of candidates per ``ask``. A search that learns does better with small
-        batches, a farm of machines with large ones.
+        batches, a farm of machines with large ones. By default 16, or where it is more, four times
+        what the measurer works on at once, up to half of the trials and 128.
     database: where records go: a path, a ``Database``, or None for memory only. The same call with
         the same database continues an interrupted run, and returns at once when the run had ended;
         a program that was measured there on this kind of machine is not measured again.

@@ -192,8 +192,10 @@ class CandidateRunner:
             self._use_first_draw()
         with faults(Status.RUN_ERROR), self._backend.running():
             first = self._caller.sample(program, 1)
-            if verify:
-                self._verifier.verify_again(calls=1)
+        if verify:
+            self._verifier.verify_again(calls=1)
+        # The machine has been idle while results were compared.
+        with faults(Status.RUN_ERROR), self._backend.running():
             warm_up(lambda calls: self._caller.sample(program, calls), first, policy)
             sample = self._caller.sample_quietly(program, calls, flush_cache=policy.flush_cache)
         if verify:

@@ -118,6 +118,11 @@ class PooledMeasurer(Measurer):
         return f"verify={self.problem.verify} {self._executor.requests.timing}{self.problem.key}"
 
     @property
+    def parallel(self) -> int:  # type: ignore[override]
+        """Number of programs that are built, or that run, at the same time."""
+        return max(self._executor.build_lanes, self._executor.run_lanes)
+
+    @property
     def unreached(self) -> Sequence[str]:
         """Sides of the unscheduled program's branches that no inputs take; known after a start."""
         found: list[str] = self._pool.greeting.get("unreached", [])

@@ -11,7 +11,7 @@ import schedlang as sl
 from schedlang.measurement import Candidate, Measurement, Status
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.tuning.budget import Budget, FinalsPlan
-from schedlang.tuning.pace import Pace
+from schedlang.tuning.pace import Pace, batch_for
 from tests.tuning.fake_time import Played
 
 
@@ -127,6 +127,43 @@ def test_a_batch_is_as_large_as_what_is_left_allows() -> None:
     assert paced(100.0, 90.0, 18).fit(1) == 1
     late = paced(100.0, 98.0, 18)
     assert late.fit(64) == 0 and late.cut and late.out_of_time
+
+
+def test_what_comes_before_the_first_candidate_counts_once() -> None:
+    pace = paced(100.0, 40.0, 0)
+    assert pace.fit(64) == 8
+    pace._budget.clock.sleep(4.0)
+    pace._budget.measured = 8
+    assert pace.fit(64) == 64
+
+
+@pytest.mark.parametrize(
+    ("parallel", "trials", "size"),
+    [(1, 1000, 16), (2, None, 16), (16, 1000, 64), (16, None, 64), (96, None, 128)]
+    + [(16, 64, 32), (16, 20, 16)],
+)
+def test_a_batch_keeps_the_measurer_busy(parallel: int, trials: int | None, size: int) -> None:
+    assert batch_for(parallel, trials) == size
+
+
+def test_batches_grow_with_the_measurer() -> None:
+    asked: list[int] = []
+
+    class Wide(Busy):
+        parallel = 8
+
+        def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+            asked.append(len(candidates))
+            return super().measure(candidates)
+
+    def batches(**options: object) -> list[int]:
+        asked.clear()
+        kind = {"space": ORDINARY, "search": "random", "trials": 64, "finals": 0} | options
+        sl.tune(small_workload(), measurer=Wide(0.0, 0.1), progress=False, **kind)  # type: ignore[arg-type]
+        return [size for size in asked if size > 1]  # without the unscheduled program
+
+    assert batches() == [32, 32]
+    assert batches(batch=20) == [20, 20, 20, 4]
 
 
 def test_what_asking_takes_counts() -> None:

@@ -39,7 +39,8 @@ def stage_for_warpgroups(
     at a time. ``operand_layout`` says what ``swizzled`` means; else, columns start 16 bytes after a
     multiple of 128, so that those that a warp writes lie in different banks.
     """
-    stage = stage_in_shared(sch, calls, operand, loop, scope=SHARED)
+    strip = ATOM if swizzled else 0
+    stage = stage_in_shared(sch, calls, operand, loop, scope=SHARED, strip=strip)
     sch.compute_inline(sch.get_producers(stage)[0])
 
     def stored(*indices: IntExpr) -> list[IntExpr]:

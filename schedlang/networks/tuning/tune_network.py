@@ -29,7 +29,7 @@ from schedlang.targets import Target
 from schedlang.tuning.arguments import as_space, as_strategy
 from schedlang.tuning.callbacks import GivenCallbacks, GivenRules
 from schedlang.tuning.defaults import default_schedule
-from schedlang.tuning.options import BATCH, NETWORK_TRIALS, TUNE_NETWORK
+from schedlang.tuning.options import NETWORK_TRIALS, TUNE_NETWORK
 from schedlang.tuning.session import Call, Task, TaskRun, Unfinished
 from schedlang.tuning.session.unfinished import STORED
 from schedlang.workloads.wrong_kind import not_a_network
@@ -51,7 +51,7 @@ def tune_network(
     patience: int | None = None,
     space: Space | Module | None = None,
     search: str | MakeStrategy = "auto",
-    batch: int = BATCH,
+    batch: int | None = None,
     database: Database | str | os.PathLike[str] | None = None,
     remeasure: bool = False,
     transfer: bool = True,
@@ -91,7 +91,7 @@ def tune_network(
     space: of tasks that compute something; by default the target's own.
     search: a name of ``schedlang.search.SEARCHES``, ``"auto"``, or a function ``(space, workload,
         seed) -> Strategy``. It makes the search of each task.
-    batch: maximum number of candidates per ``ask``.
+    batch: maximum number of candidates per ``ask``, see ``tune``.
     database: where records go: a path, a ``Database``, or None for memory only. The same call with
         the same database continues, and returns at once when nothing is left to do.
     remeasure: start again, and ignore what the database holds.

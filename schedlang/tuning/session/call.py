@@ -38,7 +38,7 @@ class Call:
     trials: limit on the candidates of all tasks; None for no limit.
     budget: wall time of the call.
     seed: of searches and random inputs.
-    batch: maximum number of candidates per ``ask``.
+    batch: maximum number of candidates per ``ask``; None where the measurer decides.
     verify: as given; it is part of a run's identity.
     transfer: start searches from what was fast for the task and for similar ones.
     remeasure: ignore what the database holds.
@@ -72,7 +72,7 @@ class Call:
         limited = given["trials"] is not None or given["seconds"] is not None
         self.trials: int | None = given["trials"] if limited else trials
         self.seed: int = given["seed"]
-        self.batch: int = given["batch"]
+        self.batch: int | None = given["batch"]
         self.verify: Verify = given["verify"]
         self.transfer: bool = given["transfer"]
         self.remeasure: bool = given["remeasure"]

@@ -21,6 +21,7 @@ from schedlang.tuning.conclusion import ending_of, result_of, stored_result
 from schedlang.tuning.leaderboard import Leaderboard
 from schedlang.tuning.live import Progress
 from schedlang.tuning.options import identifying
+from schedlang.tuning.pace import batch_for
 from schedlang.tuning.records import blank_record
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.resume import (
@@ -299,7 +300,8 @@ class TaskRun:
         known = self.best_of(run.state.records)
         measurer.best_so_far = known if math.isfinite(known) else None
         before = len(run.state.records)
-        finished = run.search(trials, self._call.batch, progress, until)
+        batch = self._call.batch or batch_for(measurer.parallel, self._call.trials)
+        finished = run.search(trials, batch, progress, until)
         return Slice(run.state.records[before:], finished, run.pace.cut)
 
     def best_of(self, records: Sequence[Record]) -> float:

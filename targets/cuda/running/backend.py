@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,8 +29,13 @@ _POISON = 0xFF  # as floating-point numbers of any type, these bytes are NaN
 # while it lasts, the launches that follow wait in the queue, and their cost is not measured.
 _FLUSH_FACTOR = 2
 _LEAST_FLUSH_BYTES = 64 << 20
-# A GPU that had no work for so long may have lowered its clocks.
-_IDLE_SECONDS = 0.1
+# A GPU that had no work for so long may be slower at first: on an H100, calls after pauses of 0.1 s
+# took 3 to 50% longer.
+_IDLE_SECONDS = 0.02
+# Of calls that take less than this, a sample with an empty cache is the median of some: each varies
+# by a few microseconds.
+_SHORT_CALL_SECONDS = 1e-3
+_CALLS_A_SAMPLE = 5
 # The clocks are steady when fills of the flushed memory take equally long, some in a row.
 _STEADY_FILLS = 4
 _STEADY = 1.03
@@ -171,17 +177,24 @@ class CUDAProgram:
         """Time calls in a row by the GPU's clock.
 
         With ``flush_cache`` each call is timed on its own, after the write that empties the L2
-        cache; without, that write and one more call come first. Either way the GPU is busy while
-        the timed launches are sent, so that their cost is no part of the time.
+        cache, and the median counts, of at least five short ones; without, that write and one more
+        call come first. Either way the GPU is busy while the timed launches are sent, so that their
+        cost is no part of the time.
         """
-        calls.restore()
         backend, count = self._backend, calls.count
 
         def call() -> None:
             self._launch(*calls.tensors)
 
         if calls.flush_cache:
-            return sum(self._after(call, backend.flush_cache, 1) for _ in range(count)) / count
+            times: list[float] = []
+            while len(times) < count:
+                calls.restore()
+                times.append(self._after(call, backend.flush_cache, 1))
+                if times[0] < _SHORT_CALL_SECONDS:
+                    count = max(count, _CALLS_A_SAMPLE)
+            return statistics.median(times)
+        calls.restore()
 
         def lead() -> None:
             backend.flush_cache()

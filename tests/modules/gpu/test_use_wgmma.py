@@ -67,6 +67,36 @@ def test_a_large_product_fits_into_registers() -> None:
     assert report.kernels[0].resources.spill_store_bytes == 0
 
 
+STRIPS = sl.workloads.matmul(70, 200, 64, dtype="float16", out_dtype="float32")
+
+
+def of_192_columns(workload: sl.Workload, **more: object) -> sl.Schedule:
+    """Swizzled rows of 192 elements: as 192 is no power of two, they are copied strip by strip."""
+    sch = sample(workload, layouts=["swizzled"], depths=[2])
+    decisions = {"vector:C:B": 8, "columns:C": 192, "terms:C": 64, **more}
+    changed = sch.trace.with_decisions(decisions).replay()
+    assert changed.trace.decisions["columns:C"] == 192
+    return changed
+
+
+@needs_nvcc
+def test_tiles_of_192_columns_compile() -> None:
+    """TVM did not lower these: "Check failed: (eval_vec_) is false"."""
+    workload = sl.workloads.matmul(4096, 4096, 4096, dtype="float16", out_dtype="float32")
+    tiles = {"rows:C": [64, 1], "warpgroups:C": [64, 1]}
+    sch = of_192_columns(workload, **tiles, **{"row_blocks:C": [2, 32], "column_blocks:C": [11, 2]})
+    report = check(sch, SM90A)
+    assert report.ok, report.problems
+    assert "m64n192k16" in report.source
+
+
+@needs_compiler
+def test_numbers_of_192_columns_are_right() -> None:
+    sch = of_192_columns(STRIPS, **{"column_blocks:C": [2, 1]})
+    found = sl.targets.cuda.emulate(sch, target=SM90A)
+    assert found.verified is True, found.faults
+
+
 @pytest.mark.parametrize(
     ("workload", "seed"),
     [

@@ -16,11 +16,12 @@ from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
 from schedlang.measurement.disturbance import Disturbance, Sample
 from schedlang.targets.cuda.local import DeviceReference, LocalCUDA, as_cuda
-from schedlang.targets.cuda.running.backend import HostProgram
+from schedlang.targets.cuda.running.backend import CUDAProgram, HostProgram
 from schedlang.targets.cuda.running.disturbances import gpu_contention
 from schedlang.targets.cuda.running.neighbours import Neighbours
 from schedlang.targets.cuda.running.runtime import CUDAError, CUDARuntime, device_fault
 from schedlang.targets.cuda.running.worker import read_results, write_results
+from schedlang.targets.measure.backend import Calls
 from schedlang.targets.measure.draws import plain_draw
 from schedlang.targets.measure.expected.narrow import WideResults
 from schedlang.targets.measure.expected.reference import Reference
@@ -68,6 +69,40 @@ def test_the_gpus_clock_encloses_what_it_is_sent() -> None:
         "cudaEventSynchronize",
         "cudaEventElapsedTime",
     ]
+
+
+@pytest.mark.parametrize(
+    ("times", "calls", "seconds", "made"),
+    [
+        (
+            [76e-6, 48e-6, 49e-6, 48e-6, 90e-6],
+            1,
+            49e-6,
+            5,
+        ),  # a first call that is slow, and a late one
+        ([2e-3], 1, 2e-3, 1),
+        ([3e-3, 1e-3, 1.5e-3], 3, 1.5e-3, 3),
+    ],
+)
+def test_a_sample_with_an_empty_cache_is_the_median_of_single_calls(
+    times: list[float], calls: int, seconds: float, made: int
+) -> None:
+    done: list[str] = []
+    left = iter(times)
+
+    def elapsed(steps: list[Callable[[], None]]) -> float:
+        for step in steps:
+            step()
+        return next(left)
+
+    program = object.__new__(CUDAProgram)
+    program._launch = lambda tensor: done.append(f"call {tensor}")
+    program._backend = SimpleNamespace(
+        gpu=SimpleNamespace(elapsed=elapsed), flush_cache=lambda: done.append("flush")
+    )
+    asked = Calls(["a"], calls, lambda: done.append("restore"), True, lambda: None)
+    assert program.seconds_per_call(asked) == seconds
+    assert done == ["restore", "flush", "call a"] * made
 
 
 def test_a_failed_call_names_cudas_error() -> None:

@@ -6,8 +6,9 @@ another checkout as well, in turns with this one. When all runs of a workload ha
 winners are timed against each other, interleaved, with nothing else running: a run's quality is
 the latency of the first quiet winner divided by that of its own. The five fastest records of each
 run are timed when its load has ended, alone as in a search: it is told how many claim to be
-undisturbed, and how far these and the others are from what they take quietly. (A virtual machine
-may change its speed between minutes, and programs that take turns find less in the caches.)
+undisturbed, and how far these and the others are from what they take quietly. A virtual machine
+may change its speed between minutes, which all records of a run share: those within 10% are
+counted as they are, and around the run's median ratio.
 ``--seconds`` gives each run so much time besides, and the table then says what it took.
 
 ``network`` is a small one of convolutions, imported from torch; its trials are for all functions
@@ -277,6 +278,8 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="another checkout, tuned with in turns")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    # Loads end with this process, also where it is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     roots = {"now": ROOT} | ({} if args.before is None else {"before": args.before.resolve()})
     rows: list[dict[str, Any]] = []
     for name in args.workloads:
@@ -289,11 +292,13 @@ def main() -> None:
     )
     for row in rows:
         claim = [ratio for settled, ratio in row["told"] if settled]
-        near = sum(abs(ratio - 1) <= 0.1 for ratio in claim)
+        shared = statistics.median(claim) if claim else 1.0
+        near, around = (sum(abs(one / by - 1) <= 0.1 for one in claim) for by in (1.0, shared))
         print(
             f"{row['workload']:9}{row['beside']:13}{row['side']:8}"
             f"{row['winner'] * 1e6:11.1f}{row['quality']:8.3f}"
-            f"{row['seconds']:9.1f}  {len(claim)} of {len(row['told'])}, {near} within 10%"
+            f"{row['seconds']:9.1f}  {len(claim)} of {len(row['told'])}, "
+            f"{near} within 10%, {around} around {shared:.2f}"
         )
     print(f"\n{'':21}{'quality':>8}{'before / now':>14}")
     for side in roots:

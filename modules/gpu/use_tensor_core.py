@@ -11,7 +11,7 @@ from schedlang.modules.gpu.fragment_store import store_fragments
 from schedlang.modules.gpu.fragments import load_fragments, split_to_fragments, use_intrinsics
 from schedlang.modules.gpu.matrix_operands import find_matrix_product, to_fused_matrix_product
 from schedlang.modules.gpu.pipeline import pipeline
-from schedlang.modules.gpu.tensor_core_ways import bytes_of, fragments_of
+from schedlang.modules.gpu.tensor_core_ways import bytes_of, fragments_of, order_weights
 from schedlang.modules.gpu.warp_copies import copy_by_warps, sample_copies, stage_by_warps
 from schedlang.modules.gpu.warp_tiling import Limits, tile_for_warps
 from schedlang.modules.shared.checks import check_positive, not_applicable_if_refused
@@ -45,7 +45,8 @@ def UseTensorCore(  # noqa: N802 - MetaSchedule's name
     types, name = product.dtypes, block_facts(sch, block).name
     ways = fragments_of(via, types)
     require(bool(ways), f"no tensor core computes {types[0]} x {types[1]} -> {types[2]}")
-    fragments = ways[sch.choose(f"tensor_core:{name}", list(ways))]
+    weights = order_weights(sch, block, product, [way.transposed for way in ways.values()])
+    fragments = ways[sch.choose(f"tensor_core:{name}", list(ways), weights)]
     with not_applicable_if_refused():
         left, right, store = to_fused_matrix_product(sch, block, fragments.transposed)
         size = bytes_of(types[0])

@@ -152,6 +152,8 @@ class LocalCUDA(PooledMeasurer):
     _large = DeviceReference()
     _usual_timing = GPU_TIMING
     _usual_build_timeout = 60.0
+    # nvcc takes seconds, and a run some hundredths of one.
+    _builders_a_lane = 64
 
     def __init__(
         self,

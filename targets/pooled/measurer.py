@@ -76,6 +76,8 @@ class PooledMeasurer(Measurer):
     _large: LargePolicy = LargePolicy()
     _usual_timing: ClassVar[TimingPolicy] = TimingPolicy()
     _usual_build_timeout: ClassVar[float] = 30.0
+    # About how many programs are built in the time of a run: so many builders keep a lane busy.
+    _builders_a_lane: ClassVar[int] = 4
 
     def __init__(
         self,
@@ -119,8 +121,10 @@ class PooledMeasurer(Measurer):
 
     @property
     def parallel(self) -> int:  # type: ignore[override]
-        """Number of programs that are built, or that run, at the same time."""
-        return max(self._executor.build_lanes, self._executor.run_lanes)
+        """Number of programs that run at the same time, or that must be built meanwhile."""
+        executor = self._executor
+        wanted = self._builders_a_lane * executor.run_lanes
+        return max(executor.run_lanes, min(executor.build_lanes, wanted))
 
     @property
     def unreached(self) -> Sequence[str]:

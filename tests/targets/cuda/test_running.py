@@ -15,6 +15,7 @@ import pytest
 from schedlang.errors import TargetError
 from schedlang.measurement import Candidate, Status
 from schedlang.measurement.disturbance import Disturbance, Sample
+from schedlang.targets import RPC, LocalCPU
 from schedlang.targets.cuda.local import DeviceReference, LocalCUDA, as_cuda
 from schedlang.targets.cuda.running.backend import CUDAProgram, HostProgram
 from schedlang.targets.cuda.running.disturbances import gpu_contention
@@ -29,6 +30,7 @@ from schedlang.targets.measure.expected.results import Results
 from schedlang.targets.measure.timing import Timing, TimingPolicy
 from schedlang.targets.measure.watching.contention import Contention
 from schedlang.targets.measure.work import Requests, Work
+from schedlang.targets.pooled.measurer import PooledMeasurer
 from schedlang.targets.worker.fault import Fault
 from schedlang.targets.worker.request import Reply
 from schedlang.tvm.codegen import device as devices
@@ -69,6 +71,18 @@ def test_the_gpus_clock_encloses_what_it_is_sent() -> None:
         "cudaEventSynchronize",
         "cudaEventElapsedTime",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "builders", "lanes", "parallel"),
+    [(LocalCUDA, 16, 1, 16), (LocalCPU, 2, 1, 2), (LocalCPU, 64, 1, 4), (RPC, 2, 8, 8)],
+)
+def test_builders_count_as_far_as_runs_wait_for_them(
+    kind: type[PooledMeasurer], builders: int, lanes: int, parallel: int
+) -> None:
+    measurer = object.__new__(kind)
+    measurer._executor = SimpleNamespace(build_lanes=builders, run_lanes=lanes)
+    assert measurer.parallel == parallel
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,9 @@ def stage_in_shared(
         ->  for k0: {for x: A_shared[x] = A[..x..];  for k1: C += A_shared[..k1]}
 
     ``operand`` is the number of the read buffer. The copy runs in one loop;
-    ``cooperative_fetching`` shares it among the threads. With ``strip``, rows that are as wide as
-    three strips are copied strip by strip, and so are others that are no power of two: TVM does not
-    simplify indices such as x % 192 % 64.
+    ``cooperative_fetching`` shares it among the threads. With ``strip``, a multiple of
+    which the rows are, they are copied in strips of that width unless the number of strips is a
+    power of two: TVM does not simplify indices such as x % 192 % 64.
     """
     rank = len(buffer_shape(sch, block, "read", operand))
     stage = sch.cache_read(block, operand, scope, [block])

@@ -48,8 +48,8 @@ class Measurer(ABC):
         candidates that are surely slower. None where nothing is known.
     reference_complete: whether ``reference_latency`` is a finished measurement; False where it was
         cut off, and the latency is then a lower bound. It is known after the latency.
-    parallel: number of candidates that it works on at the same time; where ``tune`` chooses how
-        many it asks a search for, these are more with a larger number.
+    parallel: number of candidates that it works on at the same time; ``tune`` asks searches for
+        larger batches where it is large.
     seconds: wall time spent so far, in seconds, by activity (``start``, ``build``, ``run``, ...).
         Empty where the measurer does not keep it.
     """

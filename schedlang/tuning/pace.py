@@ -11,21 +11,19 @@ from schedlang.tuning.options import BATCH
 
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
-
-
-# A batch is this many times what the measurer works on at once: a descent has a part of it pending.
-_BATCHES_AT_ONCE = 4
-# But at most so many, and this part of the trials: a search learns between batches.
-_MOST, _PART_OF_TRIALS = 128, 0.5
+# A batch has so many candidates for each that is worked on; a descent has a quarter of it pending.
+_FOR_EACH_AT_ONCE = 4
+_LARGEST_BATCH = 128
 
 
 def batch_for(parallel: int, trials: int | None) -> int:
     """Return how many candidates to ask for at a time, see ``tune``.
 
-    ``parallel`` are those that the measurer works on at once; ``trials`` limits the search.
+    ``parallel`` are those that the measurer works on at once. ``trials`` limits the search, which
+    learns between batches: a batch has half of them at most.
     """
-    most = _MOST if trials is None else min(_MOST, int(_PART_OF_TRIALS * trials))
-    return max(BATCH, min(_BATCHES_AT_ONCE * parallel, most))
+    most = _LARGEST_BATCH if trials is None else min(_LARGEST_BATCH, trials // 2)
+    return max(BATCH, min(_FOR_EACH_AT_ONCE * parallel, most))
 
 
 class Pace:

@@ -76,7 +76,7 @@ class PooledMeasurer(Measurer):
     _large: LargePolicy = LargePolicy()
     _usual_timing: ClassVar[TimingPolicy] = TimingPolicy()
     _usual_build_timeout: ClassVar[float] = 30.0
-    # About how many programs are built in the time of a run: so many builders keep a lane busy.
+    # Number of builders that keep one run lane busy.
     _builders_a_lane: ClassVar[int] = 4
 
     def __init__(

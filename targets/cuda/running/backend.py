@@ -186,14 +186,15 @@ class CUDAProgram:
         def call() -> None:
             self._launch(*calls.tensors)
 
+        def single() -> float:
+            calls.restore()
+            return self._after(call, backend.flush_cache, 1)
+
         if calls.flush_cache:
-            times: list[float] = []
-            while len(times) < count:
-                calls.restore()
-                times.append(self._after(call, backend.flush_cache, 1))
-                if times[0] < _SHORT_CALL_SECONDS:
-                    count = max(count, _CALLS_A_SAMPLE)
-            return statistics.median(times)
+            first = single()
+            if first < _SHORT_CALL_SECONDS:
+                count = max(count, _CALLS_A_SAMPLE)
+            return statistics.median([first, *(single() for _ in range(count - 1))])
         calls.restore()
 
         def lead() -> None:

@@ -88,12 +88,8 @@ def test_builders_count_as_far_as_runs_wait_for_them(
 @pytest.mark.parametrize(
     ("times", "calls", "seconds", "made"),
     [
-        (
-            [76e-6, 48e-6, 49e-6, 48e-6, 90e-6],
-            1,
-            49e-6,
-            5,
-        ),  # a first call that is slow, and a late one
+        # The first call is slow, and a late one.
+        ([76e-6, 48e-6, 49e-6, 48e-6, 90e-6], 1, 49e-6, 5),
         ([2e-3], 1, 2e-3, 1),
         ([3e-3, 1e-3, 1.5e-3], 3, 1.5e-3, 3),
     ],

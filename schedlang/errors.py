@@ -110,6 +110,10 @@ class TraceFormatError(SchedlangError):
         super().__init__(f"{where}: {problem}")
 
 
+class RecordingError(SchedlangError):
+    """A recorded space cannot be read, is not complete, or does not have what is asked of it."""
+
+
 class SpaceError(SchedlangError):
     """A space or module is invalid: unknown name, endless choices, an option outside a choice."""
 

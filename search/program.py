@@ -16,7 +16,6 @@ from schedlang.search.proposal_kernel import Transition, carry_out
 from schedlang.search.proposals import Proposals
 from schedlang.spaces.space import Space
 from schedlang.tvm.analysis.statement_features import Features, statement_features
-from schedlang.tvm.program import structural_key
 
 
 class Program:
@@ -37,7 +36,7 @@ class Program:
     @cached_property
     def key(self) -> str:
         """Structural key of the program."""
-        return structural_key(self.schedule.mod)
+        return self.schedule.program_key
 
     @cached_property
     def trace(self) -> Trace:
@@ -81,7 +80,8 @@ class ProgramBuilder:
         self._stopwatch = stopwatch
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "schedlang-search") if threads > 1 else None
-        self._features: dict[str, Features | None] = {}
+        known = space.known_features
+        self._features: dict[str, Features | None] = {} if known is None else known
 
     def draw(self, seeds: Sequence[int]) -> list[Program | None]:
         """Draw from the prior, once for each seed."""
@@ -129,6 +129,6 @@ class ProgramBuilder:
         new = {one.key: one for one in programs if one.key not in self._features}
         with self._stopwatch.timing("features"):
             extract_features(list(new.values()), self._threads)
-        self._features |= {key: program.features for key, program in new.items()}
+        self._features.update((key, program.features) for key, program in new.items())
         for program in programs:
             program.features = self._features[program.key]

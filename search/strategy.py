@@ -14,7 +14,6 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
 from schedlang.measurement.clock import Clock
 from schedlang.search.models.cost_model import CostModel
-from schedlang.tvm.program import structural_key
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Proposal:
 
     def __post_init__(self) -> None:
         if not self.program_key:
-            object.__setattr__(self, "program_key", structural_key(self.schedule.mod))
+            object.__setattr__(self, "program_key", self.schedule.program_key)
 
     @property
     def trace(self) -> Trace:

@@ -12,6 +12,7 @@ from schedlang.distributions.registry import (
     register_distribution,
 )
 from schedlang.distributions.subset import Subset
+from schedlang.distributions.thinned import Thinned
 
 __all__ = [
     "JSON",
@@ -27,6 +28,7 @@ __all__ = [
     "RegisterTile",
     "Rng",
     "Subset",
+    "Thinned",
     "distribution_from_json",
     "distribution_to_json",
     "register_distribution",

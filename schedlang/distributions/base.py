@@ -209,6 +209,14 @@ class Distribution(ABC):
         """
         return self.repair(d)
 
+    def over(self, base: Distribution) -> Distribution:
+        """Return what to draw from where a replay finds ``base`` at the site of this one.
+
+        The default returns ``base``; what is a part of another distribution takes the same part of
+        it.
+        """
+        return base
+
     def outputs(self, d: Decision) -> int | tuple[int, ...]:
         """Return the integers that a sampling instruction passes to the program for ``d``."""
         return d

@@ -34,7 +34,7 @@ def dump(instructions: Sequence[Instruction], *, provenance: bool = True) -> str
     return json.dumps(stored, separators=(",", ":"), allow_nan=False, sort_keys=True)
 
 
-def _encode_instruction(instruction: Instruction) -> dict[str, Any]:
+def _encode_instruction(instruction: Instruction, *, drawn: bool = True) -> dict[str, Any]:
     stored: dict[str, Any] = {
         "kind": instruction.kind.name,
         "args": {
@@ -46,13 +46,20 @@ def _encode_instruction(instruction: Instruction) -> dict[str, Any]:
         names = [handle_name(h) for h in instruction.outputs]
         stored["out"] = names[0] if instruction.single else names
     if instruction.site:
-        assert instruction.distribution is not None
         stored["site"] = instruction.site
+    if instruction.site and drawn:
+        assert instruction.distribution is not None
         stored["decision"] = _encode_decision(instruction.decision)
         stored["distribution"] = distribution_to_json(instruction.distribution)
     if instruction.module:
         stored["module"] = instruction.module
     return stored
+
+
+def dump_skeleton(instructions: Sequence[Instruction]) -> str:
+    """Return what traces have in common that differ in their decisions only."""
+    steps = [_encode_instruction(i, drawn=False) for i in instructions]
+    return json.dumps(steps, separators=(",", ":"), allow_nan=False, sort_keys=True)
 
 
 def _encode_decision(decision: Any) -> Any:

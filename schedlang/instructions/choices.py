@@ -55,6 +55,21 @@ class Decider(Protocol):
         return
 
 
+class Restriction:
+    """What the draws and choices of one run may take; this one leaves everything free."""
+
+    def draw(self, distribution: Distribution) -> Distribution:
+        """Return what to draw from where the program offers ``distribution``."""
+        return distribution
+
+    def choice(self, distribution: Categorical) -> Categorical:
+        """Return the options that may be taken at the next choice, with their probabilities."""
+        return distribution
+
+    def chosen(self, number: int) -> None:
+        """Note which option was taken there."""
+
+
 class Draw(Decider):
     """Draw everything from the prior, except what is given by site."""
 

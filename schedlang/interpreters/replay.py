@@ -116,9 +116,15 @@ def replay(
     raises ``InvalidTrace``, ``"resample"`` draws another one with ``seed``, ``"repair"`` takes the
     nearest one. ``InvalidTrace`` also when an instruction does not apply.
     """
+    changes: list[Change] = []
+    decide = as_recorded(misfit, seed, changes)
+    return replace(rerun(line, workload, decide), changes=tuple(changes))
+
+
+def as_recorded(misfit: Misfit, seed: int | None, changes: list[Change]) -> Decide:
+    """Return what decides as the instructions say; what does not fit is noted in ``changes``."""
     if misfit not in ("reject", "resample", "repair"):
         raise SpaceError(f"misfit is 'reject', 'resample' or 'repair', not {misfit!r}")
-    changes: list[Change] = []
     rng = random.Random(seed)
 
     def decide(instruction: Instruction, distribution: Distribution) -> Any:
@@ -138,7 +144,7 @@ def replay(
         changes.append(Change(instruction.site, recorded, used, str(distribution)))
         return used
 
-    return replace(rerun(line, workload, decide), changes=tuple(changes))
+    return decide
 
 
 def rerun(line: Line, workload: Workload, decide: Decide) -> Replayed:
@@ -181,6 +187,8 @@ class _Deciding(Interpreter):
         self, state: ProgramState, kind: Sampling, instruction: Instruction
     ) -> tuple[Instruction, list[Any]]:
         distribution = kind.distribution(state, instruction.args)
+        if instruction.distribution is not None:
+            distribution = instruction.distribution.over(distribution)
         decision = self._decide(instruction, distribution)
         values = kind.result(state, instruction.args, distribution, decision).values
         if len(values) != len(instruction.outputs):

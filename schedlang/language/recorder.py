@@ -10,6 +10,7 @@ from schedlang.distributions import Distribution
 from schedlang.errors import DistributionError, SpaceError
 from schedlang.instructions.choices import (
     Decider,
+    Restriction,
     claim_site,
     free_site,
     option_label,
@@ -40,13 +41,21 @@ class Recorder(ProgramState):
     decider: who decides at draws and choices.
     workload: the program before scheduling; None inside a macro.
     recording: whether to keep the instructions.
+    restriction: of what draws and choices may take; by default there is none.
     """
 
     def __init__(
-        self, raw: Any, *, decider: Decider, workload: Workload | None, recording: bool = True
+        self,
+        raw: Any,
+        *,
+        decider: Decider,
+        workload: Workload | None,
+        recording: bool = True,
+        restriction: Restriction | None = None,
     ) -> None:
         super().__init__(raw)
         self._decider = decider
+        self._restriction = Restriction() if restriction is None else restriction
         self._workload = workload
         self._recording = recording
         self._instructions: list[Instruction] = []
@@ -100,7 +109,7 @@ class Recorder(ProgramState):
         """Draw and record; a given ``decision`` is used instead of drawing, if it is permitted."""
         content = self._accept(kind, args)
         try:
-            distribution = kind.distribution(self, content)
+            distribution = self._restriction.draw(kind.distribution(self, content))
         except (DistributionError, ValueError) as error:
             raise self._refused(kind, content, error) from None
         if site is not None and not isinstance(site, str):
@@ -127,7 +136,7 @@ class Recorder(ProgramState):
         stored = [o if isinstance(o, (bool, int, str, float)) else option_label(o) for o in options]
         content = self._accept(kind, (stored, None if probs is None else list(probs)))
         try:
-            distribution = kind.distribution(labels, probs)
+            distribution = self._restriction.choice(kind.distribution(labels, probs))
         except DistributionError as error:
             raise self._refused(kind, content, error) from None
         self._choices += 1
@@ -145,6 +154,7 @@ class Recorder(ProgramState):
             why = "has probability 0" if known else f"is not in 0..{len(options) - 1}"
             raise self._refused(kind, content, ValueError(f"option {decision} of {site!r} {why}"))
         claim_site(self._sites, name)
+        self._restriction.chosen(decision)
         self._record(kind, content, Result([], "", False), site, decision, distribution)
         return options[decision]
 

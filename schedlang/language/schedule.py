@@ -18,7 +18,14 @@ from schedlang.formats import reader
 from schedlang.formats.python import as_python, diff_lines, print_lines
 from schedlang.formats.tvm_python import as_tvm_python
 from schedlang.instructions import line as lines
-from schedlang.instructions.choices import Decider, Draw, Refuse, claim_site, name_of_site
+from schedlang.instructions.choices import (
+    Decider,
+    Draw,
+    Refuse,
+    Restriction,
+    claim_site,
+    name_of_site,
+)
 from schedlang.instructions.instruction import Line
 from schedlang.instructions.state import ProgramState
 from schedlang.interpreters.flatten import flatten
@@ -40,6 +47,7 @@ from schedlang.language.primitives.sampling import ChoicePrimitives, SamplingPri
 from schedlang.language.recorder import Recorder
 from schedlang.printed import show_text
 from schedlang.tvm import schedule as tvm_schedule
+from schedlang.tvm.program import structural_key
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
 
@@ -66,6 +74,7 @@ class Schedule(
     workload: a ``Workload``, or what ``workloads.as_workload`` takes (PrimFunc, IRModule, ...).
     seed: of the draws; None draws differently each time.
     decider: who decides at draws and choices; by default they are drawn from the prior.
+    restriction: of what draws and choices may take; by default there is none.
 
     Only instructions are recorded; host control flow is free (MetaSchedule, Figure 6).
 
@@ -77,11 +86,20 @@ class Schedule(
     changes: tuple[Change, ...] = ()
 
     def __init__(
-        self, workload: Workload | Any, *, seed: int | None = None, decider: Decider | None = None
+        self,
+        workload: Workload | Any,
+        *,
+        seed: int | None = None,
+        decider: Decider | None = None,
+        restriction: Restriction | None = None,
     ) -> None:
         workload = as_workload(workload)
-        raw = tvm_schedule.new_schedule(workload.mod, detail=True)
-        super().__init__(raw, decider=decider or Draw(random.Random(seed)), workload=workload)
+        super().__init__(
+            tvm_schedule.new_schedule(workload.mod, detail=True),
+            decider=decider or Draw(random.Random(seed)),
+            workload=workload,
+            restriction=restriction,
+        )
 
     @classmethod
     def inside(cls, state: ProgramState, *, recording: bool) -> Schedule:
@@ -109,6 +127,11 @@ class Schedule(
     def trace(self) -> Trace:
         """The trace recorded so far."""
         return Trace(tuple(self._instructions), self._workload)
+
+    @property
+    def program_key(self) -> str:
+        """Structural key of the program as it is now: 16 hex digits."""
+        return structural_key(self.mod)
 
     def show(self) -> None:
         """Print the program as TVMScript."""

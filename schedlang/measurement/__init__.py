@@ -3,12 +3,28 @@
 Nothing here imports TVM: who reads a database must not wait for it.
 """
 
+from typing import TYPE_CHECKING
+
 from schedlang.measurement.adapter import SupportsMeasure, as_measurer
 from schedlang.measurement.disturbance import CoreUse, Disturbance, RunDisturbance
 from schedlang.measurement.latency import describe_latency, describe_speedup
 from schedlang.measurement.measurement import Candidate, Measurement, Status
 from schedlang.measurement.measurer import Measurer
 from schedlang.measurement.phase import Phase
+
+if TYPE_CHECKING:
+    from schedlang.measurement.recorded import RecordedSpace, SimulatedMeasurer
+else:
+
+    def __getattr__(name: str) -> object:
+        """Return what needs TVM, and keep it."""
+        if name not in ("RecordedSpace", "SimulatedMeasurer"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from schedlang.measurement import recorded
+
+        value = globals()[name] = getattr(recorded, name)
+        return value
+
 
 __all__ = [
     "Candidate",
@@ -17,7 +33,9 @@ __all__ = [
     "Measurement",
     "Measurer",
     "Phase",
+    "RecordedSpace",
     "RunDisturbance",
+    "SimulatedMeasurer",
     "Status",
     "SupportsMeasure",
     "as_measurer",

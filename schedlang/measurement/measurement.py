@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from schedlang.measurement.disturbance import Disturbance
 from schedlang.measurement.phase import Phase, check_phases, check_worker
 
 if TYPE_CHECKING:
+    from schedlang.language.schedule import Schedule
     from schedlang.tvm.program import TensorProgram
 
 
@@ -30,12 +32,54 @@ class Status(enum.StrEnum):
     SUSPICIOUS_TIME = "suspicious_time"
 
 
-@dataclass(frozen=True)
 class Candidate:
-    """A program to measure; results are matched by ``id``, never by order."""
+    """A program to measure; results are matched by ``id``, never by order.
 
-    id: int
-    module: TensorProgram = field(repr=False, compare=False)
+    Parameters
+    ----------
+    id: a number.
+    module: the program, or a function that returns it, called when it is first needed.
+    program_key: structural key of the program, where it is known already.
+    """
+
+    __slots__ = ("_key", "_module", "id")
+
+    def __init__(
+        self, id: int, module: TensorProgram | Callable[[], TensorProgram], program_key: str = ""
+    ) -> None:
+        self.id = id
+        self._module = module
+        self._key = program_key
+
+    @classmethod
+    def of(cls, schedule: Schedule, id: int, program_key: str = "") -> Candidate:
+        """Return the program of a schedule, which is taken from it when it is first needed."""
+        return cls(id, lambda: schedule.mod, program_key)
+
+    @property
+    def module(self) -> TensorProgram:
+        """The program."""
+        if callable(self._module):
+            self._module = self._module()
+        return self._module
+
+    @property
+    def program_key(self) -> str:
+        """Structural key of the program: 16 hex digits."""
+        if not self._key:
+            from schedlang.tvm.program import structural_key
+
+            self._key = structural_key(self.module)
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Candidate) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"Candidate(id={self.id})"
 
 
 @dataclass(frozen=True)

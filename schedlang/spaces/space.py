@@ -26,9 +26,18 @@ class Space:
     Composition is by name and pure: every method gives a new space. A space is read like a list of
     its modules: ``len(space)``, iteration, ``space[0]``, ``space[1:]`` (a space), and by name:
     ``space["tile"]``. ``print(space)`` shows them in order.
+
+    Attributes
+    ----------
+    modules: in order.
+    part: plain values that say which part of the space it is; empty for the whole.
+    known_features: features of its programs by structural key, which searches share; None where
+        each keeps its own.
     """
 
     modules: tuple[Module, ...]
+    part: tuple[Any, ...] = ()
+    known_features: dict[str, Any] | None = None
 
     def __init__(self, modules: Sequence[Module | Space | Any], name: str = "space") -> None:
         flat: list[Module] = []
@@ -109,6 +118,23 @@ class Space:
         before, stage = common_place(self.modules)
         return Module(composed, name=name, at="root", before=before, stage=stage)
 
+    def restricted(
+        self, workload: Workload | Any, size: int = 5_000, seed: int = 0, sketches: int = 4
+    ) -> Space:
+        """Return a part of the space that can be measured as a whole on a workload.
+
+        It has the first ``sketches`` sketches that draws with ``seed`` lead to, and of each
+        distribution a few decisions (``schedlang.distributions.Thinned``), so that there are at
+        most about ``size`` ways through it. Where later draws depend on earlier ones, and on
+        another workload, their number differs. Every search stays inside, also when it replays
+        traces. What is composed with it later is not restricted: compose first.
+
+        SpaceError for a size or a number of sketches below 1, and where no draw gives a program.
+        """
+        from schedlang.spaces.restricted import restrict
+
+        return restrict(self, as_workload(workload), size, seed, sketches)
+
     # -- reading ---------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -177,9 +203,12 @@ class Space:
 
     def run(self, workload: Workload | Any, decider: Decider) -> Schedule:
         """Run the program once; ``decider`` answers each draw and each choice."""
-        sch = Schedule(workload, decider=decider)
+        sch = self._begin(workload, decider)
         self.apply(sch)
         return sch
+
+    def _begin(self, workload: Workload | Any, decider: Decider) -> Schedule:
+        return Schedule(workload, decider=decider)
 
     def explain(self, workload: Workload | Any, seed: int = 0) -> list[Visit]:
         """Run the program once and return what each module did at each block; print them.
@@ -188,7 +217,7 @@ class Space:
         exception has the ``error``: what it did there is undone, and the run goes on. Another seed
         takes other choices, after which other modules may apply.
         """
-        sch = Schedule(workload, decider=Draw(random.Random(seed)))
+        sch = self._begin(workload, Draw(random.Random(seed)))
         return [_visit(m, sch, block) for m in self.modules for block in m.places(sch)]
 
     def sketches(

@@ -12,6 +12,7 @@ from schedlang.tuning.options import BATCH
 from schedlang.tuning.reading import read_result
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import InterruptedWarning
+from schedlang.tuning.survey_workload import load_survey, survey
 from schedlang.tuning.trial import Trial
 from schedlang.tuning.tune_workload import default_space, tune
 
@@ -36,8 +37,10 @@ __all__ = [
     "explain",
     "explain_failure",
     "load",
+    "load_survey",
     "measurer",
     "read_result",
+    "survey",
     "stop",
     "tune",
 ]

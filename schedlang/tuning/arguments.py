@@ -115,10 +115,10 @@ def search_identity(search: str | MakeStrategy | Strategy, strategy: Strategy) -
     return [given, type(strategy), strategy.name, dict(strategy.settings)]
 
 
-def problem_of(measurer: SupportsMeasure) -> Problem:
-    """Return the inputs, tolerance and reference that a measurer keeps; defaults if it has none."""
+def own_problem(measurer: SupportsMeasure | None) -> Problem | None:
+    """Return how a measurer verifies results by its own settings; None if it does not say."""
     found = getattr(measurer, "problem", None)
-    return found if isinstance(found, Problem) else Problem()
+    return found if isinstance(found, Problem) else None
 
 
 def describe_problem(problem: Problem) -> dict[str, str]:

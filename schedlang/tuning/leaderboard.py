@@ -203,7 +203,7 @@ class Leaderboard:
         leaders = [entered[number] for number in chosen]
         measured = remeasure(
             [
-                Candidate(number, one.schedule.mod)
+                Candidate.of(one.schedule, number, one.record.program_key)
                 for number, one in zip(chosen, leaders, strict=True)
             ],
             sum(one.preparation for one in leaders),

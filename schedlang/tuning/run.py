@@ -222,7 +222,9 @@ class TuningRun:
             if not part.own:
                 continue
             with self._stopping_by(self.pace.deadline):
-                candidates = [Candidate(one.id, one.schedule.mod) for one in part.own]
+                candidates = [
+                    Candidate.of(one.schedule, one.id, one.program_key) for one in part.own
+                ]
                 began = self.budget.clock.now()
                 for measurement in self._measurer.measure(candidates):
                     self.recorder.end_start(measurement, self.budget.clock.now() - began)
@@ -290,7 +292,7 @@ class TuningRun:
             return
         self._measurer.best_so_far = None  # it is not given up for being slow
         with self._measuring():
-            candidates = [Candidate(default.id, default.schedule.mod)]
+            candidates = [Candidate.of(default.schedule, default.id, default.program_key)]
             measurements = list(self._measurer.measure(candidates))
         for measurement in measurements:
             record = replace(as_record(self._blank, default, measurement), proposal=None)

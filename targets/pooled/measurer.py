@@ -47,6 +47,7 @@ class PoolOptions(TypedDict, total=False):
     tolerance: GivenTolerance | None
     reference: ComputeReference | None
     recycle_after: int
+    gives_up: bool
 
 
 class PooledMeasurer(Measurer):
@@ -64,6 +65,7 @@ class PooledMeasurer(Measurer):
         is 10 by default, and more for a large workload, see docs/tuning.md.
     verify, seed, inputs, tolerance, reference: as ``tune`` takes them.
     timing: how often to run a candidate.
+    gives_up: stop timing a candidate that is surely slower than the best one.
     recycle_after: replace a worker after this many requests, which bounds memory leaks.
 
     Attributes
@@ -100,6 +102,8 @@ class PooledMeasurer(Measurer):
         self.seconds: dict[str, float] = {"start": 0.0, "build": 0.0, "run": 0.0}
         most = options.get("build_timeout", self._usual_build_timeout)
         timing = options.get("timing") or self._usual_timing
+        if not options.get("gives_up", True):
+            timing = replace(timing, slow_factor=math.inf, margin=math.inf)
         self._run_timeout = options.get("run_timeout")
         self._build_timeout = BuildTimeout(most, slow_build)
         executor = self._executor = make_executor()

@@ -37,6 +37,28 @@ class Own(Fake):
     problem = Problem(tolerance=0.5)
 
 
+class Hasty(Fake):
+    """Compares the results of every second candidate, and the others are faster."""
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measurement]:
+        for candidate in candidates:
+            odd = bool(candidate.id % 2)
+            yield Measurement(candidate.id, Status.OK, (1e-3 if odd else 5e-4,), verified=odd)
+
+
+class HastyAndSaysSo(Hasty):
+    problem = Problem()
+
+
+@pytest.mark.parametrize(("measurer", "verified"), [(HastyAndSaysSo, True), (Hasty, False)])
+def test_only_compared_results_win_where_a_measurer_compares_them(
+    measurer: type[Fake], verified: bool
+) -> None:
+    result = sl.tune(WORKLOAD, trials=8, finals=0, measurer=measurer(), transfer=False)
+    assert any(not record.verified for record in result.records)
+    assert result.best.record.verified is verified
+
+
 def test_records_say_what_they_were_verified_with(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     again: dict[str, Any] = dict(trials=2, finals=0, database=path, progress=False)

@@ -21,7 +21,7 @@ from schedlang.measurement.measurer import bind_to_call
 from schedlang.measurement.problem import ComputeReference, Inputs, Problem
 from schedlang.measurement.tolerance import GivenTolerance
 from schedlang.targets import Target, as_target
-from schedlang.tuning.arguments import describe_problem, problem_of, reserve_measurer
+from schedlang.tuning.arguments import describe_problem, own_problem, reserve_measurer
 from schedlang.tuning.failures.explanation import FailureExplanation, Prefix, Suspect
 from schedlang.tuning.failures.prefixes import INVALID, LATE, Prefixes
 from schedlang.tuning.lookup import opened_for_reading
@@ -83,7 +83,7 @@ def explain_failure(
         else:
             key = record.target_key if target is None else as_target(target).key
             used = reserve_measurer(measurer, key, stack)
-            problem = problem if used.kept else problem_of(measurer)
+            problem = problem if used.kept else own_problem(measurer) or Problem()
             bind_to_call(used, workload, problem)
         deadline = used.clock.now() + seconds
         return explain_with(record, workload, used, problem, deadline)

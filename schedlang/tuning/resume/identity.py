@@ -66,7 +66,8 @@ class _Describer:
         if isinstance(value, type):
             return self._describe_class(value)
         if isinstance(value, Space):
-            return ["space", *map(inner, value.modules)]
+            part = [inner(value.part)] if value.part else []
+            return ["space", *map(inner, value.modules), *part]
         if isinstance(value, Module):
             return ["module", value.name, value.at, inner(value.options), inner(value.function)]
         if isinstance(value, functools.partial):

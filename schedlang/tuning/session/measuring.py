@@ -9,7 +9,7 @@ from schedlang.measurement import SupportsMeasure
 from schedlang.measurement.measurer import Measurer, bind_to_call
 from schedlang.measurement.problem import Problem, Verify
 from schedlang.targets import Target
-from schedlang.tuning.arguments import measurer_identity, problem_of, reserve_measurer
+from schedlang.tuning.arguments import measurer_identity, own_problem, reserve_measurer
 from schedlang.workloads.workload import Workload
 
 
@@ -28,7 +28,8 @@ class Measuring:
     as_said: whether results are verified as the call says: by the target's own measurer, or by one
         that is kept between calls. Any other verifies by its own settings.
     problem: how results are verified.
-    verified: which records may win: those with compared results, unless False.
+    verified: which records may win: those with compared results, unless False; False as well with
+        a measurer that does not say whether it compares them.
     identity: of the measurer, for that of a run; None for the target's own.
     """
 
@@ -55,9 +56,9 @@ class Measuring:
                 )
             self._measurer = reserve_measurer(measurer, target.key, stack)
             self._earlier = dict(self._measurer.seconds)
-            problem = problem if self.as_said else problem_of(self._measurer)
-        self.problem = problem
-        self.verified: Verify = problem.verify if self.as_said else False
+        own = problem if self.as_said else own_problem(self._measurer)
+        self.problem = own or Problem()
+        self.verified: Verify = False if own is None else own.verify
         self.identity = measurer_identity(measurer)
 
     def started(self, workload: Workload) -> Measurer:

@@ -1,0 +1,205 @@
+"""A few decisions of another distribution: what a restricted space draws from."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
+
+from schedlang.distributions._checks import MAX_CANDIDATES, check_int
+from schedlang.distributions._drawing import Rng, Table
+from schedlang.distributions.base import JSON, Decision, Distribution
+from schedlang.distributions.registry import (
+    distribution_from_json,
+    distribution_to_json,
+    register_distribution,
+)
+from schedlang.errors import DistributionError
+
+# Draws for each decision that is kept; a support that gives fewer has few that are likely.
+_DRAWS = 64
+# In a larger support, what lies between the decisions that are kept is not looked at.
+_SEEN = 20_000
+
+
+@register_distribution
+@dataclass(frozen=True, repr=False)
+class Thinned(Distribution):
+    """At most ``points`` decisions of ``base``, with its probabilities, scaled to sum to 1.
+
+    Which ones are kept depends on ``base``, ``points`` and ``seed`` alone: the origin, and what the
+    prior draws, so likely decisions are kept more often.
+
+    Parameters
+    ----------
+    base: the distribution to thin.
+    points: 1 to 65,536.
+    seed: of the draws, 0 or more.
+
+    Two decisions are neighbours where a descent in ``base`` can go from what lies around one to
+    what lies around the other. In a support of more than 20,000, they are the next smaller and the
+    next larger decision that is kept.
+    """
+
+    kind: ClassVar[str] = "thinned"
+
+    base: Distribution
+    points: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.base, Distribution) or isinstance(self.base, Thinned):
+            raise DistributionError(f"Thinned(base={self.base!r}): give a distribution to thin")
+        check_int("Thinned", "points", self.points, 1, MAX_CANDIDATES)
+        check_int("Thinned", "seed", self.seed, 0, 2**63 - 1)
+
+    @cached_property
+    def _table(self) -> Table[Decision]:
+        return _table(self)
+
+    @cached_property
+    def _adjacent(self) -> Mapping[Decision, tuple[Decision, ...]]:
+        return _adjacent(self)
+
+    def sample(self, rng: Rng) -> Decision:
+        return self._table.sample(rng)
+
+    def log_prob(self, d: object) -> float:
+        return self._table.log_probs[d] if self.permits(d) else -math.inf  # type: ignore[index]
+
+    def permits(self, d: object) -> bool:
+        # True and 1.0 are equal to 1, and are no decisions.
+        if type(d) is tuple:
+            return d in self._table.log_probs and all(type(one) is int for one in d)
+        return type(d) is int and d in self._table.log_probs
+
+    def support(self) -> Iterator[Decision]:
+        """Yield the decisions that are kept, in ascending order."""
+        return iter(self._table.values)
+
+    def size(self) -> int:
+        return len(self._table.values)
+
+    def neighbours(self, d: Decision) -> tuple[Decision, ...]:
+        return self._adjacent[self.require(d)]
+
+    def propose(self, d: Decision, rng: Rng) -> tuple[Decision, float]:
+        """Propose a neighbour or draw from the prior, with probability 1/2 each."""
+        here: Decision = self.require(d)
+        adjacent = self._adjacent[here]
+        if adjacent and rng.random() < 0.5:
+            proposed = adjacent[int(rng.random() * len(adjacent))]
+        else:
+            proposed = self.sample(rng)
+        return proposed, self._log_q(here, proposed) - self._log_q(proposed, here)
+
+    def _log_q(self, proposed: Decision, d: Decision) -> float:
+        """Return log q(proposed | d)."""
+        adjacent, log_prior = self._adjacent[d], self._table.log_probs[proposed]
+        if not adjacent:
+            return log_prior
+        drawn = math.exp(log_prior)
+        return math.log((drawn + (proposed in adjacent) / len(adjacent)) / 2)
+
+    def origin(self) -> Decision:
+        return self.base.origin()
+
+    def repair(self, d: object) -> Decision:
+        """Return the permitted decision nearest to what ``base`` makes of ``d``."""
+        return self._closest(self.base.repair(d))
+
+    def nearest(self, d: object) -> Decision:
+        return self._closest(self.base.nearest(d))
+
+    def _closest(self, d: Decision) -> Decision:
+        if self.permits(d):
+            return d
+        return min(self.support(), key=lambda kept: (_distance(kept, d), kept))
+
+    def outputs(self, d: Decision) -> int | tuple[int, ...]:
+        return self.base.outputs(d)
+
+    @property
+    def n_outputs(self) -> int | None:
+        return self.base.n_outputs
+
+    def over(self, base: Distribution) -> Distribution:
+        """Return ``base`` thinned in the same way."""
+        return thinned(base, self.points, self.seed)
+
+    def to_json(self) -> dict[str, JSON]:
+        base: Any = distribution_to_json(self.base)
+        return {"base": base, "points": self.points, "seed": self.seed}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        if set(stored) != {"base", "points", "seed"}:
+            raise DistributionError("Thinned: needs base, points and seed, and nothing else")
+        return cls(distribution_from_json(stored["base"]), stored["points"], stored["seed"])
+
+
+def thinned(base: Distribution, points: int, seed: int = 0) -> Distribution:
+    """Return ``base`` with at most ``points`` decisions: itself where it has no more."""
+    return base if has_at_most(base, points) else Thinned(base, points, seed)
+
+
+@lru_cache(maxsize=8192)
+def has_at_most(distribution: Distribution, points: int) -> bool:
+    """Whether a distribution has so few decisions; a support may be huge, so it is not counted."""
+    return all(number < points for number, _ in enumerate(distribution.support()))
+
+
+def _distance(one: Decision, other: Decision) -> float:
+    """Return how far two decisions are apart: numbers by difference, sizes by ratio."""
+    if isinstance(one, int) or isinstance(other, int):
+        return abs(one - other) if isinstance(one, int) and isinstance(other, int) else math.inf
+    if len(one) != len(other):
+        return math.inf
+    return sum(abs(math.log(max(a, 0) + 1) - math.log(max(b, 0) + 1)) for a, b in zip(one, other))  # noqa: B905
+
+
+@lru_cache(maxsize=1024)
+def _table(thin: Thinned) -> Table[Decision]:
+    """Return the decisions that are kept, in ascending order; equal distributions share one."""
+    base, rng = thin.base, random.Random(f"thinned {thin.points} {thin.seed}")
+    kept = {base.origin(): None}
+    for _ in range(_DRAWS * thin.points):
+        if len(kept) >= thin.points:
+            break
+        kept[base.sample(rng)] = None
+    for decision in base.support():
+        if len(kept) >= thin.points:
+            break
+        kept[decision] = None
+    values = sorted(kept)  # type: ignore[type-var]
+    return Table(values, [math.exp(base.log_prob(value)) for value in values])
+
+
+@lru_cache(maxsize=1024)
+def _adjacent(thin: Thinned) -> Mapping[Decision, tuple[Decision, ...]]:
+    """Return the neighbours of each decision that is kept.
+
+    Each decision of ``base`` belongs to the kept one that is fewest steps away; two kept ones are
+    neighbours where decisions that belong to them are.
+    """
+    kept = thin._table.values
+    found: dict[Decision, set[Decision]] = {one: set() for one in kept}
+    if not has_at_most(thin.base, _SEEN):
+        for one, other in zip(kept, kept[1:], strict=False):
+            found[one].add(other)
+            found[other].add(one)
+        return {one: tuple(sorted(others)) for one, others in found.items()}  # type: ignore[type-var]
+    owner = {one: one for one in kept}
+    reached = list(kept)
+    for here in reached:  # it grows: the steps from all kept ones, one after the other
+        for there in thin.base.neighbours(here):
+            if there not in owner:
+                owner[there] = owner[here]
+                reached.append(there)
+            elif owner[there] != owner[here]:
+                found[owner[here]].add(owner[there])
+                found[owner[there]].add(owner[here])
+    return {one: tuple(sorted(others)) for one, others in found.items()}  # type: ignore[type-var]

@@ -68,7 +68,7 @@ class Thinned(Distribution):
         return self._table.sample(rng)
 
     def log_prob(self, d: object) -> float:
-        return self._table.log_probs[d] if self.permits(d) else -math.inf  # type: ignore[index]
+        return self._table.log_probs[d] if self.permits(d) else -math.inf
 
     def permits(self, d: object) -> bool:
         # True and 1.0 are equal to 1, and are no decisions.
@@ -174,7 +174,7 @@ def _table(thin: Thinned) -> Table[Decision]:
         if len(kept) >= thin.points:
             break
         kept[decision] = None
-    values = sorted(kept)  # type: ignore[type-var]
+    values = sorted(kept)
     return Table(values, [math.exp(base.log_prob(value)) for value in values])
 
 
@@ -191,7 +191,7 @@ def _adjacent(thin: Thinned) -> Mapping[Decision, tuple[Decision, ...]]:
         for one, other in zip(kept, kept[1:], strict=False):
             found[one].add(other)
             found[other].add(one)
-        return {one: tuple(sorted(others)) for one, others in found.items()}  # type: ignore[type-var]
+        return {one: tuple(sorted(others)) for one, others in found.items()}
     owner = {one: one for one in kept}
     reached = list(kept)
     for here in reached:  # it grows: the steps from all kept ones, one after the other
@@ -202,4 +202,4 @@ def _adjacent(thin: Thinned) -> Mapping[Decision, tuple[Decision, ...]]:
             elif owner[there] != owner[here]:
                 found[owner[here]].add(owner[there])
                 found[owner[there]].add(owner[here])
-    return {one: tuple(sorted(others)) for one, others in found.items()}  # type: ignore[type-var]
+    return {one: tuple(sorted(others)) for one, others in found.items()}

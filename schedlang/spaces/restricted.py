@@ -38,15 +38,15 @@ class RestrictedSpace(Space):
 
     def __init__(self, space: Space, paths: Iterable[Path], exponent: float, seed: int) -> None:
         super().__init__(space.modules, space.name)
-        self._paths, self._exponent, self._seed = tuple(paths), exponent, seed
-        self.part = (self._paths, exponent, seed)
+        self._taken, self._exponent, self._seed = tuple(paths), exponent, seed
+        self.part = (self._taken, exponent, seed)
 
     def _begin(self, workload: Workload | Any, decider: Decider) -> Schedule:
-        restriction = _Narrow(self._paths, self._exponent, self._seed)
+        restriction = _Narrow(self._taken, self._exponent, self._seed)
         return Schedule(workload, decider=decider, restriction=restriction)
 
     def __repr__(self) -> str:
-        count = len(self._paths)
+        count = len(self._taken)
         return (
             f"{super().__repr__()} restricted to {count} path{'s' * (count != 1)} of choices and "
             f"{self._exponent:.3f} of each distribution's decisions, as a power"

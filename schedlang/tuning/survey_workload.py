@@ -7,7 +7,6 @@ import platform
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from schedlang.announcing import announced
@@ -63,8 +62,8 @@ def survey(
     progress: as in ``tune``.
 
     Returns a complete recording only. RecordingError where time was over before all programs were
-    measured, or none works; it says how many are missing. SpaceError for a space of more than 50,000
-    programs. Other errors as from ``tune``.
+    measured, or none works; it says how many are missing. SpaceError for a space of more than
+    50,000 programs. Other errors as from ``tune``.
     """
     workload, machine = as_workload(workload), as_target(target)
     machine.check_present()

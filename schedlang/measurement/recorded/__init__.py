@@ -1,4 +1,4 @@
-"""Recorded spaces: complete spaces whose programs were all measured, and what searches find there."""
+"""Recorded spaces: all programs were measured, so searches can be judged without a machine."""
 
 from schedlang.measurement.recorded.recording import RecordedProgram, RecordedSpace, Ways
 from schedlang.measurement.recorded.simulated import SimulatedMeasurer

@@ -55,7 +55,8 @@ class SimulatedMeasurer(Measurer):
     another workload.
     """
 
-    reference_complete = True
+    clock: SimulatedClock
+    seconds: dict[str, float]
 
     def __init__(self, recorded: RecordedSpace, seed: int = 0, *, builders: int = 2) -> None:
         if not isinstance(recorded, RecordedSpace):

@@ -6,7 +6,7 @@ branches of a tree: the tree of the recorded ways answers for the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -79,9 +79,10 @@ class WalkedSpace(Space):
         others = [way for name in sites[1:] for way in asked[name]] + ends
         step = self._step(asked[site][0], depth)
         if others and not isinstance(step.kind, Choice):
+            other = repr(sites[1]) if sites[1:] else "nothing"
             raise RecordingError(
                 f"the recording of {self._recorded.workload.name} is no complete space: after "
-                f"equal decisions, programs draw {site!r} and {sites[1] if sites[1:] else 'nothing'}"
+                f"equal decisions, programs draw {site!r} and {other}"
             )
         node = _Node(step, self._recorded.ways.distributions[asked[site][0].distributions[depth]])
         if isinstance(step.kind, Choice):
@@ -106,8 +107,8 @@ class WalkedSpace(Space):
         """Take the way that ``decider`` answers."""
         self._check(as_workload(workload))
         node = self._root
-        while node.step is not None:
-            site, distribution = node.step.site, node.distribution
+        while (step := node.step) is not None:
+            site, distribution = step.site, node.distribution
             assert distribution is not None
             if node.chooses:
                 answer = decider.choose(site, distribution, node.labels)  # type: ignore[arg-type]
@@ -118,23 +119,21 @@ class WalkedSpace(Space):
                 decider.undone(1)
         return self._end(node)
 
-    def rerun(self, trace: Trace, decide: Decide, changes: Iterable[Change] = ()) -> Schedule:
+    def rerun(self, trace: Trace, decide: Decide) -> Schedule:
         """Take the way with the choices of a trace, and what ``decide`` answers at its draws."""
         known = {one.site: one for one in trace.instructions if one.site}
         node = self._root
-        while node.step is not None:
-            old, distribution = known.get(node.step.site), node.distribution
+        while (step := node.step) is not None:
+            old, distribution = known.get(step.site), node.distribution
             assert distribution is not None
             if node.chooses:
                 absent = old is None and _ABSENT in node.next
                 node = node.next[_ABSENT] if absent else self._follow(node, _decision(old))[0]
                 continue
             if old is None:
-                raise _refused(node.step.site, None)
+                raise _refused(step.site, None)
             node, _ = self._follow(node, plain_decision(decide(old, distribution)))
-        sch = self._end(node)
-        sch.changes = tuple(changes)
-        return sch
+        return self._end(node)
 
     def _follow(self, node: _Node, answer: Decision) -> tuple[_Node, bool]:
         """Return what comes after an answer, and whether its site stays in the trace."""

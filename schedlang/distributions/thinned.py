@@ -68,7 +68,7 @@ class Thinned(Distribution):
         return self._table.sample(rng)
 
     def log_prob(self, d: object) -> float:
-        return self._table.log_probs[d] if self.permits(d) else -math.inf
+        return self._table.log_probs[d] if self.permits(d) else -math.inf  # type: ignore[index]
 
     def permits(self, d: object) -> bool:
         # True and 1.0 are equal to 1, and are no decisions.

@@ -1,0 +1,230 @@
+"""Judge searches on recorded spaces: without noise of a machine, at a few milliseconds a trial.
+
+Each search runs ``tune`` on a ``SimulatedMeasurer`` with several seeds. A search is a name, with
+settings where they differ from the default: ``evolutionary:warm_up=8``,
+``explore_exploit:switch_after=16,explore.sweeps=6,exploit.lines=2`` (``explore.`` and ``exploit.``
+are those of its two parts).
+
+* ``P``: the mean over the trials of (random - found) / (random - optimum), where random search
+  without replacement is computed; the trials end where it has come 95% of the way from the median
+  to the optimum (``schedlang.measurement.recorded.score``). The mean over spaces is below.
+* regret at 8, 32, 64 and 256 trials: how much slower the best so far is than the optimum, in
+  percent; the geometric mean over spaces of the mean over seeds.
+* flips: in how many runs the finals named a program that is more than 2% slower than the best that
+  the run had measured.
+
+``--choose`` takes the search that is best on all other spaces, and judges it on each (leave one
+out): no search is judged on a space that it was chosen on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import schedlang as sl
+from schedlang.measurement import RecordedSpace, SimulatedMeasurer
+from schedlang.measurement.recorded.score import baseline_of, regret, score
+from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit
+from schedlang.search.registry import SEARCHES
+
+SPACES = Path(__file__).parent / "recorded"
+AT = (8, 32, 64, 256)
+# A winner that is slower than the best measured by more than this was the wrong one.
+_WRONG = 1.02
+
+
+def search_of(text: str) -> Any:
+    """Return what ``tune`` takes for a search with settings."""
+    name, _, given = text.partition(":")
+    if not given:
+        return name
+    parts: dict[str, dict[str, Any]] = {"": {}, "explore": {}, "exploit": {}}
+    for setting in given.split(","):
+        key, _, value = setting.partition("=")
+        part, _, option = key.rpartition(".")
+        parts[part][option] = ast.literal_eval(value)
+    own = parts[""]
+    if parts["explore"]:
+        own["explore"] = partial(Evolutionary, **parts["explore"])
+    if parts["exploit"]:
+        lines = own.get("sketches", 3)
+        exploit = {"start": (), "lines": lines, **parts["exploit"]}
+        own["exploit"] = partial(CoordinateDescent, **exploit)
+    make = ExploreExploit if name == "explore_exploit" else SEARCHES[name]
+    return partial(make, **own)
+
+
+@cache
+def recorded(path: Path) -> RecordedSpace:
+    """Read a recorded space, once in a process, with the features that earlier runs extracted."""
+    found = sl.load_survey(path)
+    kept = path.with_suffix(".features.npz")
+    if kept.exists():
+        with np.load(kept) as stored:
+            known = {name: stored[name] for name in stored.files}
+        if known.keys() <= found.numbers.keys():
+            found.space.known_features.update(known)  # type: ignore[union-attr]
+    return found
+
+
+def extracted(path: Path) -> None:
+    """Keep the features of all programs of a space beside it."""
+    from schedlang.search.program import Program, extract_features
+
+    found = recorded(path)
+    known = found.space.known_features
+    assert known is not None
+    if len(known) == len(found.programs):
+        return
+    for _, schedule in _schedules(found):
+        program = Program(schedule)
+        if program.key not in known:
+            extract_features([program])
+            known[program.key] = program.features
+    tables = {key: table for key, table in known.items() if table is not None}
+    np.savez_compressed(path.with_suffix(".features.npz"), **tables)  # type: ignore[arg-type]
+
+
+def _schedules(found: RecordedSpace) -> list[tuple[int, sl.Schedule]]:
+    from schedlang.measurement.recorded.recording import line_of
+
+    first: dict[int, sl.Schedule] = {}
+    for way in found.ways:
+        if way.program not in first:
+            trace = sl.Trace(line_of(found.ways, way), found.workload)
+            first[way.program] = trace.replay()
+    return list(first.items())
+
+
+def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str, Any]:
+    """Run a search on a space with several seeds."""
+    found = recorded(path)
+    runs, flips, real = [], 0, 0.0
+    for seed in seeds:
+        start = time.perf_counter()
+        result = sl.tune(
+            found.workload,
+            space=found.space,
+            measurer=SimulatedMeasurer(found, seed),
+            search=search_of(text),
+            trials=trials,
+            seed=seed,
+            transfer=False,
+            progress=False,
+        )
+        real += time.perf_counter() - start
+        keys = [one.program_key for one in result.records]
+        latencies = [found.program(key).latency for key in keys]
+        runs.append(latencies)
+        best = result.best.record.program_key
+        if best in found.numbers:
+            flips += found.program(best).latency > _WRONG * min(latencies)
+    baseline = baseline_of(found.latencies)
+    return {
+        "space": path.stem,
+        "search": text,
+        "score": score(runs, found.latencies, baseline),
+        "budget": baseline.budget,
+        "regret": {
+            str(at): statistics.fmean(min(regret(run, found.optimum, at), 10.0) for run in runs)
+            for at in AT
+            if at <= trials
+        },
+        "flips": flips / len(runs),
+        "trials": statistics.fmean(map(len, runs)),
+        "milliseconds": 1e3 * real / sum(map(len, runs)),
+    }
+
+
+def chosen(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float]]:
+    """Return for each space the search that is best on all others, and its score there."""
+    by_space: dict[str, dict[str, float]] = {}
+    for row in rows:
+        by_space.setdefault(row["space"], {})[row["search"]] = row["score"]
+    found = []
+    for space, here in by_space.items():
+        others = [scores for name, scores in by_space.items() if name != space]
+        best = max(here, key=lambda one: statistics.fmean(scores[one] for scores in others))
+        found.append((space, best, here[best]))
+    return found
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write a line for each search, over all spaces."""
+    searches = list(dict.fromkeys(row["search"] for row in rows))
+    wide = max(map(len, searches)) + 2
+    at = [one for one in AT if str(one) in rows[0]["regret"]]
+    lines = [
+        f"{'search':{wide}}{'P':>7}{'lowest':>8}"
+        + "".join(f"{f'regret {one}':>12}" for one in at)
+        + f"{'flips':>7}{'ms/trial':>10}"
+    ]
+    for search in searches:
+        mine = [row for row in rows if row["search"] == search]
+        scores = [row["score"] for row in mine]
+        regrets = [
+            math.exp(statistics.fmean(math.log1p(row["regret"][str(one)]) for row in mine)) - 1
+            for one in at
+        ]
+        lines.append(
+            f"{search:{wide}}{statistics.fmean(scores):7.3f}{min(scores):8.3f}"
+            + "".join(f"{one:12.1%}" for one in regrets)
+            + f"{statistics.fmean(row['flips'] for row in mine):7.0%}"
+            + f"{statistics.fmean(row['milliseconds'] for row in mine):10.1f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the benchmark; print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--spaces", nargs="+", type=Path, default=sorted(SPACES.glob("*.space")))
+    parser.add_argument("--searches", nargs="+", default=["auto", *SEARCHES])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--trials", type=int, default=256)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    if not args.spaces:
+        raise SystemExit(f"no recorded spaces in {SPACES}: schedlang survey makes them")
+    seeds = range(args.seeds)
+    with ProcessPoolExecutor(args.processes) as pool:
+        list(pool.map(extracted, args.spaces))
+    with ProcessPoolExecutor(args.processes) as pool:
+        started = [
+            pool.submit(judge, path, text, seeds, args.trials)
+            for path in args.spaces
+            for text in args.searches
+        ]
+        rows = []
+        for one in started:
+            rows.append(one.result())
+            row = rows[-1]
+            print(f"{row['space']:8}{row['search']:40}{row['score']:7.3f}", flush=True)
+    print(f"\n{table(rows)}")
+    if args.choose:
+        print("\nchosen on the other spaces:")
+        for space, search, found in chosen(rows):
+            print(f"{space:8}{search:40}{found:7.3f}")
+        mean = statistics.fmean(found for *_, found in chosen(rows))
+        print(f"{'':48}{mean:7.3f}")
+    if args.json is not None:
+        args.json.write_text(json.dumps({"seeds": args.seeds, "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

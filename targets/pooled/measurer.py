@@ -65,7 +65,8 @@ class PooledMeasurer(Measurer):
         is 10 by default, and more for a large workload, see docs/tuning.md.
     verify, seed, inputs, tolerance, reference: as ``tune`` takes them.
     timing: how often to run a candidate.
-    gives_up: stop timing a candidate that is surely slower than the best one.
+    gives_up: stop timing a candidate that is surely slower than the best one, and building one that
+        surely will be.
     recycle_after: replace a worker after this many requests, which bounds memory leaks.
 
     Attributes
@@ -104,6 +105,7 @@ class PooledMeasurer(Measurer):
         timing = options.get("timing") or self._usual_timing
         if not options.get("gives_up", True):
             timing = replace(timing, slow_factor=math.inf, margin=math.inf)
+            slow_build = math.inf
         self._run_timeout = options.get("run_timeout")
         self._build_timeout = BuildTimeout(most, slow_build)
         executor = self._executor = make_executor()

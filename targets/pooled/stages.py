@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from schedlang.measurement import Status
-from schedlang.measurement.measurement import rejection_message
 from schedlang.targets.measure.work import Work, program_of
 from schedlang.targets.pooled.executor import Executor
 from schedlang.targets.worker.build_timeout import BuildTimeout
@@ -243,7 +242,7 @@ class Stages:
             work.build_seconds = reply.seconds
             if size is not None:
                 why = self._build_timeout.describe_size(size)
-                return work, reply.failed_as(Status.REJECTED, rejection_message("size", why))
+                return work, reply.failed_as(Status.BUILD_TIMEOUT, why)
             if reply.timed_out:
                 why = self._build_timeout.describe(reply.seconds)
                 return work, reply.failed_as(Status.BUILD_TIMEOUT, why)

@@ -13,11 +13,8 @@ _FEWEST_BUILDS = 8
 _LEAST_SECONDS = 5.0
 # Sizes are exact, so that fewer of them say enough.
 _FEWEST_SIZES = 4
-# Code of up to this size, see `code_size`, is built in any case: LLVM seldom takes a second.
-_LEAST_SIZE = 1_000
-# Code that is larger than the median by this factor was at least 1.3 times slower than the best, of
-# 1,400 programs of the standard operators, and took up to half of the time of all builds.
-_LARGE = 12.0
+# Most code that is smaller takes LLVM less than `_LEAST_SECONDS`, see `code_size`.
+_LEAST_SIZE = 20_000
 
 
 class BuildTimeout:
@@ -81,7 +78,7 @@ class BuildTimeout:
         if len(self._sizes) < _FEWEST_SIZES:
             return None if postponed else _LEAST_SIZE
         # LLVM's time grows in proportion to the size, or faster.
-        return max(_LEAST_SIZE, round(min(self._factor, _LARGE) * self._median_size))
+        return max(_LEAST_SIZE, round(self._factor * self._median_size))
 
     @property
     def _median_size(self) -> int:
@@ -90,7 +87,7 @@ class BuildTimeout:
     def describe_size(self, size: int) -> str:
         """Describe why code of this size was not built, for a message."""
         return (
-            f"its code has the size {size} (loads and stores after unrolling), where "
+            f"not built: its code has the size {size} (loads and stores after unrolling), where "
             f"that of half of them is {self._median_size}, and the limit for builds "
             f"{self.most_size(postponed=True)}"
         )

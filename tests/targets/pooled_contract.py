@@ -315,15 +315,14 @@ class PooledContract(MeasurerContract):
             pytest.skip("it waits for slow builds")
         tiles = [scheduled_matmul(WORKLOAD, tile) for tile in (1, 2, 4, 8)] * 3
         found = measured(ready, from_body(programs.ENDLESS_UNROLL), *tiles)
+        assert found[0].status is Status.BUILD_TIMEOUT
         # The limit is 5 s, or a multiple of the median build on a slow or busy machine, where the
         # wall time may be over first.
         slow = r"not done within \S+ s( of .* where half of them take \S+ s)?"
         if re.fullmatch(slow, found[0].message):
-            assert found[0].status is Status.BUILD_TIMEOUT
             assert found[0].build_seconds >= 5
         else:
-            assert found[0].status is Status.REJECTED
-            assert found[0].message.startswith("size: its code has the size ")
+            assert found[0].message.startswith("not built: its code has the size ")
         assert all(found[number].ok for number in range(1, 1 + len(tiles)))
 
     def test_it_closes_twice(self, ready: PooledMeasurer, group: Callable[[int], set[int]]) -> None:

@@ -99,7 +99,7 @@ def extracted(path: Path) -> None:
 
 
 def _schedules(found: RecordedSpace) -> list[tuple[int, sl.Schedule]]:
-    from schedlang.measurement.recorded.recording import line_of
+    from schedlang.measurement.recorded.contents import line_of
 
     first: dict[int, sl.Schedule] = {}
     for way in found.ways:
@@ -191,7 +191,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def main() -> None:
     """Run the benchmark; print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--spaces", nargs="+", type=Path, default=sorted(SPACES.glob("*.space")))
+    parser.add_argument("--spaces", nargs="+", type=Path, default=sorted(SPACES.rglob("*.space")))
     parser.add_argument("--searches", nargs="+", default=["auto", *SEARCHES])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=256)

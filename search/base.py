@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule
 from schedlang.measurement.clock import Clock
 from schedlang.measurement.stopwatch import Stopwatch
@@ -139,6 +140,11 @@ class StrategyBase(Strategy):
         return self.proposals.rejections
 
     def save(self) -> str:
+        if not self.space.restorable:
+            raise SchedlangError(
+                f"the search {self.name!r} cannot save its state: a trace that is stored and read "
+                f"again is none of {self.space.name!r}"
+            )
         kept = {
             "proposals": self.proposals.save(self.recorded),
             "rng": dump_rng(self.rng),

@@ -21,6 +21,7 @@ from schedlang.cli.verbs.maintenance import merge, prune, summary
 from schedlang.cli.verbs.networks import compile_network, tune_network
 from schedlang.cli.verbs.run import run
 from schedlang.cli.verbs.show import best, show
+from schedlang.cli.verbs.survey import survey
 from schedlang.cli.verbs.tune import tune
 
 _HELP = "Tune tensor programs, and look at what was found. Every verb has --help and --json."
@@ -48,6 +49,7 @@ _MATMUL = "matmul --n 512 --m 512 --k 512"
 for _title, _name, _function, _settings, _example in (
     (_TUNING, "tune", tune, _SIZES, f"tune {_MATMUL} --trials 64 --database tune.db"),
     (_TUNING, "tune-network", tune_network, _SIZES, "tune-network model.onnx --database net.db"),
+    (_TUNING, "survey", survey, _SIZES, f"survey {_MATMUL} --size 500 --output mm.space"),
     (_TUNING, "doctor", doctor, None, "doctor --database tune.db"),
     (_LOOKING, "best", best, _SIZES, f"best {_MATMUL} --database tune.db --as tvmscript"),
     (_LOOKING, "show", show, _SIZES, "show tune.db@12 --as assembly"),

@@ -21,23 +21,31 @@ from schedlang.errors import DistributionError
 
 # Draws for each decision that is kept; a support that gives fewer has few that are likely.
 _DRAWS = 64
+MAX_SEED = 2**63 - 1
 # In a larger support, what lies between the decisions that are kept is not looked at.
 _SEEN = 20_000
+# More draws than any support needs to be seen whole.
+_ENOUGH = 1 << 60
+# Logarithm of the expected number of draws of a decision below which it is there by chance alone.
+_RARE = -20.0
 
 
 @register_distribution
 @dataclass(frozen=True, repr=False)
 class Thinned(Distribution):
-    """At most ``points`` decisions of ``base``, with its probabilities, scaled to sum to 1.
+    """At most ``points`` decisions of ``base``: a sample that stands for it.
 
-    Which ones are kept depends on ``base``, ``points`` and ``seed`` alone: the origin, and what the
-    prior draws, so likely decisions are kept more often.
+    Which ones are kept depends on ``base``, ``points`` and ``seed`` alone: the origin, and what
+    ``base`` draws. They are as likely as what they stand for: draws from a large support are about
+    equally likely, whatever ``base`` says, as the likely ones are there more often.
 
     Parameters
     ----------
     base: the distribution to thin.
     points: 1 to 65,536.
     seed: of the draws, 0 or more.
+    exponent: of a distribution with n decisions that takes the place of ``base``, n to this power
+        are kept; 0 to 1. None keeps ``points``.
 
     Two decisions are neighbours where a descent in ``base`` can go from what lies around one to
     what lies around the other. In a support of more than 20,000, they are the next smaller and the
@@ -49,12 +57,16 @@ class Thinned(Distribution):
     base: Distribution
     points: int
     seed: int = 0
+    exponent: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, Distribution) or isinstance(self.base, Thinned):
             raise DistributionError(f"Thinned(base={self.base!r}): give a distribution to thin")
         check_int("Thinned", "points", self.points, 1, MAX_CANDIDATES)
-        check_int("Thinned", "seed", self.seed, 0, 2**63 - 1)
+        check_int("Thinned", "seed", self.seed, 0, MAX_SEED)
+        exponent = self.exponent
+        if exponent is not None and not (type(exponent) is float and 0 <= exponent <= 1):
+            raise DistributionError(f"Thinned(exponent={exponent!r}): give a float from 0 to 1")
 
     @cached_property
     def _table(self) -> Table[Decision]:
@@ -73,7 +85,7 @@ class Thinned(Distribution):
     def permits(self, d: object) -> bool:
         # True and 1.0 are equal to 1, and are no decisions.
         if type(d) is tuple:
-            return d in self._table.log_probs and all(type(one) is int for one in d)
+            return all(type(one) is int for one in d) and d in self._table.log_probs
         return type(d) is int and d in self._table.log_probs
 
     def support(self) -> Iterator[Decision]:
@@ -127,23 +139,37 @@ class Thinned(Distribution):
         return self.base.n_outputs
 
     def over(self, base: Distribution) -> Distribution:
-        """Return ``base`` thinned in the same way."""
-        return thinned(base, self.points, self.seed)
+        """Return ``base`` thinned in the same way; itself where it is thin by its own making."""
+        if isinstance(base, Thinned):
+            return base
+        if self.exponent is not None:
+            return thinned_by(base, self.exponent, self.seed)
+        return base if has_at_most(base, self.points) else Thinned(base, self.points, self.seed)
 
     def to_json(self) -> dict[str, JSON]:
         base: Any = distribution_to_json(self.base)
-        return {"base": base, "points": self.points, "seed": self.seed}
+        stored = {"base": base, "points": self.points, "seed": self.seed}
+        return stored if self.exponent is None else {**stored, "exponent": self.exponent}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        if set(stored) != {"base", "points", "seed"}:
-            raise DistributionError("Thinned: needs base, points and seed, and nothing else")
-        return cls(distribution_from_json(stored["base"]), stored["points"], stored["seed"])
+        if {*stored, "exponent"} != {"base", "points", "seed", "exponent"}:
+            raise DistributionError("Thinned: needs base, points and seed, and may have exponent")
+        base = distribution_from_json(stored["base"])
+        return cls(base, stored["points"], stored["seed"], stored.get("exponent"))
 
 
-def thinned(base: Distribution, points: int, seed: int = 0) -> Distribution:
-    """Return ``base`` with at most ``points`` decisions: itself where it has no more."""
-    return base if has_at_most(base, points) else Thinned(base, points, seed)
+def thinned_by(base: Distribution, exponent: float, seed: int) -> Distribution:
+    """Return ``base`` with n to the power of ``exponent`` of its n decisions.
+
+    A support that is kept whole is thinned too: it says how to thin another one in its place.
+    """
+    return Thinned(base, points_for(base.size(), exponent), seed, exponent)
+
+
+def points_for(size: int, exponent: float) -> int:
+    """Return how many of ``size`` decisions are kept, at most 65,536."""
+    return max(round(math.exp(min(exponent * math.log(size), math.log(MAX_CANDIDATES)))), 1)
 
 
 @lru_cache(maxsize=8192)
@@ -166,16 +192,31 @@ def _table(thin: Thinned) -> Table[Decision]:
     """Return the decisions that are kept, in ascending order; equal distributions share one."""
     base, rng = thin.base, random.Random(f"thinned {thin.points} {thin.seed}")
     kept = {base.origin(): None}
-    for _ in range(_DRAWS * thin.points):
-        if len(kept) >= thin.points:
-            break
+    draws = 0
+    if has_at_most(base, thin.points):
+        kept = dict.fromkeys(base.support())
+        draws = _ENOUGH
+    while len(kept) < thin.points and draws < _DRAWS * thin.points:
         kept[base.sample(rng)] = None
+        draws += 1
     for decision in base.support():
         if len(kept) >= thin.points:
             break
         kept[decision] = None
     values = sorted(kept)
-    return Table(values, [math.exp(base.log_prob(value)) for value in values])
+    return Table(values, [_weight(base.log_prob(value), max(draws, 1)) for value in values])
+
+
+def _weight(log_prob: float, draws: int) -> float:
+    """Return the weight of a decision in a sample: p over the probability that it is there.
+
+    That is 1 - (1 - p)^draws. What is drawn surely keeps its probability, and what is there by
+    chance stands for others that are as likely (Horvitz and Thompson 1952).
+    """
+    if log_prob < _RARE - math.log(draws):
+        return 1 / draws  # the limit for p that goes to 0
+    p = math.exp(log_prob)
+    return p / -math.expm1(draws * math.log1p(-p)) if p < 1 else 1.0
 
 
 @lru_cache(maxsize=1024)

@@ -62,12 +62,15 @@ class Restriction:
         """Return what to draw from where the program offers ``distribution``."""
         return distribution
 
-    def choice(self, distribution: Categorical) -> Categorical:
-        """Return the options that may be taken at the next choice, with their probabilities."""
+    def choice(self, site: str, distribution: Categorical) -> Categorical:
+        """Return the options that may be taken at a choice, with their probabilities."""
         return distribution
 
-    def chosen(self, number: int) -> None:
+    def chosen(self, site: str, number: int) -> None:
         """Note which option was taken there."""
+
+    def undone(self, count: int) -> None:
+        """Note that the last ``count`` standing choices were rolled back."""
 
 
 class Draw(Decider):

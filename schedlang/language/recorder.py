@@ -135,8 +135,9 @@ class Recorder(ProgramState):
         labels = [option_label(option) for option in options]
         stored = [o if isinstance(o, (bool, int, str, float)) else option_label(o) for o in options]
         content = self._accept(kind, (stored, None if probs is None else list(probs)))
+        site = free_site(self._sites, name)
         try:
-            distribution = self._restriction.choice(kind.distribution(labels, probs))
+            distribution = self._restriction.choice(site, kind.distribution(labels, probs))
         except DistributionError as error:
             raise self._refused(kind, content, error) from None
         self._choices += 1
@@ -145,7 +146,6 @@ class Recorder(ProgramState):
                 f"more than {MAX_CHOICES} choices in one trace, the last {name!r} in module "
                 f"{self.module_path or '(none)'}: is there an endless loop of choices?"
             )
-        site = free_site(self._sites, name)
         if decision is None or self._workload is None:
             decision = self._decider.choose(site, distribution, labels)
         decision = plain_decision(decision)
@@ -154,7 +154,7 @@ class Recorder(ProgramState):
             why = "has probability 0" if known else f"is not in 0..{len(options) - 1}"
             raise self._refused(kind, content, ValueError(f"option {decision} of {site!r} {why}"))
         claim_site(self._sites, name)
-        self._restriction.chosen(decision)
+        self._restriction.chosen(site, decision)
         self._record(kind, content, Result([], "", False), site, decision, distribution)
         return options[decision]
 
@@ -219,6 +219,7 @@ class Recorder(ProgramState):
         """Undo everything recorded since ``mark``; handles from before stay valid."""
         count, self._sites, choices = mark
         self._decider.undone(self._choices - choices)
+        self._restriction.undone(self._choices - choices)
         self._choices = choices
         undone = self._instructions[count:]
         del self._instructions[count:]

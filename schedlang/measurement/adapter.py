@@ -54,6 +54,10 @@ class _Adapter(Measurer):
         return str(getattr(self._given, "key", type(self._given).__name__))
 
     @property
+    def machine_key(self) -> str:  # type: ignore[override]
+        return str(getattr(self._given, "machine_key", ""))
+
+    @property
     def seconds(self) -> Mapping[str, float]:  # type: ignore[override]
         found = getattr(self._given, "seconds", None)
         return found if isinstance(found, Mapping) else {}

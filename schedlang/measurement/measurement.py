@@ -6,6 +6,7 @@ import enum
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from schedlang.errors import NoLatencyError
@@ -59,7 +60,7 @@ class Candidate:
     @property
     def module(self) -> TensorProgram:
         """The program."""
-        if callable(self._module):
+        if isinstance(self._module, FunctionType):  # programs are callable too
             self._module = self._module()
         return self._module
 

@@ -41,6 +41,9 @@ class Measurer(ABC):
     kept: whether ``schedlang.measurer`` made it, to stay between calls: each call gives it its
         problem, by ``bind(workload, problem)``, and it is no part of the identity of a run.
     kept_for: key of the target that a kept one measures for.
+    machine_key: what records name as their machine, in place of the key of the call's target.
+        Latencies that no machine of that key has, such as simulated ones, need one of their own:
+        look-ups and other runs then do not take them. Empty for the target's key.
     clock: tells the time to the session that measures with it; a simulator brings its own.
     deadline: time of ``clock`` at which ``measure`` and ``remeasure`` stop; a candidate that was
         not measured by then gets no measurement, or a failed one. Infinite by default.
@@ -57,6 +60,7 @@ class Measurer(ABC):
     workload: Workload
     kept: bool = False
     kept_for: str = ""
+    machine_key: str = ""
     clock: Clock = SYSTEM
     deadline: float = math.inf
     best_so_far: float | None = None

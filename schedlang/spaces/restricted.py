@@ -1,23 +1,25 @@
-"""Restricted spaces: a part of a space that is small enough to be measured as a whole."""
+"""Parts of spaces that are small enough to be measured as a whole."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from schedlang.distributions import Categorical, Distribution, Thinned
-from schedlang.distributions.thinned import thinned
+from schedlang.distributions.thinned import MAX_SEED, points_for, thinned_by
 from schedlang.errors import InstructionError, InvalidTrace, SpaceError
-from schedlang.instructions.choices import Decider, Draw, Restriction
+from schedlang.instructions.choices import Draw, Restriction
 from schedlang.instructions.kinds import Choice
 from schedlang.language.schedule import Schedule
-from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
-Path = tuple[int, ...]
-"""Numbers of the options that a run takes, at all its choices, in order."""
+Taken = tuple[str, int]
+"""Site of a choice, and number of the option that was taken there."""
+
+Path = tuple[Taken | int, ...]
+"""The options that a run takes, in order; an integer is the number of the last ones undone then."""
 
 # Draws that look for sketches, for each that is wanted.
 _DRAWS = 32
@@ -25,90 +27,115 @@ _DRAWS = 32
 _HALVINGS = 20
 
 
-class RestrictedSpace(Space):
-    """The part of a space on a few paths of choices, with a few decisions of each distribution.
+class Part:
+    """A part of a space: a few paths of choices, and a few decisions of each distribution.
 
     Parameters
     ----------
-    space: the whole.
-    paths: the options that may be taken; after others of the program's own making, the first one.
+    paths: the options that may be taken, after those that stand; where none of them is possible,
+        the first one that is.
     exponent: of a support with n decisions, n to this power are kept; 0 to 1.
     seed: says which ones.
     """
 
-    def __init__(self, space: Space, paths: Iterable[Path], exponent: float, seed: int) -> None:
-        super().__init__(space.modules, space.name)
+    def __init__(self, paths: Iterable[Path], exponent: float, seed: int) -> None:
         self._taken, self._exponent, self._seed = tuple(paths), exponent, seed
-        self.part = (self._taken, exponent, seed)
+        self._offers = _offers(self._taken)
 
-    def _begin(self, workload: Workload | Any, decider: Decider) -> Schedule:
-        restriction = _Narrow(self._taken, self._exponent, self._seed)
-        return Schedule(workload, decider=decider, restriction=restriction)
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Plain values that are equal for equal parts."""
+        return self._taken, self._exponent, self._seed
 
-    def __repr__(self) -> str:
+    def restriction(self) -> Restriction:
+        """Return the restriction of one run to it."""
+        return _Narrow(self._offers, self._exponent, self._seed)
+
+    def __str__(self) -> str:
         count = len(self._taken)
         return (
-            f"{super().__repr__()} restricted to {count} path{'s' * (count != 1)} of choices and "
-            f"{self._exponent:.3f} of each distribution's decisions, as a power"
+            f"{count} path{'s' * (count != 1)} of choices and {self._exponent:.3f} of each "
+            "distribution's decisions, as a power"
         )
 
 
 class _Narrow(Restriction):
     """The restriction of one run."""
 
-    def __init__(self, paths: Sequence[Path], exponent: float, seed: int) -> None:
-        self._paths, self._exponent, self._seed = paths, exponent, seed
-        self._taken: list[int] = []
+    def __init__(self, offers: Offers, exponent: float, seed: int) -> None:
+        self._offers, self._exponent, self._seed = offers, exponent, seed
+        self._standing: list[Taken] = []
 
     def draw(self, distribution: Distribution) -> Distribution:
-        if isinstance(distribution, Thinned):
+        if isinstance(distribution, Thinned) or self._exponent >= 1:
             return distribution
-        return thinned(distribution, kept(distribution.size(), self._exponent), self._seed)
+        return thinned_by(distribution, self._exponent, self._seed)
 
-    def choice(self, distribution: Categorical) -> Categorical:
-        depth = len(self._taken)
-        here = tuple(self._taken)
-        wanted = {path[depth] for path in self._paths if len(path) > depth and path[:depth] == here}
-        if not wanted.intersection(distribution.support()):
+    def choice(self, site: str, distribution: Categorical) -> Categorical:
+        wanted = self._offers.get((tuple(self._standing), site), set())
+        if wanted.isdisjoint(distribution.support()):
             wanted = {next(iter(distribution.support()))}
         weights = zip(distribution.candidates, distribution.probabilities(), strict=True)
         return Categorical(
             distribution.candidates, tuple(w if n in wanted else 0.0 for n, w in weights)
         )
 
-    def chosen(self, number: int) -> None:
-        self._taken.append(number)
+    def chosen(self, site: str, number: int) -> None:
+        self._standing.append((site, number))
+
+    def undone(self, count: int) -> None:
+        del self._standing[len(self._standing) - count :]
 
 
 class _Note(Restriction):
     """Restricts nothing, and notes the options that were taken."""
 
     def __init__(self) -> None:
-        self.path: list[int] = []
+        self.path: list[Taken | int] = []
 
-    def chosen(self, number: int) -> None:
-        self.path.append(number)
+    def chosen(self, site: str, number: int) -> None:
+        self.path.append((site, number))
+
+    def undone(self, count: int) -> None:
+        if count:
+            self.path.append(count)
 
 
-def kept(size: int, exponent: float) -> int:
-    """Return how many decisions of ``size`` are kept."""
-    return max(round(math.exp(exponent * math.log(size))), 1)
+Offers = Mapping[tuple[tuple[Taken, ...], str], Set[int]]
+"""Numbers of the options at a site, after the choices that stand there.
+
+Choices that were undone make no difference: the program goes on as if it had never met them.
+"""
 
 
-def restrict(
-    space: Space, workload: Workload, size: int, seed: int, sketches: int
-) -> RestrictedSpace:
-    """Return a part of a space; see ``Space.restricted``."""
+def _offers(paths: Sequence[Path]) -> Offers:
+    offers: dict[tuple[tuple[Taken, ...], str], set[int]] = {}
+    for path in paths:
+        standing: list[Taken] = []
+        for step in path:
+            if isinstance(step, int):
+                del standing[-step:]
+                continue
+            site, number = step
+            offers.setdefault((tuple(standing), site), set()).add(number)
+            standing.append(step)
+    return offers
+
+
+def find_part(
+    apply: Callable[[Schedule], object], workload: Workload, size: int, seed: int, sketches: int
+) -> Part:
+    """Return a part of the space that ``apply`` applies to a schedule; see ``Space.restricted``."""
     for name, value in (("size", size), ("sketches", sketches)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise SpaceError(f"{name}={value!r}: give a whole number from 1 on")
-    if isinstance(space, RestrictedSpace):
-        raise SpaceError("the space is restricted already: restrict the one that it was made of")
-    found = _sketches(space, workload, seed, sketches)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+        raise SpaceError(f"seed={seed!r}: give a whole number from 0 to {MAX_SEED}")
+    found = _sketches(apply, workload, seed, sketches)
     sizes = list(found.values())
 
     def ways(exponent: float) -> int:
-        return sum(math.prod(kept(one, exponent) for one in sketch) for sketch in sizes)
+        return sum(math.prod(points_for(one, exponent) for one in sketch) for sketch in sizes)
 
     low, high = 0.0, 1.0
     if ways(high) > size:
@@ -116,10 +143,12 @@ def restrict(
             middle = (low + high) / 2
             low, high = (middle, high) if ways(middle) <= size else (low, middle)
         high = low
-    return RestrictedSpace(space, found, high, seed)
+    return Part(found, high, seed)
 
 
-def _sketches(space: Space, workload: Workload, seed: int, most: int) -> dict[Path, list[int]]:
+def _sketches(
+    apply: Callable[[Schedule], object], workload: Workload, seed: int, most: int
+) -> dict[Path, list[int]]:
     """Return paths of choices that draws take, with the sizes of the draws' distributions."""
     rng = random.Random(seed)
     found: dict[Path, list[int]] = {}
@@ -129,7 +158,7 @@ def _sketches(space: Space, workload: Workload, seed: int, most: int) -> dict[Pa
         note = _Note()
         sch = Schedule(workload, decider=Draw(random.Random(rng.getrandbits(63))), restriction=note)
         try:
-            space.apply(sch)
+            apply(sch)
         except (InvalidTrace, InstructionError) as error:
             refused = error
             continue

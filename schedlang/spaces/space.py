@@ -12,6 +12,7 @@ from schedlang.language.schedule import Schedule
 from schedlang.printed import nearest
 from schedlang.spaces.module import Module
 from schedlang.spaces.placement import common_place, in_place_of, merge
+from schedlang.spaces.restricted import Part, find_part
 from schedlang.spaces.sketch import FailedPath, Sketch, Sketches, enumerate_paths, warn_of
 from schedlang.spaces.visit import Visit, describe_failure
 from schedlang.workloads.construct import as_workload
@@ -33,11 +34,15 @@ class Space:
     part: plain values that say which part of the space it is; empty for the whole.
     known_features: features of its programs by structural key, which searches share; None where
         each keeps its own.
+    restorable: whether a trace that was stored, and is read again, is one of the space. Searches
+        save no state where it is not; a run that is continued asks them again.
     """
 
     modules: tuple[Module, ...]
     part: tuple[Any, ...] = ()
     known_features: dict[str, Any] | None = None
+    restorable: bool = True
+    _within: Part | None = None
 
     def __init__(self, modules: Sequence[Module | Space | Any], name: str = "space") -> None:
         flat: list[Module] = []
@@ -125,15 +130,21 @@ class Space:
 
         It has the first ``sketches`` sketches that draws with ``seed`` lead to, and of each
         distribution a few decisions (``schedlang.distributions.Thinned``), so that there are at
-        most about ``size`` ways through it. Where later draws depend on earlier ones, and on
-        another workload, their number differs. Every search stays inside, also when it replays
-        traces. What is composed with it later is not restricted: compose first.
+        most about ``size`` ways through it, and a way for each sketch at least. Where later draws
+        depend on earlier ones, and on another workload, their number differs. Every search stays
+        inside, also when it replays traces: of a module that goes on otherwise after another draw,
+        a replay keeps what it did, as in every space. A space that is composed of it is whole
+        again: compose first.
 
-        SpaceError for a size or a number of sketches below 1, and where no draw gives a program.
+        SpaceError for a size or a number of sketches below 1, for a seed below 0, for a space that
+        is a part already, and where no draw gives a program.
         """
-        from schedlang.spaces.restricted import restrict
-
-        return restrict(self, as_workload(workload), size, seed, sketches)
+        if self.part:
+            raise SpaceError("the space is restricted already: restrict the one it was made of")
+        found = find_part(self.apply, as_workload(workload), size, seed, sketches)
+        made = Space(self.modules, self.name)
+        made._within, made.part = found, found.values
+        return made
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -208,7 +219,8 @@ class Space:
         return sch
 
     def _begin(self, workload: Workload | Any, decider: Decider) -> Schedule:
-        return Schedule(workload, decider=decider)
+        restriction = None if self._within is None else self._within.restriction()
+        return Schedule(workload, decider=decider, restriction=restriction)
 
     def explain(self, workload: Workload | Any, seed: int = 0) -> list[Visit]:
         """Run the program once and return what each module did at each block; print them.
@@ -256,7 +268,8 @@ class Space:
     # -- text ------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return f"Space([{', '.join(m.name for m in self.modules)}], name={self.name!r})"
+        within = "" if self._within is None else f" restricted to {self._within}"
+        return f"Space([{', '.join(m.name for m in self.modules)}], name={self.name!r}){within}"
 
     def __str__(self) -> str:
         width = max((len(m.name) for m in self.modules), default=0)

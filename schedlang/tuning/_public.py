@@ -12,7 +12,7 @@ from schedlang.tuning.options import BATCH
 from schedlang.tuning.reading import read_result
 from schedlang.tuning.result import TuneResult
 from schedlang.tuning.session import InterruptedWarning
-from schedlang.tuning.survey_workload import load_survey, survey
+from schedlang.tuning.surveys.survey_workload import load_survey, survey
 from schedlang.tuning.trial import Trial
 from schedlang.tuning.tune_workload import default_space, tune
 

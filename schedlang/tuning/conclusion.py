@@ -96,9 +96,11 @@ def _culprits(state: RunState, target: Target, budget: Budget) -> Iterator[tuple
 def ending_of(run: TuningRun, result: TuneResult) -> Ending:
     """Return the ending of a run as the database stores it."""
     best, finals = result.best if result.has_best else None, run.finals
+    # What ends in the middle of the last batch leaves proposals for a call that continues the run.
+    cut_off = run.pace.out_of_time or bool(run.watch.stopped)
     return Ending(
         finished=result.finished,
-        exhausted=run.state.strategy.finished is not None,
+        exhausted=run.state.strategy.finished is not None and not cut_off,
         limit=run.budget.seconds if run.pace.out_of_time else None,
         records=[record.id for record in result.records if record.id is not None],
         reference=result.reference_latency,

@@ -1,4 +1,4 @@
-"""What ``tune`` and ``tune_network`` take, declared once.
+"""What ``tune``, ``tune_network`` and ``survey`` take, declared once.
 
 From this table follow the checks of plain values, the options of the command line, the tables in
 ``docs/`` and what identifies a run. The functions write their signatures out, for editors and type
@@ -23,6 +23,8 @@ TRIALS, TRIALS_WITH_RULES = 64, 1000
 """Most candidates where neither trials nor seconds are given; the second with stop rules."""
 NETWORK_TRIALS = 1000
 """The same for all tasks of a network together."""
+SURVEY_SIZE = 5_000
+"""Approximate number of ways through the part of the default space that ``survey`` measures."""
 BATCH = 16
 
 BUDGET, STOP, SEARCH = "Budget", "Ends early", "Search"
@@ -336,6 +338,37 @@ TUNE_NETWORK = (
     _OF_TUNE["tags"],
 )
 """The parameters of ``tune_network``, in the order of its signature."""
+
+SURVEY = (
+    replace(_OF_TUNE["workload"], help="what to survey"),
+    replace(_OF_TUNE["target"], help="the machine to measure on"),
+    replace(
+        _OF_TUNE["space"],
+        help="what to measure as a whole, instead of a part of the target's own space",
+        more="a `Space` or a module",
+    ),
+    Option(
+        "size",
+        "int",
+        "approximate number of ways through the part of the target's own space",
+        SURVEY_SIZE,
+        BUDGET,
+        wrong=whole(1),
+    ),
+    replace(
+        _OF_TUNE["seconds"],
+        help="wall time of measuring, with that of earlier calls that the `database` has",
+        more="",
+    ),
+    replace(_OF_TUNE["seed"], help="seed of the part, of the order and of the random inputs"),
+    replace(
+        _OF_TUNE["database"],
+        help="where records go; the same call with it continues an unfinished survey",
+        more="one of its own for each survey",
+    ),
+    _OF_TUNE["progress"],
+)
+"""The parameters of ``survey``, in the order of its signature."""
 
 
 def check_values(options: tuple[Option, ...], values: Mapping[str, Any]) -> None:

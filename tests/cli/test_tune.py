@@ -17,13 +17,14 @@ from schedlang.cli.declared import flag, help_of
 from schedlang.cli.naming.settings import tolerance_of
 from schedlang.cli.verb import UsageError
 from schedlang.cli.verbs.networks import tune_network
+from schedlang.cli.verbs.survey import survey
 from schedlang.cli.verbs.tune import tune
-from schedlang.tuning.options import TUNE, TUNE_NETWORK, Option
+from schedlang.tuning.options import SURVEY, TUNE, TUNE_NETWORK, Option
 from tests.cli.calling import SIZES, call, document
 from tests.cli.conftest import Tuned
 
 # What commands have besides: of files, of importing and compiling, and of all verbs.
-OWN = {"context", "what", "report", "explain", "library", "layout", "as_json", "debug"}
+OWN = {"context", "what", "report", "explain", "library", "layout", "output", "as_json", "debug"}
 
 
 def test_tune_measures_and_stores(tuned: Tuned) -> None:
@@ -45,7 +46,9 @@ def test_the_same_call_measures_nothing(tuned: Tuned, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "verb"), [(TUNE, tune), (TUNE_NETWORK, tune_network)], ids=["tune", "net"]
+    ("options", "verb"),
+    [(TUNE, tune), (TUNE_NETWORK, tune_network), (SURVEY, survey)],
+    ids=["tune", "net", "survey"],
 )
 def test_every_argument_has_an_option_with_the_same_default(
     options: tuple[Option, ...], verb: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""The declaration of what ``tune`` and ``tune_network`` take."""
+"""The declaration of what ``tune``, ``tune_network`` and ``survey`` take."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.tuning.options import REQUIRED, TUNE, TUNE_NETWORK, Option, check_values, identifying
+from schedlang.tuning.options import (
+    REQUIRED,
+    SURVEY,
+    TUNE,
+    TUNE_NETWORK,
+    Option,
+    check_values,
+    identifying,
+)
 
-DECLARED = [(sl.tune, TUNE), (sl.tune_network, TUNE_NETWORK)]
+DECLARED = [(sl.tune, TUNE), (sl.tune_network, TUNE_NETWORK), (sl.survey, SURVEY)]
+NAMES = ["tune", "tune_network", "survey"]
 
 
-@pytest.mark.parametrize(("function", "options"), DECLARED, ids=["tune", "tune_network"])
+@pytest.mark.parametrize(("function", "options"), DECLARED, ids=NAMES)
 def test_the_signature_is_the_declaration(
     function: Callable[..., Any], options: tuple[Option, ...]
 ) -> None:
@@ -29,7 +38,7 @@ def test_the_signature_is_the_declaration(
     assert free == [option.name for option in options[:2]]
 
 
-@pytest.mark.parametrize(("function", "options"), DECLARED, ids=["tune", "tune_network"])
+@pytest.mark.parametrize(("function", "options"), DECLARED, ids=NAMES)
 def test_the_docstring_tells_every_option(
     function: Callable[..., Any], options: tuple[Option, ...]
 ) -> None:
@@ -69,6 +78,12 @@ def test_wrong_values_name_the_option_and_the_remedy() -> None:
         check_values(TUNE, defaults(TUNE) | {"finals": None, "trials": 0})
     with pytest.raises(ValueError, match="^finals=None; give a whole number, 0 or more$"):
         check_values(TUNE, defaults(TUNE) | {"finals": None})
+
+
+def test_a_survey_refuses_wrong_values_before_it_runs_anything() -> None:
+    for name in ("size", "seconds"):
+        with pytest.raises(ValueError, match=f"^{name}=-1; give a "):
+            sl.survey("no workload", **{name: -1})
 
 
 def test_what_identifies_a_run_has_a_fixed_order() -> None:

@@ -11,6 +11,7 @@ import typer
 import schedlang as sl
 from schedlang.cli import options
 from schedlang.cli.chosen import chosen
+from schedlang.cli.exported import SpaceFiles, export_space
 from schedlang.cli.naming.machines import check_target, target_of
 from schedlang.cli.naming.stored import (
     Named,
@@ -23,20 +24,26 @@ from schedlang.cli.naming.stored import (
 )
 from schedlang.cli.verb import FAILED, Answer, NothingFound, UsageError, option_names, verb
 
+_RECORDED = "Of a recorded space"
+
 
 @verb
 def export(
     context: typer.Context,
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"{options.STORED} All for --metaschedule. Or a recorded space, for --t1, --t4 "
+            "and --kernel-tuner.",
+            metavar="[PROGRAM|SPACE]",
+        ),
+    ] = None,
     database: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="The database to read. For a library, tune.db@12 names its record 12, and "
             "tune.db#2 the winner of its run 2."
         ),
-    ],
-    what: Annotated[
-        str | None,
-        typer.Argument(help=f"{options.STORED} All for --metaschedule.", metavar="[PROGRAM]"),
     ] = None,
     library: Annotated[
         Path | None, typer.Option(help="Compile the best program of PROGRAM into this library.")
@@ -51,10 +58,46 @@ def export(
         bool, typer.Option("--unverified", help="With --metaschedule: unverified records, too.")
     ] = False,
     target: options.Target = "cpu",
+    t1: Annotated[
+        Path | None,
+        typer.Option(
+            help="Describe the recorded space in the format T1, in this JSON file; its program "
+            "goes into a .tvmscript file of the same name.",
+            rich_help_panel=_RECORDED,
+        ),
+    ] = None,
+    t4: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write what was measured in the recorded space in the format T4, to this JSON "
+            "file.",
+            rich_help_panel=_RECORDED,
+        ),
+    ] = None,
+    kernel_tuner: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the recorded space as a cache file of Kernel Tuner, to this JSON file.",
+            rich_help_panel=_RECORDED,
+        ),
+    ] = None,
 ) -> Answer:
-    """Write the best program as a shared library, or records for TVM's MetaSchedule."""
+    """Write a program as a library, records for MetaSchedule, or a space for other tuners."""
+    files = SpaceFiles(t1, t4, kernel_tuner)
+    if files.given:
+        if database is not None or library is not None or metaschedule is not None:
+            other = "--database" if database is not None else "--library or --metaschedule"
+            raise UsageError(
+                f"{next(iter(files.given))} is of a recorded space, and does not go with {other}"
+            )
+        return export_space(what, context.args, files)
     if (library is None) == (metaschedule is None):
-        raise UsageError("give --library FILE or --metaschedule FOLDER")
+        raise UsageError(
+            "give --library FILE or --metaschedule FOLDER; of a recorded space, --t4 FILE, --t1 "
+            "FILE or --kernel-tuner FILE"
+        )
+    if database is None:
+        raise UsageError("give --database FILE: the database to read")
     check_target(target)
     given = named(database)
     if given.names_record:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import math
 import os
-import zipfile
-import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.distributions import distribution_from_json, distribution_to_json
+from schedlang.distributions import Decision, distribution_from_json, distribution_to_json
 from schedlang.errors import RecordingError, SchedlangError
 from schedlang.formats import reader
 from schedlang.measurement.measurement import Status
-from schedlang.measurement.recorded.recording import RecordedProgram, RecordedSpace, Way, Ways
+from schedlang.measurement.recorded.contents import Contents, RecordedProgram, Way, Ways
 from schedlang.tvm.program import to_json
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload
@@ -28,14 +27,15 @@ if TYPE_CHECKING:
 
 _FORMAT = "schedlang recorded space"
 _SCHEMA = 1
-MOST_SAMPLES = 16
-"""Samples that a file keeps of a program; of more, it keeps the quantiles."""
+MOST_SAMPLES = 15
+"""Samples that a file keeps of a program; of more, quantiles, the median among them."""
 # Seconds are stored as logarithms in steps of 0.04%, from a nanosecond to 1,000 s; 0 is none.
 _LOWEST, _STEPS = 1e-9, 65_534 / math.log(1e12)
+_MOST_BYTES = 1 << 30
 _ARRAYS = ("header", "ways", "decisions", "distributions", "statuses", "seconds", "samples")
 
 
-def write(recorded: RecordedSpace, path: Any) -> None:
+def write(recorded: Contents, path: Any) -> None:
     """Write a recorded space; the file appears when it is complete."""
     ways = recorded.ways
     values: dict[str, int] = {}
@@ -86,15 +86,17 @@ def write(recorded: RecordedSpace, path: Any) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def read(path: Any) -> RecordedSpace:
+def read(path: Any) -> Contents:
     """Read a recorded space; the instructions of its traces must be known."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in _ARRAYS}
+            if sum(one.file_size for one in stored.zip.infolist()) > _MOST_BYTES:
+                raise ValueError(f"it unpacks to more than {_MOST_BYTES} bytes")
+            arrays = {name: _unsigned(stored[name]) for name in _ARRAYS}
         header = json.loads(arrays["header"].tobytes())
     except FileNotFoundError:
         raise RecordingError(f"{path}: there is no such file") from None
-    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # those of NumPy and zipfile for other files have many types
         raise _damaged(path, error) from None
     if not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise RecordingError(f"{path}: this is no recorded space; schedlang survey makes one")
@@ -106,11 +108,17 @@ def read(path: Any) -> RecordedSpace:
         return _made(header, arrays)
     except SchedlangError as error:
         raise RecordingError(f"{path}: {error}") from None
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise _damaged(path, error) from None
 
 
-def _made(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> RecordedSpace:
+def _unsigned(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind != "u":
+        raise ValueError(f"an array of {array.dtype}, not of unsigned integers")
+    return array
+
+
+def _made(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Contents:
     workload = Workload(read_stored_program(header["program"]), str(header["name"]))
     if workload.key != header["workload"]:
         raise RecordingError(f"its program has key {workload.key}, not {header['workload']}")
@@ -127,16 +135,22 @@ def _made(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Reco
         ways.append(Way(skeleton, decisions, tuple(next(drawn) for _ in sites), program))
         if program >= len(programs):
             raise IndexError(f"a way leads to program {program} of {len(programs)}")
-    if next(decided, None) is not None or not ways:
+    left = next(decided, None), next(drawn, None)
+    if left != (None, None) or not ways:
         raise ValueError("the numbers of ways and of decisions do not match")
     distributions = [distribution_from_json(one) for one in header["distributions"]]
-    return RecordedSpace(
+    if arrays["distributions"].max(initial=0) >= max(len(distributions), 1):
+        raise IndexError(f"a site draws from more than the {len(distributions)} distributions")
+    reference = tuple(map(float, header["reference"]))
+    if not reference or not all(0 < one < math.inf for one in reference):
+        raise ValueError(f"the unscheduled program took {reference} s")
+    return Contents(
         workload,
         str(header["target"]),
         str(header["toolchain"]),
         Ways(ways, skeletons, distributions),
         programs,
-        tuple(map(float, header["reference"])),
+        reference,
         dict(header["about"]),
     )
 
@@ -144,7 +158,7 @@ def _made(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Reco
 def _programs(
     header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> list[RecordedProgram]:
-    keys, statuses = header["keys"], list(Status)
+    keys, statuses = str(header["keys"]), list(Status)
     rows = zip(
         arrays["statuses"].tolist(),
         _seconds(arrays["seconds"]),
@@ -156,7 +170,7 @@ def _programs(
             keys[16 * number : 16 * number + 16],
             statuses[status],
             tuple(one for one in samples if one > 0),
-            header["messages"][said],
+            str(header["messages"][said]),
             build,
             run,
         )
@@ -169,15 +183,27 @@ def _programs(
     return made
 
 
-def _decision(stored: Any) -> Any:
-    return tuple(stored) if isinstance(stored, list) else stored
+def as_stored(program: RecordedProgram) -> RecordedProgram:
+    """Return a program as it is when it was written and read again."""
+    [samples], [times] = (
+        _seconds(_quantised([row]))
+        for row in (_padded(program.samples), (program.build_seconds, program.run_seconds))
+    )
+    kept = tuple(one for one in samples if one > 0)
+    return replace(program, samples=kept, build_seconds=times[0], run_seconds=times[1])
+
+
+def _decision(stored: Any) -> Decision:
+    found = tuple(stored) if isinstance(stored, list) else stored
+    if not all(type(one) is int for one in (found if isinstance(found, tuple) else (found,))):
+        raise ValueError(f"{stored!r} is no decision")
+    return found
 
 
 def _padded(samples: Sequence[float]) -> list[float]:
     """Return as many samples as a file keeps; none is 0."""
     if len(samples) > MOST_SAMPLES:
-        quantiles = np.linspace(0, 1, MOST_SAMPLES)
-        samples = np.quantile(samples, quantiles, method="nearest").tolist()
+        samples = np.quantile(samples, np.linspace(0, 1, MOST_SAMPLES)).tolist()
     return [*samples, *[0.0] * (MOST_SAMPLES - len(samples))]
 
 

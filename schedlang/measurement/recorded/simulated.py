@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from schedlang.errors import TargetError
 from schedlang.measurement.clock import Clock
-from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS
+from schedlang.measurement.contest import BUDGET_SECONDS, ROUNDS, interleave
 from schedlang.measurement.measurement import Candidate, Measurement, Status
 from schedlang.measurement.measurer import REFERENCE_ID, Measurer
-from schedlang.measurement.recorded.recording import RecordedProgram, RecordedSpace
+from schedlang.measurement.recorded.contents import RecordedProgram
+from schedlang.measurement.recorded.recording import RecordedSpace
 from schedlang.workloads.workload import Workload
 
 # A sample of finals lasts at least so long: short programs run several times in it.
@@ -27,7 +28,7 @@ class SimulatedClock(Clock):
         self._ahead = 0.0
 
     def now(self) -> float:
-        return time.monotonic() + self._ahead
+        return super().now() + self._ahead
 
     def sleep(self, seconds: float) -> None:
         self._ahead += max(seconds, 0.0)
@@ -43,12 +44,13 @@ class SimulatedMeasurer(Measurer):
     Latencies are drawn from the recorded samples, with replacement. The clock of the session goes
     on by what building, running and verifying took, on as many lanes as given, and by the real time
     of the search. No program is given up for being slow, and all are verified, as when they were
-    recorded.
+    recorded. Records name the recording and the seed as their machine: no look-up and no other run
+    takes them for measurements.
 
     Parameters
     ----------
     recorded: a recorded space, as ``survey`` and ``load_survey`` return it.
-    seed: of the samples: equal seeds give a program equal latencies, whatever was measured before.
+    seed: of the samples: equal seeds give a program equal latencies, whatever else was measured.
     builders: number of programs that are built at the same time.
 
     When it measures, RecordingError for a program that the space does not have; TargetError for
@@ -77,6 +79,10 @@ class SimulatedMeasurer(Measurer):
     def key(self) -> str:
         return f"simulated {self.recorded.digest} {self._seed} {self._builders}"
 
+    @property
+    def machine_key(self) -> str:  # type: ignore[override]
+        return f"simulated/{self.recorded.digest}/seed={self._seed}/{self.recorded.target_key}"
+
     def bind(self, workload: Workload) -> None:
         """TargetError for a workload that was not recorded."""
         if workload.key != self.recorded.workload.key:
@@ -93,12 +99,15 @@ class SimulatedMeasurer(Measurer):
             if self.clock.now() >= self.deadline:
                 return
             program = self._program(candidate)
-            lane = built.index(min(built))
-            built[lane] += program.build_seconds
-            ran = max(ran, built[lane]) + program.run_seconds
-            self.seconds["build"] += program.build_seconds
-            self.seconds["run"] += program.run_seconds
+            ran = max(ran, _build(built, program)) + program.run_seconds
+            if ran > self.deadline:
+                self.clock.reach(self.deadline)
+                return
+            # Runs wait for builds, and builds go on meanwhile.
+            waited = max(ran - self.clock.now(), 0.0)
             self.clock.reach(ran)
+            self.seconds["run"] += min(program.run_seconds, waited)
+            self.seconds["build"] += max(waited - program.run_seconds, 0.0)
             yield self._measurement(candidate, program)
 
     def _program(self, candidate: Candidate) -> RecordedProgram:
@@ -109,18 +118,22 @@ class SimulatedMeasurer(Measurer):
     def _measurement(self, candidate: Candidate, program: RecordedProgram) -> Measurement:
         samples = program.samples
         if samples:
-            self._times[program.key] += 1
-            rng = random.Random(f"{self._seed} {program.key} {self._times[program.key]}")
-            samples = tuple(rng.choices(samples, k=len(samples)))
-        return Measurement(
-            candidate.id,
-            program.status,
-            samples,
-            program.message,
-            verified=bool(samples),
+            samples = tuple(self._rng(program.key).choices(samples, k=len(samples)))
+        return replace(
+            self._as_found(candidate.id, program, samples),
             build_seconds=program.build_seconds,
             run_seconds=program.run_seconds,
         )
+
+    def _as_found(
+        self, number: int, program: RecordedProgram, samples: tuple[float, ...]
+    ) -> Measurement:
+        return Measurement(number, program.status, samples, program.message, verified=bool(samples))
+
+    def _rng(self, what: str) -> random.Random:
+        """Return a generator that depends on how often it was asked for."""
+        self._times[what] += 1
+        return random.Random(f"{self._seed} {what} {self._times[what]}")
 
     def remeasure(
         self,
@@ -129,27 +142,32 @@ class SimulatedMeasurer(Measurer):
         budget_seconds: float = BUDGET_SECONDS,
     ) -> list[Measurement]:
         """Draw a sample of each candidate for each round."""
-        if rounds < 1:
-            raise ValueError(f"rounds={rounds}: give 1 or more")
-        if self.clock.now() >= self.deadline:
-            return []
-        found = []
-        for candidate in candidates:
-            program = self._program(candidate)
-            rng = random.Random(f"{self._seed} {candidate.id} {program.key} again")
-            self.clock.sleep(program.build_seconds)
-            samples = tuple(rng.choices(program.samples, k=rounds)) if program.samples else ()
-            self.clock.sleep(sum(max(one, _SAMPLE_SECONDS) for one in samples))
-            found.append(
-                Measurement(
-                    candidate.id,
-                    program.status,
-                    samples,
-                    program.message,
-                    verified=bool(samples),
-                )
-            )
-        return found
+        programs = {candidate.id: self._program(candidate) for candidate in candidates}
+        rngs = {number: self._rng(f"{one.key} again") for number, one in programs.items()}
+        built = [self.clock.now()] * self._builders
+        for program in programs.values():
+            _build(built, program)
+        self.clock.reach(min(max(built), self.deadline))
+
+        def take_round(order: Sequence[int]) -> Iterator[Measurement]:
+            for number in order:
+                program = programs[number]
+                sample = rngs[number].choice(program.samples) if program.samples else 0.0
+                self.clock.sleep(max(sample, _SAMPLE_SECONDS))
+                if self.clock.now() >= self.deadline:
+                    return
+                yield self._as_found(number, program, (sample,) if sample else ())
+
+        ids = list(programs)
+        found = interleave(ids, take_round, rounds, budget_seconds, clock=self.clock)
+        return self._compared(candidates, found, rounds)
 
     def _time_reference(self) -> float:
         return statistics.median(self.recorded.reference)
+
+
+def _build(lanes: list[float], program: RecordedProgram) -> float:
+    """Build a program on the lane that is free first; return when that is done."""
+    lane = lanes.index(min(lanes))
+    lanes[lane] += program.build_seconds
+    return lanes[lane]

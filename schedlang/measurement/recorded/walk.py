@@ -6,18 +6,19 @@ branches of a tree: the tree of the recorded ways answers for the program.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from schedlang.distributions import Decision, Distribution
+from schedlang.distributions import Distribution
 from schedlang.errors import InvalidTrace, RecordingError, SchedlangError, SpaceError
 from schedlang.instructions.choices import Decider, option_label, plain_decision
-from schedlang.instructions.instruction import Instruction
+from schedlang.instructions.instruction import Instruction, Line
 from schedlang.instructions.kinds import Choice
 from schedlang.interpreters.replay import Change, Decide, Misfit, as_recorded
 from schedlang.language.schedule import Schedule, Trace
-from schedlang.measurement.recorded.recording import RecordedSpace, Way, line_of, sites_of
+from schedlang.measurement.recorded.contents import Contents, Way, line_of, sites_of
 from schedlang.printed import first_line
 from schedlang.spaces.space import Space
 from schedlang.workloads.construct import as_workload
@@ -26,24 +27,45 @@ from schedlang.workloads.workload import Workload
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_ABSENT = object()
-"""Stands for the options of a choice that was rolled back: its ways do not have the site."""
 
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Node:
-    """A draw or choice that all ways meet which were answered alike before; or the end of one."""
+    """A draw or choice that all ways meet which were answered alike before; or the end of one.
+
+    Attributes
+    ----------
+    chosen: number of choices before it.
+    undone: what follows where its module does not apply: its ways do not have the site.
+    """
 
     step: Instruction | None = None
     distribution: Distribution | None = None
     labels: tuple[str, ...] = ()
+    chosen: int = 0
     next: dict[Any, _Node] = field(default_factory=dict)
+    undone: _Undone | None = None
     trace: RecalledTrace | None = None
     way: Way | None = None
 
     @property
     def chooses(self) -> bool:
         return bool(self.labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Undone:
+    """What follows the sites of a module that are rolled back together.
+
+    Attributes
+    ----------
+    module: its path.
+    chosen: number of choices before the first of them.
+    node: what all ways meet that do not have them.
+    """
+
+    module: str
+    chosen: int
+    node: _Node
 
 
 class WalkedSpace(Space):
@@ -53,18 +75,20 @@ class WalkedSpace(Space):
     was recorded.
     """
 
-    def __init__(self, recorded: RecordedSpace) -> None:
+    def __init__(self, recorded: Contents) -> None:
         super().__init__([], f"recorded {recorded.workload.name}")
         self.part = (recorded.digest,)
         self.known_features = {}
+        self.restorable = False
         self._recorded = recorded
         self._skeletons = [sites_of(line) for line in recorded.ways.skeletons]
+        self._sites = [{one.site for one in drawn} for drawn in self._skeletons]
         self._root = self._grow(list(recorded.ways), 0)
 
     # -- the tree --------------------------------------------------------------------------------
 
     def _grow(
-        self, ways: Sequence[Way], depth: int, skipped: Mapping[int, int] | None = None
+        self, ways: Sequence[Way], depth: int, chosen: int = 0, around: _Undone | None = None
     ) -> _Node:
         ends = [way for way in ways if depth == len(way.decisions)]
         asked: dict[str, list[Way]] = {}
@@ -72,34 +96,47 @@ class WalkedSpace(Space):
             if depth < len(way.decisions):
                 asked.setdefault(self._step(way, depth).site, []).append(way)
         if not asked:
-            return _Node(way=ends[0])
-        # Where ways meet different sites, some had a choice rolled back that the others have.
-        sites = sorted(asked, key=lambda site: not self._is_choice(asked[site][0], depth))
-        site = sites[0]
-        others = [way for name in sites[1:] for way in asked[name]] + ends
-        step = self._step(asked[site][0], depth)
-        if others and not isinstance(step.kind, Choice):
-            other = repr(sites[1]) if sites[1:] else "nothing"
-            raise RecordingError(
-                f"the recording of {self._recorded.workload.name} is no complete space: after "
-                f"equal decisions, programs draw {site!r} and {other}"
-            )
-        node = _Node(step, self._recorded.ways.distributions[asked[site][0].distributions[depth]])
+            return _Node(way=ends[0], chosen=chosen)
+        site = self._first(asked, depth) if len(asked) > 1 else next(iter(asked))
+        here = asked.pop(site)
+        step, distribution = self._step(here[0], depth), self._distribution(here[0], depth)
+        node = _Node(step, distribution, chosen=chosen)
         if isinstance(step.kind, Choice):
             node.labels = tuple(option_label(option) for option in step.args[0])
+        # Ways that do not have the site: its module was undone there.
+        if others := [*itertools.chain(*asked.values()), *ends]:
+            node.undone = _Undone(step.module, chosen, self._grow(others, depth, chosen, around))
+        elif around is not None and _is_within(step.module, around.module):
+            node.undone = around
         answered: dict[Any, list[Way]] = {}
-        for way in asked[site]:
+        for way in here:
             answered.setdefault(way.decisions[depth], []).append(way)
-        node.next = {answer: self._grow(some, depth + 1) for answer, some in answered.items()}
-        if others:
-            node.next[_ABSENT] = self._grow(others, depth)
+        for answer, some in answered.items():
+            node.next[answer] = self._grow(some, depth + 1, chosen + node.chooses, node.undone)
         return node
+
+    def _first(self, asked: Mapping[str, Sequence[Way]], depth: int) -> str:
+        """Return the site that a program meets first, of those that ways with equal answers have.
+
+        Ways with another one had it rolled back: they do not meet it later, and some of its answers
+        are missing.
+        """
+
+        def comes_late(site: str) -> bool:
+            others = (way for name, ways in asked.items() if name != site for way in ways)
+            return any(site in self._sites[way.skeleton] for way in others)
+
+        def is_complete(site: str) -> bool:
+            distribution = self._distribution(asked[site][0], depth)
+            return len({way.decisions[depth] for way in asked[site]}) == distribution.size()
+
+        return min(asked, key=lambda site: (comes_late(site), is_complete(site)))
 
     def _step(self, way: Way, depth: int) -> Instruction:
         return self._skeletons[way.skeleton][depth]
 
-    def _is_choice(self, way: Way, depth: int) -> bool:
-        return isinstance(self._step(way, depth).kind, Choice)
+    def _distribution(self, way: Way, depth: int) -> Distribution:
+        return self._recorded.ways.distributions[way.distributions[depth]]
 
     # -- runs ------------------------------------------------------------------------------------
 
@@ -114,9 +151,9 @@ class WalkedSpace(Space):
                 answer = decider.choose(site, distribution, node.labels)  # type: ignore[arg-type]
             else:
                 answer = decider.decide(site, distribution)
-            node, there = self._follow(node, plain_decision(answer))
-            if not there:
-                decider.undone(1)
+            node, undone = self._follow(node, plain_decision(answer))
+            if undone:
+                decider.undone(undone)
         return self._end(node)
 
     def rerun(self, trace: Trace, decide: Decide) -> Schedule:
@@ -126,21 +163,18 @@ class WalkedSpace(Space):
         while (step := node.step) is not None:
             old, distribution = known.get(step.site), node.distribution
             assert distribution is not None
-            if node.chooses:
-                absent = old is None and _ABSENT in node.next
-                node = node.next[_ABSENT] if absent else self._follow(node, _decision(old))[0]
-                continue
             if old is None:
-                raise _refused(step.site, None)
-            node, _ = self._follow(node, plain_decision(decide(old, distribution)))
+                if node.undone is None:
+                    raise _refused(step.site, None)
+                node = node.undone.node
+                continue
+            answer = old.decision if node.chooses else plain_decision(decide(old, distribution))
+            node, _ = self._follow(node, answer)
         return self._end(node)
 
-    def _follow(self, node: _Node, answer: Decision) -> tuple[_Node, bool]:
-        """Return what comes after an answer, and whether its site stays in the trace."""
+    def _follow(self, node: _Node, answer: Any) -> tuple[_Node, int]:
+        """Return what comes after an answer, and how many choices are undone with it."""
         assert node.step is not None and node.distribution is not None
-        found = node.next.get(answer)
-        if found is not None:
-            return found, True
         if not node.distribution.permits(answer):
             raise InvalidTrace(
                 f"decision {answer} of {node.step.site!r} is not in the support of "
@@ -150,9 +184,11 @@ class WalkedSpace(Space):
                 value=answer,
                 support=str(node.distribution),
             )
-        if _ABSENT in node.next:
-            return node.next[_ABSENT], False
-        raise _refused(node.step.site, answer)
+        if answer in node.next:
+            return node.next[answer], 0
+        if node.undone is None:
+            raise _refused(node.step.site, answer)
+        return node.undone.node, node.chosen + node.chooses - node.undone.chosen
 
     def _end(self, node: _Node) -> Schedule:
         assert node.way is not None
@@ -169,8 +205,9 @@ class WalkedSpace(Space):
             )
 
 
-def _decision(instruction: Instruction | None) -> Any:
-    return None if instruction is None else instruction.decision
+def _is_within(module: str, around: str) -> bool:
+    """Whether one of two modules, given by their paths, is used by the other, or is it."""
+    return f"{module}/".startswith(f"{around}/") or f"{around}/".startswith(f"{module}/")
 
 
 def _refused(site: str, answer: Any) -> InvalidTrace:
@@ -232,6 +269,7 @@ class RecalledSchedule(Schedule):
 
     _recalled: RecalledTrace
     _program_key: str
+    _made: tuple[dict[str, Any], Line]
 
     @classmethod
     def of(cls, trace: RecalledTrace, program_key: str) -> RecalledSchedule:
@@ -251,16 +289,26 @@ class RecalledSchedule(Schedule):
     @property
     def _goes_on(self) -> bool:
         """Whether instructions were applied besides the recorded ones."""
-        own = self.__dict__.get("_instructions")
-        return own is not None and len(own) != len(self._recalled.instructions)
+        made = self.__dict__.get("_made")
+        return made is not None and tuple(self._instructions) != made[1]
 
     @property
     def workload(self) -> Workload:
         return self._recalled.workload_or()
 
+    def copy(self) -> Schedule:
+        self._make()
+        return super().copy()
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("_recalled", "_program_key"):
-            raise AttributeError(name)
+        if name.startswith("__") or name in ("_recalled", "_program_key") or self._make():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self, name)
+
+    def _make(self) -> bool:
+        """Make the program; return whether it was made before."""
+        if "raw" in self.__dict__:
+            return True
         trace = self._recalled
         try:
             made = Trace(trace.instructions, trace.workload).replay()
@@ -274,5 +322,7 @@ class RecalledSchedule(Schedule):
                 f"the recorded space of {self.workload.name} has program {self._program_key}, and "
                 f"its trace now makes {made.program_key}: instructions or TVM have changed since"
             )
-        self.__dict__.update(made.__dict__ | self.__dict__)
-        return getattr(self, name)
+        # Of threads that make it at the same time, all take what the first one made.
+        state, _ = self.__dict__.setdefault("_made", (vars(made), made.trace.instructions))
+        self.__dict__.update(state | self.__dict__)
+        return False

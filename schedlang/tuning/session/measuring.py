@@ -31,6 +31,7 @@ class Measuring:
     verified: which records may win: those with compared results, unless False; False as well with
         a measurer that does not say whether it compares them.
     identity: of the measurer, for that of a run; None for the target's own.
+    machine_key: what records name as their machine.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class Measuring:
         self.problem = own or Problem()
         self.verified: Verify = False if own is None else own.verify
         self.identity = measurer_identity(measurer)
+        own_key = "" if self._measurer is None else self._measurer.machine_key
+        self.machine_key = own_key or target.key
 
     def started(self, workload: Workload) -> Measurer:
         """Return the measurer; the target's own starts with ``workload`` where it has not yet."""

@@ -145,7 +145,8 @@ class TaskRun:
         call = self._call
         verification = describe_problem(call.measuring.problem)
         workload, name = self.task.workload, self.strategy.name
-        return blank_record(workload, call.target, name, call.seed, verification)
+        blank = blank_record(workload, call.target, name, call.seed, verification)
+        return replace(blank, target_key=call.measuring.machine_key)
 
     def open(self) -> None:
         """Open the run's journal, where there is one; what it ended with is then known."""

@@ -98,9 +98,11 @@ class WarmStart:
     def _applied(
         self, past: Sequence[tuple[Record, Workload | None]], strategy: Strategy
     ) -> list[Trace]:
-        """Return the traces that records make on the workload."""
-        found = applied([record for record, source in past if source is None], self._workload)
+        """Return the traces that records make on the workload; none in a space of recorded ones."""
         space = getattr(strategy, "space", None)
+        if isinstance(space, Space) and not space.restorable:
+            return []
+        found = applied([record for record, source in past if source is None], self._workload)
         if isinstance(space, Space):
             for record, source in past:
                 if source is not None:

@@ -1,0 +1,1 @@
+"""Surveys: all programs of a space are measured."""

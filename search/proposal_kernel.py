@@ -78,9 +78,24 @@ class ProposalKernel:
 
     def pick(self, trace: Trace, rng: random.Random) -> Mutation | None:
         """Draw a mutation of a trace; ``None`` for a trace without anything to change."""
+        [mutation] = self.pick_some(trace, rng, 1)
+        return mutation
+
+    def pick_some(
+        self, trace: Trace, rng: random.Random, count: int
+    ) -> list[Mutation] | list[None]:
+        """Draw mutations of one trace; ``None`` for each where there is nothing to change."""
         draws, choices = movable(trace)
         if not draws and not choices:
-            return None
+            return [None] * count
+        return [self._draw(draws, choices, rng) for _ in range(count)]
+
+    def _draw(
+        self,
+        draws: Sequence[Instruction],
+        choices: Sequence[Instruction],
+        rng: random.Random,
+    ) -> Mutation:
         jump = bool(choices) and (not draws or rng.random() < self._jump)
         if jump:
             sites = [choices[rng.randrange(len(choices))]]

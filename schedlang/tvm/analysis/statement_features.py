@@ -71,7 +71,7 @@ def statement_features(schedules: Sequence[TVMSchedule], threads: int = 1) -> li
 
 def _extract_in_threads(schedules: Sequence[TVMSchedule], threads: int) -> list[Table | None]:
     """Return TVM's tables, in order; None for programs that it cannot lower."""
-    if threads == 1:
+    if threads == 1 or len(schedules) < 2:  # starting threads takes longer than nothing does
         return _extract_in_this_thread(schedules)
     # TVM's own threads would run the skipped passes: a PassContext holds for its thread only.
     tables: list[Table | None] = [None] * len(schedules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 _NANO = 1e-9
@@ -15,8 +16,9 @@ _STILL_SECONDS = 0.2
 class ThreadWaits:
     """Reads how long all threads of this process have waited for a core.
 
-    The files stay open. What happened between two readings is unknown where a thread ended between
-    them, where files are missing or damaged, and where the counters stand still.
+    The files stay open until it is closed, or nobody has it any more. What happened between two
+    readings is unknown where a thread ended between them, where files are missing or damaged, and
+    where the counters stand still.
 
     Parameters
     ----------
@@ -26,6 +28,7 @@ class ThreadWaits:
     def __init__(self, root: Path = Path("/proc/self/task")) -> None:
         self._root = root
         self._files: dict[str, int] = {}
+        weakref.finalize(self, _close, self._files)
         self._before: tuple[int, int] | None = None
         self._still = 0.0
 
@@ -76,5 +79,9 @@ class ThreadWaits:
 
     def close(self) -> None:
         """Close the files."""
-        while self._files:
-            os.close(self._files.popitem()[1])
+        _close(self._files)
+
+
+def _close(files: dict[str, int]) -> None:
+    while files:
+        os.close(files.popitem()[1])

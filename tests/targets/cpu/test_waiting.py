@@ -146,6 +146,19 @@ def test_a_thread_that_ends_between_readings_makes_it_unknown() -> None:
 
 
 @REAL
+def test_its_files_are_closed_when_nobody_has_it() -> None:
+    def files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = files()
+    waits = ThreadWaits()
+    waits.look_for_threads()
+    assert files() > before
+    del waits
+    assert files() == before
+
+
+@REAL
 def test_two_processes_on_one_core_wait_for_each_other() -> None:
     waits = ThreadWaits()
     cores = os.sched_getaffinity(0)

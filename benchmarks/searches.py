@@ -36,8 +36,10 @@ import numpy as np
 
 import schedlang as sl
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
+from schedlang.measurement.recorded.contents import line_of
 from schedlang.measurement.recorded.score import baseline_of, regret, score
 from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit
+from schedlang.search.program import Program, extract_features
 from schedlang.search.registry import SEARCHES
 
 SPACES = Path(__file__).parent / "recorded"
@@ -82,31 +84,19 @@ def recorded(path: Path) -> RecordedSpace:
 
 def extracted(path: Path) -> None:
     """Keep the features of all programs of a space beside it."""
-    from schedlang.search.program import Program, extract_features
-
     found = recorded(path)
     known = found.space.known_features
     assert known is not None
     if len(known) == len(found.programs):
         return
-    for _, schedule in _schedules(found):
-        program = Program(schedule)
-        if program.key not in known:
+    for number, way in found.ways.first().items():
+        key = found.programs[number].key
+        if key not in known:
+            program = Program(sl.Trace(line_of(found.ways, way), found.workload).replay())
             extract_features([program])
-            known[program.key] = program.features
+            known[key] = program.features
     tables = {key: table for key, table in known.items() if table is not None}
     np.savez_compressed(path.with_suffix(".features.npz"), **tables)  # type: ignore[arg-type]
-
-
-def _schedules(found: RecordedSpace) -> list[tuple[int, sl.Schedule]]:
-    from schedlang.measurement.recorded.contents import line_of
-
-    first: dict[int, sl.Schedule] = {}
-    for way in found.ways:
-        if way.program not in first:
-            trace = sl.Trace(line_of(found.ways, way), found.workload)
-            first[way.program] = trace.replay()
-    return list(first.items())
 
 
 def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str, Any]:
@@ -201,6 +191,8 @@ def main() -> None:
     args = parser.parse_args()
     if not args.spaces:
         raise SystemExit(f"no recorded spaces in {SPACES}: schedlang survey makes them")
+    if args.choose and len(args.spaces) < 2:
+        raise SystemExit("--choose leaves out one space after the other: give two or more")
     seeds = range(args.seeds)
     with ProcessPoolExecutor(args.processes) as pool:
         list(pool.map(extracted, args.spaces))
@@ -218,9 +210,10 @@ def main() -> None:
     print(f"\n{table(rows)}")
     if args.choose:
         print("\nchosen on the other spaces:")
-        for space, search, found in chosen(rows):
+        best = chosen(rows)
+        for space, search, found in best:
             print(f"{space:8}{search:40}{found:7.3f}")
-        mean = statistics.fmean(found for *_, found in chosen(rows))
+        mean = statistics.fmean(found for *_, found in best)
         print(f"{'':48}{mean:7.3f}")
     if args.json is not None:
         args.json.write_text(json.dumps({"seeds": args.seeds, "rows": rows}, indent=1))

@@ -6,14 +6,13 @@ sketch. The distribution of a draw says what it may become (``propose``).
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.distributions import Distribution
+from schedlang.distributions.base import has_at_most
 from schedlang.instructions.handles import BlockRV, LoopRV
 from schedlang.instructions.instruction import Instruction
 from schedlang.instructions.kinds import Choice
@@ -76,14 +75,7 @@ class ProposalKernel:
         check_setting(0 < jump < 1, "jump", jump, "a probability between 0 and 1")
         self._jump = jump
 
-    def pick(self, trace: Trace, rng: random.Random) -> Mutation | None:
-        """Draw a mutation of a trace; ``None`` for a trace without anything to change."""
-        [mutation] = self.pick_some(trace, rng, 1)
-        return mutation
-
-    def pick_some(
-        self, trace: Trace, rng: random.Random, count: int
-    ) -> list[Mutation] | list[None]:
+    def pick(self, trace: Trace, rng: random.Random, count: int) -> list[Mutation] | list[None]:
         """Draw mutations of one trace; ``None`` for each where there is nothing to change."""
         draws, choices = movable(trace)
         if not draws and not choices:
@@ -151,16 +143,9 @@ def movable(trace: Trace) -> tuple[list[Instruction], list[Instruction]]:
     draws: list[Instruction] = []
     choices: list[Instruction] = []
     for instruction in trace.instructions:
-        if instruction.distribution is not None and _is_open(instruction.distribution):
+        if instruction.distribution is not None and not has_at_most(instruction.distribution, 1):
             (choices if isinstance(instruction.kind, Choice) else draws).append(instruction)
     return draws, choices
-
-
-@functools.lru_cache(maxsize=8192)
-def _is_open(distribution: Distribution) -> bool:
-    """Whether there is more than one decision; supports can hold millions, so only two are seen."""
-    decisions = iter(distribution.support())
-    return next(decisions, None) is not None and next(decisions, None) is not None
 
 
 SketchKey = tuple[tuple[str, str, Any], ...]

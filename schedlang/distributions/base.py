@@ -11,7 +11,7 @@ import types
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Self, TypeAlias
 
 from schedlang.distributions._checks import MAX_CANDIDATES, call_text, shorten
@@ -253,3 +253,9 @@ class Distribution(ABC):
 
     def __repr__(self) -> str:
         return call_text(self)
+
+
+@lru_cache(maxsize=8192)
+def has_at_most(distribution: Distribution, count: int) -> bool:
+    """Whether a distribution has so few decisions; a support may be huge, so it is not counted."""
+    return all(number < count for number, _ in enumerate(distribution.support()))

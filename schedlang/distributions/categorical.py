@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -16,13 +14,13 @@ from schedlang.distributions._checks import (
     normalised,
     refuse,
 )
-from schedlang.distributions._drawing import Rng, Table
-from schedlang.distributions.base import Decision, Distribution
+from schedlang.distributions._drawing import Table
 from schedlang.distributions.registry import register_distribution
+from schedlang.distributions.tabled import TableDistribution
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FiniteDistribution(Distribution):
+class FiniteDistribution(TableDistribution):
     """One of ``candidates``; the decision is the value itself, and values are ordered as numbers.
 
     Methods look probabilities up in a table, which equal distributions share.
@@ -45,56 +43,11 @@ class FiniteDistribution(Distribution):
     def _table(self) -> Table[int]:
         return _table(self.candidates, self.probs)
 
-    def sample(self, rng: Rng) -> int:
-        return self._table().sample(rng)
-
-    def log_prob(self, d: object) -> float:
-        return self._table().log_probs.get(d, -math.inf) if type(d) is int else -math.inf
-
-    def permits(self, d: object) -> bool:
-        return type(d) is int and d in self._table().log_probs
-
-    def support(self) -> Iterator[int]:
-        """Yield the values with P > 0 in ascending order."""
-        return iter(self._table().values)
-
-    def size(self) -> int:
-        return len(self._table().values)
-
-    def neighbours(self, d: Decision) -> tuple[int, ...]:
-        """Return the next lower and the next higher value."""
-        return self._beside(self.require(d))
-
-    def propose(self, d: Decision, rng: Rng) -> tuple[int, float]:
-        """Propose a neighbour or draw from the prior, with probability 1/2 each.
-
-        Tiles draw from the prior in 1 of 8 cases only. Here the numeric distance between candidates
-        often has little meaning.
-        """
-        here: int = self.require(d)
-        if self.size() == 1:
-            return here, 0.0
-        adjacent = self._beside(here)
-        if rng.random() < 0.5:
-            proposed = adjacent[int(rng.random() * len(adjacent))]
-        else:
-            proposed = self.sample(rng)
-        if proposed == here:
-            return here, 0.0
-        return proposed, self._log_q(here, proposed) - self._log_q(proposed, here)
-
     def _beside(self, d: int) -> tuple[int, ...]:
+        """Return the next lower and the next higher value."""
         values = self._table().values
         position = bisect_left(values, d)
         return values[max(position - 1, 0) : position] + values[position + 1 :][:1]
-
-    def _log_q(self, proposed: int, d: int) -> float:
-        """Return log q(proposed | d) up to the common factor 1/2."""
-        log_prior = self._table().log_probs[proposed]
-        adjacent = self._beside(d)
-        if proposed not in adjacent:
-            return log_prior
-        return math.log(1 / len(adjacent) + math.exp(log_prior))
 
     def origin(self) -> int:
         """Return the most probable value, the smallest in a tie."""

@@ -7,16 +7,18 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 from schedlang.distributions._checks import MAX_CANDIDATES, check_int
-from schedlang.distributions._drawing import Rng, Table
-from schedlang.distributions.base import JSON, Decision, Distribution
+from schedlang.distributions._drawing import Table
+from schedlang.distributions.base import JSON, Decision, Distribution, has_at_most
 from schedlang.distributions.registry import (
     distribution_from_json,
     distribution_to_json,
     register_distribution,
 )
+from schedlang.distributions.tabled import TableDistribution
 from schedlang.errors import DistributionError
 
 # Draws for each decision that is kept; a support that gives fewer has few that are likely.
@@ -32,7 +34,7 @@ _RARE = -20.0
 
 @register_distribution
 @dataclass(frozen=True, repr=False)
-class Thinned(Distribution):
+class Thinned(TableDistribution):
     """At most ``points`` decisions of ``base``: a sample that stands for it.
 
     Which ones are kept depends on ``base``, ``points`` and ``seed`` alone: the origin, and what
@@ -69,52 +71,18 @@ class Thinned(Distribution):
             raise DistributionError(f"Thinned(exponent={exponent!r}): give a float from 0 to 1")
 
     @cached_property
-    def _table(self) -> Table[Decision]:
-        return _table(self)
+    def _kept(self) -> Table[Decision]:
+        return _kept(self)
 
     @cached_property
     def _adjacent(self) -> Mapping[Decision, tuple[Decision, ...]]:
         return _adjacent(self)
 
-    def sample(self, rng: Rng) -> Decision:
-        return self._table.sample(rng)
+    def _table(self) -> Table[Decision]:
+        return self._kept
 
-    def log_prob(self, d: object) -> float:
-        return self._table.log_probs[d] if self.permits(d) else -math.inf  # type: ignore[index]
-
-    def permits(self, d: object) -> bool:
-        # True and 1.0 are equal to 1, and are no decisions.
-        if type(d) is tuple:
-            return all(type(one) is int for one in d) and d in self._table.log_probs
-        return type(d) is int and d in self._table.log_probs
-
-    def support(self) -> Iterator[Decision]:
-        """Yield the decisions that are kept, in ascending order."""
-        return iter(self._table.values)
-
-    def size(self) -> int:
-        return len(self._table.values)
-
-    def neighbours(self, d: Decision) -> tuple[Decision, ...]:
-        return self._adjacent[self.require(d)]
-
-    def propose(self, d: Decision, rng: Rng) -> tuple[Decision, float]:
-        """Propose a neighbour or draw from the prior, with probability 1/2 each."""
-        here: Decision = self.require(d)
-        adjacent = self._adjacent[here]
-        if adjacent and rng.random() < 0.5:
-            proposed = adjacent[int(rng.random() * len(adjacent))]
-        else:
-            proposed = self.sample(rng)
-        return proposed, self._log_q(here, proposed) - self._log_q(proposed, here)
-
-    def _log_q(self, proposed: Decision, d: Decision) -> float:
-        """Return log q(proposed | d)."""
-        adjacent, log_prior = self._adjacent[d], self._table.log_probs[proposed]
-        if not adjacent:
-            return log_prior
-        drawn = math.exp(log_prior)
-        return math.log((drawn + (proposed in adjacent) / len(adjacent)) / 2)
+    def _beside(self, d: Decision) -> tuple[Decision, ...]:
+        return self._adjacent[d]
 
     def origin(self) -> Decision:
         return self.base.origin()
@@ -129,7 +97,7 @@ class Thinned(Distribution):
     def _closest(self, d: Decision) -> Decision:
         if self.permits(d):
             return d
-        return min(self.support(), key=lambda kept: (_distance(kept, d), kept))
+        return min(self._kept.values, key=lambda kept: (_distance(kept, d), kept))
 
     def outputs(self, d: Decision) -> int | tuple[int, ...]:
         return self.base.outputs(d)
@@ -172,23 +140,18 @@ def points_for(size: int, exponent: float) -> int:
     return max(round(math.exp(min(exponent * math.log(size), math.log(MAX_CANDIDATES)))), 1)
 
 
-@lru_cache(maxsize=8192)
-def has_at_most(distribution: Distribution, points: int) -> bool:
-    """Whether a distribution has so few decisions; a support may be huge, so it is not counted."""
-    return all(number < points for number, _ in enumerate(distribution.support()))
-
-
 def _distance(one: Decision, other: Decision) -> float:
     """Return how far two decisions are apart: numbers by difference, sizes by ratio."""
     if isinstance(one, int) or isinstance(other, int):
         return abs(one - other) if isinstance(one, int) and isinstance(other, int) else math.inf
     if len(one) != len(other):
         return math.inf
-    return sum(abs(math.log(max(a, 0) + 1) - math.log(max(b, 0) + 1)) for a, b in zip(one, other))  # noqa: B905
+    pairs = zip(one, other, strict=True)
+    return sum(abs(math.log(max(a, 0) + 1) - math.log(max(b, 0) + 1)) for a, b in pairs)
 
 
 @lru_cache(maxsize=1024)
-def _table(thin: Thinned) -> Table[Decision]:
+def _kept(thin: Thinned) -> Table[Decision]:
     """Return the decisions that are kept, in ascending order; equal distributions share one."""
     base, rng = thin.base, random.Random(f"thinned {thin.points} {thin.seed}")
     kept = {base.origin(): None}
@@ -226,13 +189,18 @@ def _adjacent(thin: Thinned) -> Mapping[Decision, tuple[Decision, ...]]:
     Each decision of ``base`` belongs to the kept one that is fewest steps away; two kept ones are
     neighbours where decisions that belong to them are.
     """
-    kept = thin._table.values
-    found: dict[Decision, set[Decision]] = {one: set() for one in kept}
+    found: dict[Decision, set[Decision]] = {one: set() for one in thin._kept.values}
+    for one, other in _borders(thin):
+        found[one].add(other)
+        found[other].add(one)
+    return {one: tuple(sorted(others)) for one, others in found.items()}
+
+
+def _borders(thin: Thinned) -> Iterator[tuple[Decision, Decision]]:
+    kept = thin._kept.values
     if not has_at_most(thin.base, _SEEN):
-        for one, other in zip(kept, kept[1:], strict=False):
-            found[one].add(other)
-            found[other].add(one)
-        return {one: tuple(sorted(others)) for one, others in found.items()}
+        yield from pairwise(kept)
+        return
     owner = {one: one for one in kept}
     reached = list(kept)
     for here in reached:  # it grows: the steps from all kept ones, one after the other
@@ -241,6 +209,4 @@ def _adjacent(thin: Thinned) -> Mapping[Decision, tuple[Decision, ...]]:
                 owner[there] = owner[here]
                 reached.append(there)
             elif owner[there] != owner[here]:
-                found[owner[here]].add(owner[there])
-                found[owner[there]].add(owner[here])
-    return {one: tuple(sorted(others)) for one, others in found.items()}
+                yield owner[here], owner[there]

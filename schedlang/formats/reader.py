@@ -30,8 +30,7 @@ def dump(instructions: Sequence[Instruction], *, provenance: bool = True) -> str
     if not provenance:
         for step in steps:
             step.pop("module", None)
-    stored = {"schema": SCHEMA, "instructions": steps}
-    return json.dumps(stored, separators=(",", ":"), allow_nan=False, sort_keys=True)
+    return _text({"schema": SCHEMA, "instructions": steps})
 
 
 def _encode_instruction(instruction: Instruction, *, drawn: bool = True) -> dict[str, Any]:
@@ -47,10 +46,10 @@ def _encode_instruction(instruction: Instruction, *, drawn: bool = True) -> dict
         stored["out"] = names[0] if instruction.single else names
     if instruction.site:
         stored["site"] = instruction.site
-    if instruction.site and drawn:
-        assert instruction.distribution is not None
-        stored["decision"] = _encode_decision(instruction.decision)
-        stored["distribution"] = distribution_to_json(instruction.distribution)
+        if drawn:
+            assert instruction.distribution is not None
+            stored["decision"] = _encode_decision(instruction.decision)
+            stored["distribution"] = distribution_to_json(instruction.distribution)
     if instruction.module:
         stored["module"] = instruction.module
     return stored
@@ -58,8 +57,11 @@ def _encode_instruction(instruction: Instruction, *, drawn: bool = True) -> dict
 
 def dump_skeleton(instructions: Sequence[Instruction]) -> str:
     """Return what traces have in common that differ in their decisions only."""
-    steps = [_encode_instruction(i, drawn=False) for i in instructions]
-    return json.dumps(steps, separators=(",", ":"), allow_nan=False, sort_keys=True)
+    return _text([_encode_instruction(i, drawn=False) for i in instructions])
+
+
+def _text(stored: Any) -> str:
+    return json.dumps(stored, separators=(",", ":"), allow_nan=False, sort_keys=True)
 
 
 def _encode_decision(decision: Any) -> Any:

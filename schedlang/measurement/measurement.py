@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import enum
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import TYPE_CHECKING
 
 from schedlang.errors import NoLatencyError
@@ -39,29 +37,31 @@ class Candidate:
     Parameters
     ----------
     id: a number.
-    module: the program, or a function that returns it, called when it is first needed.
+    module: the program.
     program_key: structural key of the program, where it is known already.
     """
 
-    __slots__ = ("_key", "_module", "id")
+    __slots__ = ("_key", "_module", "_schedule", "id")
 
-    def __init__(
-        self, id: int, module: TensorProgram | Callable[[], TensorProgram], program_key: str = ""
-    ) -> None:
+    def __init__(self, id: int, module: TensorProgram, program_key: str = "") -> None:
         self.id = id
         self._module = module
+        self._schedule: Schedule | None = None
         self._key = program_key
 
     @classmethod
     def of(cls, schedule: Schedule, id: int, program_key: str = "") -> Candidate:
         """Return the program of a schedule, which is taken from it when it is first needed."""
-        return cls(id, lambda: schedule.mod, program_key)
+        made = cls(id, None, program_key)
+        made._schedule = schedule
+        return made
 
     @property
     def module(self) -> TensorProgram:
         """The program."""
-        if isinstance(self._module, FunctionType):  # programs are callable too
-            self._module = self._module()
+        schedule = self._schedule
+        if schedule is not None:
+            self._module, self._schedule = schedule.mod, None
         return self._module
 
     @property

@@ -31,7 +31,6 @@ class Space:
     Attributes
     ----------
     modules: in order.
-    part: plain values that say which part of the space it is; empty for the whole.
     known_features: features of its programs by structural key, which searches share; None where
         each keeps its own.
     restorable: whether a trace that was stored, and is read again, is one of the space. Searches
@@ -39,7 +38,6 @@ class Space:
     """
 
     modules: tuple[Module, ...]
-    part: tuple[Any, ...] = ()
     known_features: dict[str, Any] | None = None
     restorable: bool = True
     _within: Part | None = None
@@ -143,8 +141,13 @@ class Space:
             raise SpaceError("the space is restricted already: restrict the one it was made of")
         found = find_part(self.apply, as_workload(workload), size, seed, sketches)
         made = Space(self.modules, self.name)
-        made._within, made.part = found, found.values
+        made._within = found
         return made
+
+    @property
+    def part(self) -> tuple[Any, ...]:
+        """Plain values that say which part of the space it is; empty for the whole."""
+        return () if self._within is None else self._within.values
 
     # -- reading ---------------------------------------------------------------------------------
 

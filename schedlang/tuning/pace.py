@@ -11,7 +11,7 @@ from schedlang.tuning.options import BATCH
 
 # Size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
-# A batch has so many candidates for each that is worked on; a descent has a quarter of it pending.
+# Candidates in a batch for each one that is measured at a time; a descent keeps a quarter pending.
 _FOR_EACH_AT_ONCE = 4
 _LARGEST_BATCH = 128
 

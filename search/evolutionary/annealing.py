@@ -95,9 +95,7 @@ class Chains:
 
     def _pick(self, states: Sequence[Program], temperature: float) -> _Passed:
         """Return, by chain, the first of its mutations that the screen lets pass."""
-        picked = [
-            self._kernel.pick_some(state.trace, self._rng, self._attempts) for state in states
-        ]
+        picked = [self._kernel.pick(state.trace, self._rng, self._attempts) for state in states]
         if self._screen is None:
             return {k: (one, 0.0) for k, [one] in enumerate(picked) if one is not None}
         rows: list[Values] = [state.values for state in states]

@@ -106,6 +106,13 @@ class Ways(Sequence[Way]):
             self.distributions.append(distribution)
         return number
 
+    def first(self) -> dict[int, Way]:
+        """Return the first way to each program, by the program's number."""
+        found: dict[int, Way] = {}
+        for way in self._ways:
+            found.setdefault(way.program, way)
+        return found
+
     def __len__(self) -> int:
         return len(self._ways)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schedlang.distributions import Decision, distribution_from_json, distribution_to_json
 from schedlang.errors import RecordingError, SchedlangError
@@ -19,11 +21,6 @@ from schedlang.measurement.recorded.contents import Contents, RecordedProgram, W
 from schedlang.tvm.program import to_json
 from schedlang.tvm.stored_program import read_stored_program
 from schedlang.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 _FORMAT = "schedlang recorded space"
 _SCHEMA = 1

@@ -7,9 +7,9 @@ branches of a tree: the tree of the recorded ways answers for the program.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.distributions import Distribution
 from schedlang.errors import InvalidTrace, RecordingError, SchedlangError, SpaceError
@@ -23,9 +23,6 @@ from schedlang.printed import first_line
 from schedlang.spaces.space import Space
 from schedlang.workloads.construct import as_workload
 from schedlang.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(slots=True, eq=False)
@@ -77,13 +74,16 @@ class WalkedSpace(Space):
 
     def __init__(self, recorded: Contents) -> None:
         super().__init__([], f"recorded {recorded.workload.name}")
-        self.part = (recorded.digest,)
         self.known_features = {}
         self.restorable = False
         self._recorded = recorded
         self._skeletons = [sites_of(line) for line in recorded.ways.skeletons]
         self._sites = [{one.site for one in drawn} for drawn in self._skeletons]
         self._root = self._grow(list(recorded.ways), 0)
+
+    @property
+    def part(self) -> tuple[Any, ...]:
+        return (self._recorded.digest,)
 
     # -- the tree --------------------------------------------------------------------------------
 

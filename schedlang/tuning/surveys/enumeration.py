@@ -72,17 +72,15 @@ class Listed(ProposingStrategy):
     ) -> None:
         super().__init__(space, workload, seed)
         self._ways = ways
-        first: dict[int, int] = {}
-        for number, way in enumerate(ways):
-            first.setdefault(way.program, number)
+        first = ways.first()
         self._order = [first[program] for program in range(len(keys))]
         random.Random(seed).shuffle(self._order)
         self._next = 0
 
     def propose(self) -> Schedule | None:
-        number = self._order[self._next]
+        way = self._order[self._next]
         self._next += 1
-        return Trace(line_of(self._ways, self._ways[number]), self.workload).replay()
+        return Trace(line_of(self._ways, way), self.workload).replay()
 
     @property
     def finished(self) -> str | None:

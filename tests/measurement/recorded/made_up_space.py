@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import schedlang as sl
 from schedlang.measurement.recorded import RecordedProgram, RecordedSpace
@@ -35,3 +36,9 @@ def made_up(space: sl.Space, workload: sl.Workload, failures: Sequence[sl.Status
 def _samples(number: int) -> tuple[float, ...]:
     """Return samples whose median is ``number`` microseconds."""
     return tuple(number * 1e-6 * (1 + 0.01 * k) for k in (-2, -1, 0, 1, 2))
+
+
+def loaded(path: Path, content: bytes) -> RecordedSpace:
+    """Write a file, and read it."""
+    path.write_bytes(content)
+    return sl.load_survey(path)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.database import open_database
 from schedlang.measurement.recorded import RecordedSpace, file
-from tests.measurement.recorded.made_up_space import made_up
+from tests.measurement.recorded.made_up_space import loaded, made_up
 from tests.spaces.partial_spaces import MORE_SPACES, WORKLOAD
 
 
@@ -25,23 +25,6 @@ from tests.spaces.partial_spaces import MORE_SPACES, WORKLOAD
 def recorded() -> RecordedSpace:
     part = MORE_SPACES["by_value"].restricted(WORKLOAD, 15, seed=1)
     return made_up(part, WORKLOAD, [sl.Status.RUN_ERROR])
-
-
-@pytest.fixture(scope="module")
-def content(recorded: RecordedSpace, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("recorded") / "one.space"
-    recorded.save(path)
-    return path.read_bytes()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("read") / "some.space"
-
-
-def loaded(path: Path, content: bytes) -> RecordedSpace:
-    path.write_bytes(content)
-    return sl.load_survey(path)
 
 
 def refused(path: Path, content: bytes) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.measurement.recorded import RecordedProgram, RecordedSpace, file
 from schedlang.measurement.recorded.contents import line_of
-from tests.measurement.recorded.made_up_space import made_up
+from tests.measurement.recorded.made_up_space import loaded, made_up
 from tests.spaces.partial_spaces import MORE_SPACES, WORKLOAD, keys_of
 
 TOLERANCE = 5e-4
@@ -23,23 +23,6 @@ FAILURES = [sl.Status.RUN_ERROR, sl.Status.WRONG_RESULT, sl.Status.CRASHED]
 def recorded() -> RecordedSpace:
     part = MORE_SPACES["by_value"].restricted(WORKLOAD, 15, seed=1)
     return made_up(part, WORKLOAD, FAILURES)
-
-
-@pytest.fixture(scope="module")
-def content(recorded: RecordedSpace, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("recorded") / "one.space"
-    recorded.save(path)
-    return path.read_bytes()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("read") / "some.space"
-
-
-def loaded(path: Path, content: bytes) -> RecordedSpace:
-    path.write_bytes(content)
-    return sl.load_survey(path)
 
 
 def test_what_is_kept(recorded: RecordedSpace, content: bytes, path: Path) -> None:

@@ -14,7 +14,7 @@ from _race import Point
 from _race_figures import DEFAULT, PEER
 
 # Okabe and Ito's palette: distinguishable with colour vision deficiencies.
-_COLOURS = {
+COLOURS = {
     DEFAULT: "#D55E00",
     PEER: "#000000",
     "random": "#999999",
@@ -24,7 +24,7 @@ _COLOURS = {
     "tree_search": "#E69F00",
     "grid": "#56B4E9",
 }
-_LABELS = {DEFAULT: "auto (the default)", PEER: "MetaSchedule"}
+LABELS = {DEFAULT: "auto (the default)", PEER: "MetaSchedule"}
 _FINALS = "timed against each other at the end"
 _COLUMNS = 4
 _STEPS = 400
@@ -105,7 +105,7 @@ def _draw_panel(
 
     own = [row for row in rows if row["workload"] == name and row["curve"]]
     lowest, highest, slowest = math.inf, 0.0, 0.0
-    for search in _COLOURS:
+    for search in COLOURS:
         # The default's run with the smaller number of trials has a curve of its own.
         curves = [r["curve"] for r in own if r["search"] == search and r["trials"] == trials[1]]
         if not curves:
@@ -116,11 +116,11 @@ def _draw_panel(
             x,
             [value * 1e6 for value in y],
             where="post",
-            color=_COLOURS[search],
+            color=COLOURS[search],
             linewidth=2.2 if prominent else 1.3,
             zorder=3 if prominent else 2,
         )
-        handles.setdefault(_LABELS.get(search, search), line)
+        handles.setdefault(LABELS.get(search, search), line)
         found = [
             one["latency"].get(search, {}).get(str(trials[1]))
             for one in finals
@@ -128,7 +128,7 @@ def _draw_panel(
         ]
         if (latency := median(found)) is not None:
             dot = {"marker": "o", "markersize": 5, "linestyle": "none"}
-            panel.plot(x[-1], latency * 1e6, color=_COLOURS[search], zorder=4, **dot)
+            panel.plot(x[-1], latency * 1e6, color=COLOURS[search], zorder=4, **dot)
             handles.setdefault(_FINALS, Line2D([], [], color="#666666", **dot))
             lowest, slowest = min(lowest, latency), max(slowest, latency)
         lowest, highest, slowest = min(lowest, *y), max(highest, *y), max(slowest, y[-1])
@@ -138,10 +138,10 @@ def _draw_panel(
     if lowest < math.inf:
         top = max(min(1.1 * highest, _HEADROOM * lowest), 1.1 * slowest)
         panel.set_ylim(0.93e6 * lowest, 1e6 * top)
-    _label_axes(panel)
+    label_axes(panel)
 
 
-def _label_axes(panel: Any) -> None:
+def label_axes(panel: Any) -> None:
     """Label ticks with plain numbers, as many as fit."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _bands_plot import draw, points
 
 import schedlang as sl
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
@@ -133,10 +134,17 @@ def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str,
             for at in AT
             if at <= trials
         },
+        "band": {str(at): band(runs, found.optimum, at) for at in points(trials)},
         "flips": flips / len(runs),
         "trials": statistics.fmean(map(len, runs)),
         "milliseconds": 1e3 * real / sum(map(len, runs)),
     }
+
+
+def band(runs: Sequence[Sequence[float]], optimum: float, at: int) -> list[float]:
+    """Return the quartiles of the runs' slowdown after some trials, at most 10."""
+    slowdowns = [1 + min(regret(run, optimum, at), 9.0) for run in runs]
+    return [round(float(one), 4) for one in np.quantile(slowdowns, (0.25, 0.5, 0.75))]
 
 
 def chosen(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float]]:
@@ -188,6 +196,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--choose", action="store_true")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--picture", type=Path, help="of the slowdown over trials, by space")
     args = parser.parse_args()
     if not args.spaces:
         raise SystemExit(f"no recorded spaces in {SPACES}: schedlang survey makes them")
@@ -217,6 +226,8 @@ def main() -> None:
         print(f"{'':48}{mean:7.3f}")
     if args.json is not None:
         args.json.write_text(json.dumps({"seeds": args.seeds, "rows": rows}, indent=1))
+    if args.picture is not None:
+        draw(rows, args.picture)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from schedlang.tuning.budget import Budget
 from schedlang.tuning.options import BATCH
 
-# Size of the first batch of a run with a wall-clock budget, before any measurement.
+# Least size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
 # Candidates in a batch for each one that is measured at a time; a descent keeps a quarter pending.
 _FOR_EACH_AT_ONCE = 4
@@ -33,6 +33,7 @@ class Pace:
     ----------
     budget: wall time of the call.
     finals: whether there are finals, for which the search leaves time.
+    at_once: how many candidates the measurer works on at once; the first batch keeps it busy.
 
     Attributes
     ----------
@@ -41,8 +42,9 @@ class Pace:
     out_of_time: it was that of the budget.
     """
 
-    def __init__(self, budget: Budget, *, finals: bool) -> None:
+    def __init__(self, budget: Budget, *, finals: bool, at_once: int = 1) -> None:
         self._budget = budget
+        self._first_batch = max(_FIRST_BATCH, at_once)
         self._finals = finals
         self.deadline = budget.search_deadline(finals)
         self.out_of_time = False
@@ -78,7 +80,7 @@ class Pace:
         if not budget.measured:
             # Workers start and right results are computed once, however many candidates follow.
             self._start_seconds = budget.elapsed
-            return _FIRST_BATCH if left > 0 else 0
+            return self._first_batch if left > 0 else 0
         each = (budget.elapsed - self._start_seconds) / budget.measured
         return math.inf if each == 0 else (left - self._asking_seconds) / each
 

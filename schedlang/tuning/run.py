@@ -91,7 +91,8 @@ class TuningRun:
         self._default = default
         if finals_seconds is not None:
             budget.plan_finals(self._plan_finals)
-        self.pace = Pace(budget, finals=finals_seconds is not None)
+        finals = finals_seconds is not None
+        self.pace = Pace(budget, finals=finals, at_once=measurer.parallel)
         self.unscheduled = Unscheduled(state, self._blank, database, measurer)
         self.recorder = Recorder(state, database, budget.clock)
         self.cores = CoreWatch()

@@ -44,13 +44,17 @@ class CoordinateDescent(StrategyBase):
     lines: number of line searches open at the same time.
     pending: maximum number of unmeasured proposals; ``ask`` returns fewer when it is reached, since
         each outcome may turn a line search. More keep a larger machine busy, but cost more trials.
-        ``None`` is a quarter of what is asked for, but at least 4.
+        ``None`` is a quarter of the most that was asked for at once, but at least 4.
     restarts: number of line searches that start in place of those that ended; ``None`` sets no
         limit. A start that fails is replaced, and does not count.
     significance: level of the t-test that a neighbour is faster (Droplet Search, 3.3).
     most_loss: skip steps whose predicted slowdown (log ratio of the latencies after and before)
         exceeds this, once the model of the decisions has learned enough, and while line searches
         may still start elsewhere.
+
+    Attributes
+    ----------
+    most_asked: the most that was asked for at once, so far.
 
     ValueError for numbers out of range.
     """
@@ -87,6 +91,7 @@ class CoordinateDescent(StrategyBase):
         )
         self._most_lines = lines
         self._most_pending = pending
+        self.most_asked = 0
         self._most_loss = most_loss
         self._starts_left = math.inf if restarts is None else restarts
         self._starts_left += lines if given is None else len(given)
@@ -95,7 +100,9 @@ class CoordinateDescent(StrategyBase):
 
     def ask(self, n: int) -> list[Proposal]:
         made: list[Proposal] = []
-        most = self._most_pending or max(n // 4, _LEAST_PENDING)
+        # Little time left is no reason to keep builders idle meanwhile.
+        self.most_asked = max(self.most_asked, n)
+        most = self._most_pending or max(self.most_asked // 4, _LEAST_PENDING)
         room = min(n, most - self._line_searches.pending)
         while len(made) < room and self.finished is None:
             starts = self._may_start
@@ -195,6 +202,7 @@ class CoordinateDescent(StrategyBase):
             "line_searches": self._line_searches.save(),
             "step_model": self._step_model.save(),
             "screened": self._step_model.screened,
+            "most_asked": self.most_asked,
         }
 
     def restore(self, stored: Any) -> None:
@@ -204,3 +212,4 @@ class CoordinateDescent(StrategyBase):
         self._line_searches.load(stored["line_searches"])
         self._step_model.load(stored["step_model"])
         self._step_model.screened = int(stored.get("screened", 0))
+        self.most_asked = int(stored.get("most_asked", 0))

@@ -130,6 +130,9 @@ class LocalCUDA(PooledMeasurer):
         default threads, a part of its results compared with the CPU's.
     target: a Target, its name, or one of TVM's of kind cuda; a GPU of this machine must fit it.
     builders: number of processes that build; by default the number of cores.
+    slow_build: a build is given up when it takes more than this multiple of the median build, and
+        more than 5 seconds, of processor time, nvcc's included: what takes so long is long code of
+        many registers, which is slow. ``math.inf`` disables it.
     options: those of ``PooledMeasurer``; a build gets 60 seconds, and ``timing`` is ``GPU_TIMING``.
 
     Attributes
@@ -161,6 +164,7 @@ class LocalCUDA(PooledMeasurer):
         target: CUDATarget | str | Any = "cuda",
         *,
         builders: int | None = None,
+        slow_build: float = 6.0,
         **options: Unpack[PoolOptions],
     ) -> None:
         if builders is not None and builders < 1:
@@ -169,7 +173,9 @@ class LocalCUDA(PooledMeasurer):
         programs = self._builder_program, self._runner_program
         cores = max(len(host.usable_cpus()), 1)
         size = builders or cores
-        super().__init__(workload, gpu, lambda: CUDAExecutor(gpu, size, programs), **options)
+        super().__init__(
+            workload, gpu, lambda: CUDAExecutor(gpu, size, programs), slow_build, **options
+        )
 
     def _time_reference(self) -> float:
         """Time the unscheduled program on the GPU, where TVM's default threads run it.

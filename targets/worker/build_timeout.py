@@ -9,7 +9,7 @@ from schedlang.errors import TargetError
 
 # With fewer builds the median says little, and no shorter limit is worth a worker: giving up kills
 # it, and a new one may take some seconds to start.
-_FEWEST_BUILDS = 8
+_FEWEST_BUILDS = 4
 _LEAST_SECONDS = 5.0
 # Sizes are exact, so that fewer of them say enough.
 _FEWEST_SIZES = 4

@@ -386,7 +386,7 @@ def _is_late(slot: Slot) -> bool:
         return True
     if now < slot.look_at:
         return False
-    used = _process(slot).cpu_seconds()
+    used = _process(slot).cpu_seconds(below=True)
     if used is None or slot.cpu_before is None:
         return True
     left = slot.cpu_limit - (used - slot.cpu_before)

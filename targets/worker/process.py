@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.errors import TargetError
-from schedlang.targets.worker.child import Child
+from schedlang.targets.worker.child import Child, descendants
 from schedlang.targets.worker.children import start_child, worker_environment
 from schedlang.targets.worker.protocol import Decoder, ProtocolError, encode, new_serial
 from schedlang.targets.worker.request import Reply
@@ -76,13 +76,18 @@ class WorkerProcess:
         """Return the last ``TAIL_BYTES`` of its standard error since the last request."""
         return self._tail.decode(errors="replace")
 
-    def cpu_seconds(self) -> float | None:
-        """Return the processor time that it has used; None where the system does not tell."""
-        try:  # before its first reply there is no such file
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        except (OSError, IndexError, ValueError):
+    def cpu_seconds(self, *, below: bool = False) -> float | None:
+        """Return the processor time that it and its ended children have used.
+
+        ``below`` adds that of all processes below it which run, such as a compiler's. None where
+        the system does not tell.
+        """
+        if self.pid is None:  # there is no such file before its first reply
             return None
+        used = _processor_seconds(self.pid)
+        if used is None or not below:
+            return used
+        return used + sum(_processor_seconds(pid) or 0.0 for pid in descendants(self.pid))
 
     def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
         """Queue one request; ``wait_any`` moves the bytes."""
@@ -194,4 +199,13 @@ def _read_some(descriptor: int) -> bytes | None:
     try:
         return os.read(descriptor, _CHUNK)
     except BlockingIOError:
+        return None
+
+
+def _processor_seconds(pid: int) -> float | None:
+    """Return what a process and its ended children used; None where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
         return None

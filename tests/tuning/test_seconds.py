@@ -109,19 +109,20 @@ def test_no_candidate_begins_that_would_be_cut_off() -> None:
 # -- the pace --------------------------------------------------------------------------------------
 
 
-def paced(seconds: float | None, elapsed: float, measured: int) -> Pace:
+def paced(seconds: float | None, elapsed: float, measured: int, at_once: int = 1) -> Pace:
     """Of a run: what it measured, and the seconds that this took."""
     clock = Played()
     budget = Budget(seconds, clock)
     budget.plan_finals(lambda: FinalsPlan(0.0, 0.0))
     clock.sleep(elapsed)
     budget.measured = measured
-    return Pace(budget, finals=False)
+    return Pace(budget, finals=False, at_once=at_once)
 
 
 def test_a_batch_is_as_large_as_what_is_left_allows() -> None:
     assert paced(None, 90.0, 9).fit(64) == 64
     assert paced(100.0, 10.0, 0).fit(64) == 8, "nothing is known yet"
+    assert paced(100.0, 10.0, 0, at_once=16).fit(64) == 16
     assert paced(100.0, 50.0, 10).fit(64) == 10
     assert paced(100.0, 90.0, 18).fit(64) == 2
     assert paced(100.0, 90.0, 18).fit(1) == 1

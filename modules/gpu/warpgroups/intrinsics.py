@@ -136,7 +136,9 @@ def _calls(tile: Tile) -> str:
         "T.ptx.wgmma.fence.sync.aligned()",
     ]
     for row in range(tile.rows // ROWS):
-        registers = ", ".join(f"C[{row}, {r}]" for r in range(tile.columns // 2))
+        # TVM's parser takes milliseconds for each expression that it takes apart; it has Python
+        # evaluate a list as a whole.
+        registers = f"*[C[{row}, r] for r in range({tile.columns // 2})]"
         for term in range(0, tile.terms, TERMS):
             lines += [
                 left.descriptor("left", ROWS * row, term),

@@ -11,7 +11,7 @@ import pytest
 
 from schedlang.language.schedule import Trace
 from schedlang.measurement import Measurement, Status
-from schedlang.search import Outcome, Proposal
+from schedlang.search import ExploreExploit, Outcome, Proposal
 from schedlang.search.coordinate_descent import CoordinateDescent
 from schedlang.search.coordinate_descent.step_model import (
     Step,
@@ -171,6 +171,22 @@ def test_large_batches_wait_for_more_outcomes(workload: Workload) -> None:
 
     assert [asked(n) for n in (2, 16, 40)] == [2, 4, 10]
     assert asked(40, pending=6) == 6
+
+
+@pytest.mark.parametrize("explores", [False, True])
+def test_small_batches_after_large_ones_keep_as_many_busy(
+    workload: Workload, explores: bool
+) -> None:
+    """A run asks for fewer when its time ends: that is no reason for builders to wait."""
+    strategy = (
+        ExploreExploit(ORDINARY, workload, switch_after=40)
+        if explores
+        else CoordinateDescent(ORDINARY, workload, lines=16)
+    )
+    for n in (40, 8, 8):
+        proposals = strategy.ask(n)
+        strategy.tell([timed(p.id, 1e-5 + p.id * 1e-7) for p in proposals])
+    assert len(strategy.ask(8)) == 8
 
 
 def test_a_neighbour_differs_in_one_coordinate(workload: Workload) -> None:

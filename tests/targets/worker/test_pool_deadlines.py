@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ class Machine:
     exited: bool = False
     sent: list[object] = field(default_factory=list)
 
-    def cpu_seconds(self) -> float | None:
+    def cpu_seconds(self, *, below: bool = False) -> float | None:
         return None if self.share is None else 3.0 + self.share * self.now
 
     def send(self, header: object, blobs: object) -> None:
@@ -94,3 +95,26 @@ def test_a_worker_tells_its_processor_time(tiny_worker: str) -> None:
     assert used is not None and used >= 0
     process.kill()
     assert process.cpu_seconds() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_a_compiler_below_a_worker_takes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it runs, and when it has ended."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    start = f"import subprocess; child = subprocess.Popen({spin!r}); input(); child.kill(); "
+    start += "child.wait(); print('ended', flush=True); input()"
+    process = WorkerProcess(1, "no.program")
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", start], stdin=pipe, stdout=pipe) as worker:
+        assert worker.stdin is not None and worker.stdout is not None
+        monkeypatch.setattr(WorkerProcess, "pid", worker.pid)
+        end = time.monotonic() + 60
+        while (process.cpu_seconds(below=True) or 0.0) < 0.5 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert (process.cpu_seconds() or 0.0) < 0.4, "of the one that starts it only"
+        worker.stdin.write(b"\n")
+        worker.stdin.flush()
+        assert worker.stdout.readline() == b"ended\n"
+        assert (process.cpu_seconds() or 0.0) >= 0.5
+        worker.kill()
+    process.kill()

@@ -39,7 +39,17 @@ from tests.doc_scripts import (
 FOLDERS = "schedlang|modules|search|targets|tests|examples|docs|benchmarks"
 
 
-@pytest.mark.parametrize("script", scripts(), ids=str)
+# What a user runs first is always checked; all of it takes ten minutes of one process.
+FIRST = ("README.md", "docs/tutorials/first_hour.md")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(one, id=str(one), marks=() if str(one) in FIRST else pytest.mark.slow)
+        for one in scripts()
+    ],
+)
 def test_what_a_file_shows_is_what_runs(
     script: Script, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

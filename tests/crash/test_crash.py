@@ -12,6 +12,8 @@ from schedlang.database import Database, Record, history
 from schedlang.tuning.result import TuneResult
 from tests.crash.tuner import Process, tune_here
 
+pytestmark = pytest.mark.slow
+
 KILLS_A_SEARCH = 10
 SEARCHES = ("coordinate_descent", "evolutionary", "explore_exploit", "tree_search", "random")
 

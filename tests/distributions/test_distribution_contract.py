@@ -24,6 +24,8 @@ from schedlang.distributions import (
 )
 from schedlang.testing.distributions import DistributionContract
 
+pytestmark = pytest.mark.slow
+
 
 class TestPerfectTile(DistributionContract):
     @pytest.fixture(

@@ -15,6 +15,8 @@ import pytest
 import schedlang as sl
 from tests.examples.conftest import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 LINE = re.compile(
     r"(?P<name>\w+): unscheduled (?P<before>[\d.e+]+ \w+), best (?P<best>[\d.e+]+ \w+), "
     r"(?P<rate>[\d.]+) GFLOPS, (?P<speedup>\d+)x faster, outputs (?P<state>[\w ]+), in \d+ s"

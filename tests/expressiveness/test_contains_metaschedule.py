@@ -18,6 +18,8 @@ from tests.expressiveness.bindings import BINDINGS
 from tests.expressiveness.containment import CORES, SHAPES, WORKLOADS, check
 from tests.expressiveness.following import follow
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = int(os.environ.get("SCHEDLANG_DECISION_SETS", "8"))
 
 

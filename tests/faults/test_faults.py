@@ -17,7 +17,7 @@ from tests.faults.candidates import FAULTS
 from tests.processes import marked
 from tests.targets.programs import matmul, scheduled_matmul
 
-pytestmark = pytest.mark.slow  # the set-up is
+pytestmark = pytest.mark.slow
 
 QUICK = TimingPolicy(min_repeats=2, max_repeats=3)
 

@@ -13,6 +13,8 @@ import pytest
 
 import schedlang as sl
 
+pytestmark = pytest.mark.slow
+
 models = pytest.importorskip(
     "tests.networks.models", reason="needs torch: pip install 'schedlang[torch]'"
 )

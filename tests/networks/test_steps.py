@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch import nn  # noqa: E402

@@ -15,6 +15,8 @@ from schedlang.tvm.program import structural_key, structurally_equal
 from schedlang.workloads.workload import Workload
 from tests.properties.programs import SMALL, SPACE, assert_same_numbers, small
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = 12
 each_workload = pytest.mark.parametrize("name", SMALL)
 

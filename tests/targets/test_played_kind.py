@@ -26,6 +26,8 @@ from schedlang.targets.worker.request import Reply, Request
 from schedlang.testing.spaces import ORDINARY, small_workload
 from tests.targets.pooled_contract import QUICK, PooledContract
 
+pytestmark = pytest.mark.slow
+
 ONE = sl.Target("cpu", cores=1)
 PROGRAM = "schedlang.targets.cpu.worker"
 

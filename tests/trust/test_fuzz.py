@@ -14,6 +14,8 @@ from schedlang.targets import LocalCPU
 from tests.trust.fuzz.check import Checked, check
 from tests.trust.gauntlet import measurer
 
+pytestmark = pytest.mark.slow
+
 SEED = 20
 PROGRAMS = 20
 SAMPLES = 12

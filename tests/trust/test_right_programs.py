@@ -8,6 +8,8 @@ from tests.trust.attack import Attack, Subject
 from tests.trust.catalogue import attacks
 from tests.trust.conftest import Judge
 
+pytestmark = pytest.mark.slow
+
 CASES = list(attacks(right=True))
 
 

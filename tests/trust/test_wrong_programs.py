@@ -9,6 +9,8 @@ from tests.trust.benchmark_only import BENCHMARK_ONLY
 from tests.trust.catalogue import attacks
 from tests.trust.conftest import Judge
 
+pytestmark = pytest.mark.slow
+
 CASES = [
     (subject, attack)
     for subject, attack in attacks(right=False)

@@ -17,6 +17,8 @@ from schedlang.tvm.program import structurally_equal, to_json
 from tests.language.primitives.case import Case, scheduled
 from tests.language.primitives.groups import CASES, each_case
 
+pytestmark = pytest.mark.slow
+
 
 def executed(program: str) -> Any:
     """``sch`` of a program that is run as a file of its own."""

@@ -36,9 +36,12 @@ from tests.targets import programs
 from tests.targets.pooled_contract import QUICK, WRONG, PooledContract, measured, workers
 from tests.targets.programs import from_body, scheduled_matmul, sleeping
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tornado") is None, reason="TVM's tracker needs tornado"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("tornado") is None, reason="TVM's tracker needs tornado"
+    ),
+]
 
 KEY = "cpu"
 ONE_CORE = Target("cpu", cores=1)

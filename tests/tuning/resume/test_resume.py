@@ -24,6 +24,8 @@ from schedlang.tuning.resume.ending import Ending
 from tests.crash.tuner import Replayed
 from tests.tuning.fake_time import FakeTime
 
+pytestmark = pytest.mark.slow
+
 WORKLOAD = sl.workloads.get("GMM", n=32, m=32, k=32)
 SECONDS = 0.05
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import statistics
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schedlang.errors import NoLatencyError
@@ -129,7 +130,7 @@ class Measurement:
         """Whether it carries a latency."""
         return self.status is Status.OK
 
-    @property
+    @cached_property
     def latency(self) -> float:
         """Median of the samples, in seconds; NoLatencyError, a ValueError, if it is not OK."""
         if not self.ok or not self.samples:

@@ -60,6 +60,9 @@ class DecisionModel:
         self._trusts: list[float] = []
         self._columns: dict[str, tuple[int, int]] = {}
         self._width = 0
+        # Of what was encoded, as long as columns stay as they are.
+        self._rows = np.empty((0, 0))
+        self._parts: dict[tuple[str, Decision], tuple[slice, list[float]]] = {}
         self._booster: lightgbm.Booster | None = None
         self._start = 0.0
 
@@ -98,6 +101,8 @@ class DecisionModel:
             # A site with longer tuples moves to new columns; its old ones stay empty.
             self._columns[site] = (self._width, length)
             self._width += max(2 * length - 1, 1)
+            self._rows = np.empty((0, self._width))
+            self._parts.clear()
 
     def _train(self) -> None:
         times = np.array([np.inf if t is None else t for t in self._latencies])
@@ -108,8 +113,9 @@ class DecisionModel:
         def derivatives(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
             return 2 * weight * (scores + self._start - target), 2 * weight
 
-        rows = self._encode(self._candidates)
-        self._booster = train_booster(rows, self._rounds, self._settings, derivatives)
+        new = self._candidates[len(self._rows) :]
+        self._rows = np.concatenate([self._rows, self._encode(new)])
+        self._booster = train_booster(self._rows, self._rounds, self._settings, derivatives)
 
     def predict(self, candidates: Sequence[Mapping[str, Decision]]) -> Scores:
         """Score candidates, (candidates,), higher is faster, as a ``CostModel`` does."""
@@ -120,16 +126,24 @@ class DecisionModel:
 
     def _encode(self, candidates: Sequence[Mapping[str, Decision]]) -> NDArray[np.float64]:
         """Encode candidates as rows, (candidates, columns)."""
-        columns, empty = self._columns, [_MISSING] * self._width
+        parts, empty = self._parts, [_MISSING] * self._width
         rows = []
         for candidate in candidates:
             row = empty.copy()
-            for site, decision in candidate.items():
-                start, length = columns.get(site, (0, 0))
-                known = decision[:length] if isinstance(decision, tuple) else (decision,)[:length]
-                row[start : start + len(known)] = known
-                if len(known) > 1:
-                    products = list(accumulate(reversed(known), mul))[1:]
-                    row[start + length : start + length + len(products)] = products
+            for entry in candidate.items():
+                part = parts.get(entry)
+                if part is None:
+                    part = parts[entry] = self._part(*entry)
+                row[part[0]] = part[1]
             rows.append(row)
-        return np.array(rows)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), self._width)
+
+    def _part(self, site: str, decision: Decision) -> tuple[slice, list[float]]:
+        """Return where a decision lies in a row, and its columns."""
+        start, length = self._columns.get(site, (0, 0))
+        known = decision[:length] if isinstance(decision, tuple) else (decision,)[:length]
+        values: list[float] = list(known)
+        if len(known) > 1:
+            values += [_MISSING] * (length - len(known))
+            values += list(accumulate(reversed(known), mul))[1:]
+        return slice(start, start + len(values)), values

@@ -54,9 +54,9 @@ def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     for panel in axes.flatten()[len(names) :]:
         panel.set_visible(False)
     figure.supxlabel("trials")
-    figure.supylabel("best so far, as a multiple of the optimum")
+    figure.supylabel("best so far over optimum")
     figure.legend(
-        handles.values(), handles, loc="outside upper center", ncols=len(handles), frameon=False
+        handles.values(), handles, loc="outside upper center", ncols=2 * columns, frameon=False
     )
     figure.savefig(path, dpi=110)
     plt.close(figure)

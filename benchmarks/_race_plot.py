@@ -56,12 +56,25 @@ def _draw(
     *,
     over_time: bool,
 ) -> None:
+    names = list(dict.fromkeys(row["workload"] for row in rows))
+    figure, panels = with_panels(names)
+    handles: dict[str, Any] = {}
+    for panel, name in zip(panels, names, strict=True):
+        _draw_panel(panel, name, rows, finals, trials, over_time, handles)
+    figure.supxlabel("wall time of the run (s)" if over_time else "trials measured")
+    figure.supylabel("best latency so far (µs)")
+    if _FINALS in handles:
+        handles[_FINALS] = handles.pop(_FINALS)  # the last one
+    finish(figure, handles, path)
+
+
+def with_panels(names: Sequence[str]) -> tuple[Any, list[Any]]:
+    """Return a figure and a panel for each name, with the name as its title."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(row["workload"] for row in rows))
     columns = min(_COLUMNS, math.ceil(math.sqrt(len(names))))
     lines = math.ceil(len(names) / columns)
     figure, axes = plt.subplots(
@@ -71,21 +84,24 @@ def _draw(
         squeeze=False,
         layout="constrained",
     )
-    panels = axes.flatten()
-    handles: dict[str, Any] = {}
+    panels = list(axes.flatten())
     for panel, name in zip(panels, names, strict=False):
-        _draw_panel(panel, name, rows, finals, trials, over_time, handles)
+        panel.set_title(name)
     for panel in panels[len(names) :]:
         panel.set_visible(False)
-    figure.supxlabel("wall time of the run (s)" if over_time else "trials measured")
-    figure.supylabel("best latency so far (µs)")
-    if _FINALS in handles:
-        handles[_FINALS] = handles.pop(_FINALS)  # the last one
+    return figure, panels[: len(names)]
+
+
+def finish(figure: Any, handles: Mapping[str, Any], path: Path) -> None:
+    """Write a figure with its legend above the panels, and close it."""
+    import matplotlib.pyplot as plt
+
+    visible = sum(panel.get_visible() for panel in figure.axes)
     figure.legend(
         handles.values(),
         handles,
         loc="outside upper center",
-        ncols=min(2 * columns, _COLUMNS),
+        ncols=_COLUMNS if visible > 1 else 2,
         frameon=False,
     )
     figure.savefig(path, dpi=130)
@@ -132,7 +148,6 @@ def _draw_panel(
             handles.setdefault(_FINALS, Line2D([], [], color="#666666", **dot))
             lowest, slowest = min(lowest, latency), max(slowest, latency)
         lowest, highest, slowest = min(lowest, *y), max(highest, *y), max(slowest, y[-1])
-    panel.set_title(name)
     panel.set_xscale("log")
     panel.set_yscale("log")
     if lowest < math.inf:

@@ -9,10 +9,8 @@ from schedlang.errors import TargetError
 
 # With fewer builds the median says little, and no shorter limit is worth a worker: giving up kills
 # it, and a new one may take some seconds to start.
-_FEWEST_BUILDS = 4
+_FEWEST = 4
 _LEAST_SECONDS = 5.0
-# Sizes are exact, so that fewer of them say enough.
-_FEWEST_SIZES = 4
 # Most code that is smaller takes LLVM less than `_LEAST_SECONDS`, see `code_size`.
 _LEAST_SIZE = 20_000
 
@@ -55,7 +53,7 @@ class BuildTimeout:
     def median(self) -> float | None:
         """Median of the build times in seconds; None while too few are known."""
         known = len(self._seconds)
-        return self._seconds[known // 2] if known >= _FEWEST_BUILDS else None
+        return self._seconds[known // 2] if known >= _FEWEST else None
 
     @property
     def most(self) -> float:
@@ -75,7 +73,7 @@ class BuildTimeout:
         """
         if math.isinf(self._factor):
             return None
-        if len(self._sizes) < _FEWEST_SIZES:
+        if len(self._sizes) < _FEWEST:
             return None if postponed else _LEAST_SIZE
         # LLVM's time grows in proportion to the size, or faster.
         return max(_LEAST_SIZE, round(self._factor * self._median_size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
@@ -61,6 +62,9 @@ def extract_features(programs: Sequence[Program], threads: int = 1) -> None:
         program.features = features
 
 
+THREADS = min(os.cpu_count() or 1, 8)
+
+
 class ProgramBuilder:
     """Makes programs with their features; equal programs have their features extracted once.
 
@@ -73,7 +77,7 @@ class ProgramBuilder:
     """
 
     def __init__(
-        self, space: Space, proposals: Proposals, stopwatch: Stopwatch, threads: int
+        self, space: Space, proposals: Proposals, stopwatch: Stopwatch, threads: int = THREADS
     ) -> None:
         self._space = space
         self._proposals = proposals
@@ -86,23 +90,25 @@ class ProgramBuilder:
     def draw(self, seeds: Sequence[int]) -> list[Program | None]:
         """Draw from the prior, once for each seed."""
         workload = self._proposals.workload
-        return self._make(lambda seed: self._space.sample(workload, seed=seed), seeds)
+        return self.make(lambda seed: self._space.sample(workload, seed=seed), seeds)
 
     def mutate(self, transitions: Sequence[Transition]) -> list[Program | None]:
         """Apply each mutation to its trace."""
-        return self._make(partial(carry_out, self._space), transitions)
+        return self.make(partial(carry_out, self._space), transitions)
 
     def repair(self, traces: Sequence[Trace]) -> list[Program | None]:
         """Replay traces; decisions that do not fit are repaired."""
-        return self._make(lambda trace: trace.replay(misfit="repair"), traces)
+        return self.make(lambda trace: trace.replay(misfit="repair"), traces)
 
     def replay(self, traces: Iterable[Trace]) -> list[Program | None]:
         """Make the same programs again."""
-        return self._make(lambda trace: trace.replay(), list(traces))
+        return self.make(lambda trace: trace.replay(), list(traces))
 
-    def _make(
+    def make(
         self, function: Callable[[Any], Schedule], items: Sequence[Any]
     ) -> list[Program | None]:
+        """Make a program of each item."""
+
         def attempt(item: Any) -> Program | InvalidTrace | InstructionError:
             try:
                 program = Program(function(item))
@@ -115,7 +121,7 @@ class ProgramBuilder:
             made = list(
                 map(attempt, items) if self._pool is None else self._pool.map(attempt, items)
             )
-        self._extract([entry for entry in made if isinstance(entry, Program)])
+        self.extract([entry for entry in made if isinstance(entry, Program)])
         programs: list[Program | None] = []
         for entry in made:
             if isinstance(entry, Program):
@@ -125,7 +131,8 @@ class ProgramBuilder:
                 programs.append(None)
         return programs
 
-    def _extract(self, programs: Sequence[Program]) -> None:
+    def extract(self, programs: Sequence[Program]) -> None:
+        """Set the features of programs that were made elsewhere."""
         new = {one.key: one for one in programs if one.key not in self._features}
         with self._stopwatch.timing("features"):
             extract_features(list(new.values()), self._threads)

@@ -1,4 +1,4 @@
-"""Workloads of the GPU's rows that schedlang has no operator for."""
+"""Workloads of benchmarks that schedlang has no operator for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tvm import te
 import schedlang as sl
 
 
-def fused_dense(rows: int, inner: int, columns: int) -> sl.Workload:
-    """gelu(X @ W + bias), the paper's fused-dense: float16 in and out, summed in float32."""
-    x = te.placeholder((rows, inner), "float16", "X")
-    weight = te.placeholder((inner, columns), "float16", "W")
-    bias = te.placeholder((columns,), "float16", "bias")
+def fused_dense(rows: int, inner: int, columns: int, dtype: str = "float16") -> sl.Workload:
+    """gelu(X @ W + bias), the paper's fused-dense: ``dtype`` in and out, summed in float32."""
+    x = te.placeholder((rows, inner), dtype, "X")
+    weight = te.placeholder((inner, columns), dtype, "W")
+    bias = te.placeholder((columns,), dtype, "bias")
     k = te.reduce_axis((0, inner), "k")
     dense = te.compute(
         (rows, columns),
@@ -30,10 +30,9 @@ def fused_dense(rows: int, inner: int, columns: int) -> sl.Workload:
         value = biased[i, j]
         return half * value * (1 + te.erf(value * tirx.const(math.sqrt(0.5), "float32")))
 
-    activated = te.compute((rows, columns), gelu, name="gelu")
-    output = te.compute(
-        (rows, columns), lambda i, j: activated[i, j].astype("float16"), name="output"
-    )
+    output = wide = te.compute((rows, columns), gelu, name="gelu")
+    if dtype != "float32":
+        output = te.compute((rows, columns), lambda i, j: wide[i, j].astype(dtype), name="output")
     return sl.workloads.from_te([x, weight, bias, output], name="fused_dense")
 
 

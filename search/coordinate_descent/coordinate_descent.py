@@ -10,8 +10,12 @@ from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import describe_latency
 from schedlang.search.base import StrategyBase, check_setting
 from schedlang.search.coordinate_descent.line_searches import LineSearches
-from schedlang.search.coordinate_descent.starting_points import StartingPoints
+from schedlang.search.coordinate_descent.program_model import ProgramModel
+from schedlang.search.coordinate_descent.starting_points import Perturbation, StartingPoints
 from schedlang.search.coordinate_descent.step_model import StepModel
+from schedlang.search.models.cost_model import CostModel
+from schedlang.search.models.gradient_boosting import GradientBoosting
+from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposals import Told
 from schedlang.search.strategy import Proposal
 from schedlang.spaces.space import Space
@@ -26,8 +30,9 @@ class CoordinateDescent(StrategyBase):
     The coordinates of a trace are its draws and its choices; ``Distribution.neighbours`` gives the
     steps. A line search goes on as soon as it knows a faster point, while other outcomes are
     pending; those may still take it further. Several line searches run at once, and the next
-    proposal is always the move with the lowest predicted latency, by what the step last did and by
-    a model of the decisions (``StepModel``). So the best line search goes first, and the others
+    proposal is always the move with the lowest predicted latency: what the step last did and a
+    model of the decisions rank the moves (``StepModel``), and of the first few the features of
+    their programs decide (``ProgramModel``). So the best line search goes first, and the others
     fill the batch (the open wish of the paper's 4.5). Equal programs are measured once. A line
     search stops when it reaches a point that another one has visited.
 
@@ -41,6 +46,8 @@ class CoordinateDescent(StrategyBase):
     seed: of the draws.
     start: traces to start at instead of the origin and the draws, measured first if they were not.
         Later line searches start near the fastest.
+    cost_model: predicts from the features of programs; by default ``GradientBoosting``. A model
+        that is trained already is used from the first move on.
     lines: number of line searches open at the same time.
     pending: maximum number of unmeasured proposals; ``ask`` returns fewer when it is reached, since
         each outcome may turn a line search. More keep a larger machine busy, but cost more trials.
@@ -68,6 +75,7 @@ class CoordinateDescent(StrategyBase):
         seed: int = 0,
         *,
         start: Trace | Sequence[Trace] | None = None,
+        cost_model: CostModel | None = None,
         lines: int = 8,
         pending: int | None = None,
         restarts: int | None = None,
@@ -83,11 +91,17 @@ class CoordinateDescent(StrategyBase):
         check_setting(most_loss >= 0, "most_loss", most_loss, "0 or more; math.inf skips no step")
         super().__init__(space, workload, seed)
         given = [start] if isinstance(start, Trace) else start
+        self._builder = builder = ProgramBuilder(space, self.proposals, self.stopwatch)
         self._step_model = StepModel(self.proposals, seed, self.stopwatch)
-        self._line_searches = LineSearches(space, self.proposals, self._step_model, significance)
+        self._program_model = ProgramModel(
+            self.proposals, builder, cost_model or GradientBoosting(seed), self.stopwatch
+        )
+        models = self._step_model, builder, self._program_model
+        self._line_searches = LineSearches(space, self.proposals, *models, significance)
         draws = lines - 1 if given is None else 0
+        perturbation = Perturbation(self.proposals, *models)
         self._starts = StartingPoints(
-            space, self.proposals, self._step_model, self.rng, given, draws
+            space, self.proposals, builder, perturbation, self.rng, given, draws
         )
         self._most_lines = lines
         self._most_pending = pending
@@ -142,6 +156,11 @@ class CoordinateDescent(StrategyBase):
         return f"improving {going} program{'' if going == 1 else 's'}; {converged}"
 
     @property
+    def cost_model(self) -> CostModel:
+        """Used from the first move on when it is trained by then."""
+        return self._program_model.cost_model
+
+    @property
     def screened(self) -> int:
         return self._step_model.screened
 
@@ -157,7 +176,12 @@ class CoordinateDescent(StrategyBase):
         Its outcome is told here, as that of any proposal. No line search measures it again.
         ``program_key`` is its structural key, where the caller has computed it already.
         """
-        return self.proposals.admit(schedule, program_key)
+        proposal = self.proposals.admit(schedule, program_key)
+        if proposal is not None:
+            program = Program(schedule)
+            self._builder.extract([program])
+            self._program_model.note(proposal.id, program)
+        return proposal
 
     def start_at(self, traces: Sequence[Trace]) -> None:
         """Start line searches here before any other."""

@@ -20,6 +20,7 @@ from schedlang.search.coordinate_descent.step_model import (
     load_move,
     steps_onward,
 )
+from schedlang.search.program import Program
 from schedlang.workloads.workload import Workload
 
 
@@ -110,6 +111,7 @@ class LineSearch:
     back: the step that would undo the last one.
     tried: moves from here that were made: proposed, known already, or not applicable.
     awaited: proposals that it waits for, by id, also of earlier points.
+    made: programs that moves from here lead to, made and not proposed.
     """
 
     id: int
@@ -117,25 +119,21 @@ class LineSearch:
     back: Step | None = None
     tried: dict[Move, None] = field(default_factory=dict)
     awaited: dict[int, AwaitedPoint] = field(default_factory=dict)
+    made: dict[Move, Program] = field(default_factory=dict)
 
-    def offer(
+    def offers(
         self, step_model: StepModel, most_loss: float = math.inf
-    ) -> tuple[Move, float] | None:
-        """Return the move to try next and its predicted gain; ``None`` when all were tried.
+    ) -> Iterator[tuple[Move, float]]:
+        """Yield the moves to try next and their predicted gains; none when all were tried.
 
         First comes the move that takes all promising steps together, if it promises more than each
         of them; then the steps one by one, the most promising first. While their outcomes are
         pending, speculation comes last. When they are known and none is faster, the line search has
         converged. Moves whose predicted slowdown (log ratio) exceeds ``most_loss`` are skipped.
         """
-        return next(
-            (
-                (move, gain)
-                for move, gain in self._moves(step_model)
-                if move not in self.tried and gain <= most_loss
-            ),
-            None,
-        )
+        for move, gain in self._moves(step_model):
+            if move not in self.tried and gain <= most_loss:
+                yield move, gain
 
     def skipped(self, step_model: StepModel) -> int:
         """Return the number of steps from here that were not tried."""
@@ -200,7 +198,7 @@ class LineSearch:
                 gains[backward[-1]] = -gains.get(step, 0.0)
         self.back = backward[0] if len(backward) == 1 else None
         self.id, self.trace = there.id, there.trace
-        self.tried = {}
+        self.tried, self.made = {}, {}
 
     def save(self) -> dict[str, Any]:
         """Return everything in it as JSON values."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
 
 from schedlang.measurement import Measurement
 from schedlang.search.coordinate_descent.line_search import AwaitedPoint, LineSearch
+from schedlang.search.coordinate_descent.program_model import ProgramModel
 from schedlang.search.coordinate_descent.step_model import Move, StepModel, take
-from schedlang.search.program import Program
+from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposals import Proposals, Told
 from schedlang.search.strategy import Proposal
 from schedlang.spaces.space import Space
+
+_Offer: TypeAlias = tuple[LineSearch, Move]
+"""A line search, and a move from where it is."""
 
 
 class LineSearches:
@@ -24,6 +28,8 @@ class LineSearches:
     space: runs again for moves that change a choice.
     proposals: of all line searches; one may wait for the proposal of another.
     step_model: ranks the moves, and learns from them.
+    builder: makes programs.
+    program_model: picks among the programs that the best moves lead to.
     significance: level of the t-test that a neighbour is faster (Droplet Search, 3.3).
 
     Attributes
@@ -33,13 +39,21 @@ class LineSearches:
     """
 
     def __init__(
-        self, space: Space, proposals: Proposals, step_model: StepModel, significance: float
+        self,
+        space: Space,
+        proposals: Proposals,
+        step_model: StepModel,
+        builder: ProgramBuilder,
+        program_model: ProgramModel,
+        significance: float,
     ) -> None:
         self.converged = 0
         self.measured: dict[int, Measurement] = {}
         self._space = space
         self._proposals = proposals
         self._step_model = step_model
+        self._builder = builder
+        self._program_model = program_model
         self._level = significance
         self._open: list[LineSearch] = []
         self._visited: dict[int, None] = {}
@@ -77,20 +91,49 @@ class LineSearches:
         ``None`` if there is none; line searches may have ended by then. Moves whose predicted
         slowdown (log ratio) exceeds ``most_loss`` are skipped.
         """
-        while (promising := self._most_promising(most_loss)) is not None:
-            line, move = promising
-            line.tried[move] = None
-            schedule = self._proposals.attempt(partial(take, self._space, line.trace, move))
-            if schedule is None:
+        while promising := self._most_promising(most_loss):
+            new = self._new(promising)
+            if not new:
                 continue
-            program = Program(schedule)
+            programs = [line.made[move] for line, move in new]
+            line, move = new[self._program_model.fastest(programs)]
+            program = line.made.pop(move)
+            line.tried[move] = None
             id, proposal = self._admit(program)
+            line.awaited[id] = AwaitedPoint(id, program.trace, line.id, move)
+            return proposal
+        return None
+
+    def _new(self, promising: Sequence[_Offer]) -> list[_Offer]:
+        """Make the programs of moves, and return those that lead to different new ones.
+
+        None if a move leads to a program that was proposed: its line may have gone on.
+        """
+        missing = [(line, move) for line, move in promising if move not in line.made]
+        made = self._builder.make(lambda one: take(self._space, one[0].trace, one[1]), missing)
+        for (line, move), program in zip(missing, made, strict=True):
+            if program is None:
+                line.tried[move] = None
+            else:
+                line.made[move] = program
+        new: dict[str, _Offer] = {}
+        met: dict[int, LineSearch] = {}
+        for line, move in promising:
+            if move not in line.made:
+                continue
+            program = line.made[move]
+            id = self._proposals.id_of(program.key)
+            if id is None:
+                new.setdefault(program.key, (line, move))
+                continue
+            del line.made[move]
+            line.tried[move] = None
+            met[line.id] = line
             if id != line.id:
                 line.awaited[id] = AwaitedPoint(id, program.trace, line.id, move)
-            if proposal is not None:
-                return proposal
+        for line in met.values():
             self._follow(line)
-        return None
+        return [] if met else list(new.values())
 
     def tell(self, told: Iterable[Told]) -> int:
         """Go on with what was measured; return how many ended because their start failed."""
@@ -105,31 +148,31 @@ class LineSearches:
             return known, None
         proposal = self._proposals.admit(program.schedule, program.key)
         assert proposal is not None
+        self._program_model.note(proposal.id, program)
         return proposal.id, proposal
 
     def _failed(self, id: int) -> bool:
         return id in self.measured and not self.measured[id].ok
 
-    def _most_promising(self, most_loss: float) -> tuple[LineSearch, Move] | None:
-        """Return the line search and move with the lowest predicted latency, the first of equals.
+    def _most_promising(self, most_loss: float) -> list[_Offer]:
+        """Return line searches and moves with the lowest predicted latencies, the first of equals.
 
-        Line searches that have neither moves nor pending proposals have converged: they end.
+        As many as the model of programs compares. Line searches that have neither moves nor pending
+        proposals have converged: they end.
         """
+        count = self._program_model.compared
         found: list[tuple[float, LineSearch, Move]] = []
         for line in list(self._open):
             if line.id not in self.measured:
                 continue
-            offer = line.offer(self._step_model, most_loss)
-            if offer is not None:
-                latency = self.measured[line.id].latency
-                found.append((math.log(latency) + offer[1], line, offer[0]))
-            elif not line.awaited:
+            offers = list(islice(line.offers(self._step_model, most_loss), count))
+            latency = math.log(self.measured[line.id].latency)
+            found += [(latency + gain, line, move) for move, gain in offers]
+            if not offers and not line.awaited:
                 self._step_model.screened += line.skipped(self._step_model)
                 self._end(line)
-        if not found:
-            return None
-        _, line, move = min(found, key=lambda one: one[0])
-        return line, move
+        found.sort(key=lambda one: one[0])
+        return [(line, move) for _, line, move in found[:count]]
 
     def _follow(self, line: LineSearch) -> bool:
         """Go on to the best point that a line search knows of; return whether its start failed."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from itertools import islice
 from typing import Any
 
-from schedlang.language.schedule import Schedule, Trace
-from schedlang.search.base import draw
+from schedlang.language.schedule import Trace
+from schedlang.search.coordinate_descent.program_model import ProgramModel
 from schedlang.search.coordinate_descent.step_model import StepModel, origin
 from schedlang.search.models.decision_model import site_values
-from schedlang.search.program import Program
-from schedlang.search.proposal_kernel import Transition, carry_out, movable, propose_at
+from schedlang.search.program import Program, ProgramBuilder
+from schedlang.search.proposal_kernel import Transition, movable, propose_at
 from schedlang.search.proposals import Proposals, Told
 from schedlang.spaces.space import Space
 
@@ -40,13 +40,21 @@ class Perturbation:
     It changes several decisions at once: too many for a descent to come straight back, too few to
     lose what is good. Such starts are better than fresh draws (Lourenco, Martin and Stuetzle,
     Iterated Local Search, 2003). A model of the decisions, which learns from all outcomes, picks
-    the most promising of many perturbations before any program is built.
+    the most promising of many perturbations before any program is made; of the programs of the
+    first few, the model of programs picks one.
     """
 
-    def __init__(self, space: Space, proposals: Proposals, step_model: StepModel) -> None:
-        self._space = space
+    def __init__(
+        self,
+        proposals: Proposals,
+        step_model: StepModel,
+        builder: ProgramBuilder,
+        program_model: ProgramModel,
+    ) -> None:
         self._proposals = proposals
         self._step_model = step_model
+        self._builder = builder
+        self._program_model = program_model
         self._known: set[_Identity] = set()
         self._noted = 0
 
@@ -56,11 +64,12 @@ class Perturbation:
         if not fastest:
             return None
         self._note_known()
-        for transition in self._ranked(self._draw(fastest, rng)):
-            schedule = self._proposals.attempt(partial(carry_out, self._space, transition))
-            program = None if schedule is None else Program(schedule)
-            if program is not None and self._proposals.id_of(program.key) is None:
-                return program
+        ranked = self._ranked(self._draw(fastest, rng))
+        while some := list(islice(ranked, self._program_model.compared)):
+            made = [one for one in self._builder.mutate(some) if one is not None]
+            new = [one for one in made if self._proposals.id_of(one.key) is None]
+            if new:
+                return new[self._program_model.fastest(new)]
         return None
 
     def _note_known(self) -> None:
@@ -113,6 +122,8 @@ class StartingPoints:
 
     Parameters
     ----------
+    builder: makes programs.
+    perturbation: gives the starts near the fastest programs.
     rng: of the draws and perturbations; the caller saves it.
     """
 
@@ -120,7 +131,8 @@ class StartingPoints:
         self,
         space: Space,
         proposals: Proposals,
-        step_model: StepModel,
+        builder: ProgramBuilder,
+        perturbation: Perturbation,
         rng: random.Random,
         given: Sequence[Trace] | None,
         draws: int,
@@ -128,7 +140,8 @@ class StartingPoints:
         self._space = space
         self._proposals = proposals
         self._rng = rng
-        self._perturbation = Perturbation(space, proposals, step_model)
+        self._builder = builder
+        self._perturbation = perturbation
         self._at_origin = given is None
         self._given = list(given or ())
         self._draws_left = draws
@@ -146,18 +159,15 @@ class StartingPoints:
                 near = self._perturbation.next(self._rng)
                 if near is not None:
                     return near
-        schedule = self._make()
-        return None if schedule is None else Program(schedule)
-
-    def _make(self) -> Schedule | None:
         workload = self._proposals.workload
         if self._given:
-            trace = self._given.pop(0)
-            return self._proposals.attempt(lambda: trace.replay(workload))
-        if self._at_origin:
+            [program] = self._builder.replay([self._given.pop(0)])
+        elif self._at_origin:
             self._at_origin = False
-            return self._proposals.attempt(lambda: origin(self._space, workload))
-        return draw(self._space, self._rng, self._proposals)
+            [program] = self._builder.make(lambda space: origin(space, workload), [self._space])
+        else:
+            [program] = self._builder.draw([self._rng.getrandbits(63)])
+        return program
 
     def save(self) -> dict[str, Any]:
         """Return everything in it but the generator, as JSON values."""

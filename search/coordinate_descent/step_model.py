@@ -12,6 +12,7 @@ from schedlang.instructions.choices import plain_decision
 from schedlang.instructions.instruction import Instruction
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement.stopwatch import Stopwatch
+from schedlang.search.coordinate_descent.due import Due
 from schedlang.search.models.cost_model import energy
 from schedlang.search.models.decision_model import DecisionModel, site_values
 from schedlang.search.proposals import Proposals
@@ -106,9 +107,6 @@ def _direction(start: Decision, end: Decision) -> list[int]:
 Gains = dict[Step, float]
 """Measured gain of each step: log(latency after it / latency before it), the last time."""
 
-# Outcomes before the model first learns; it learns again whenever there are a 32nd more.
-_ENOUGH = 24
-_MORE = 32
 # Maximum gain (log ratio) that a measured step counts with: a failure may be chance.
 _MOST_GAIN = 0.5
 # The model predicts a little for every step; gains (log ratios) smaller than this count as none.
@@ -140,25 +138,17 @@ class StepModel:
         self._proposals = proposals
         self._stopwatch = stopwatch
         self._model = DecisionModel(seed)
-        self._learned = 0
-        self._due = _ENOUGH
+        self._due = Due()
         self._cache: dict[Trace, dict[Step, float]] = {}
 
     def learn(self) -> bool:
         """Train the model if that is due; return whether it has learned enough to predict."""
-        told = self._proposals.told
-        learned = self._learned
-        # The model depends on the number of outcomes, not on the sizes of the batches.
-        while len(told) >= self._due:
-            learned = self._due
-            self._due += max(1, self._due // _MORE)
-        if learned > self._learned:
+        new = self._due.new(self._proposals.told)
+        if new:
             with self._stopwatch.timing("model"):
-                new = told[self._learned : learned]
                 values = [site_values(one.trace) for one in new]
                 latencies = [one.latency for one in new]
                 self._model.update(values, latencies, [one.trust for one in new])
-            self._learned = learned
         return self._model.trained
 
     def scores(self, candidates: Sequence[Mapping[str, Any]]) -> list[float]:

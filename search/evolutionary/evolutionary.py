@@ -6,7 +6,6 @@ at children of them (Ansor, 5.1) and at fresh draws, and proposes the best progr
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +21,6 @@ from schedlang.search.strategy import Proposal
 from schedlang.search.surrogate import Surrogate, describe_ranking
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
-
-_THREADS = min(os.cpu_count() or 1, 8)
 
 
 class Evolutionary(StrategyBase):
@@ -76,7 +73,7 @@ class Evolutionary(StrategyBase):
         check_setting(hot >= cold, "hot", hot, f"a temperature of cold={cold} or more")
         check_setting(0 <= random_share <= 1, "random_share", random_share, "a share of 0 to 1")
         super().__init__(space, workload, seed, give_up_after=give_up_after)
-        self._builder = ProgramBuilder(space, self.proposals, self.stopwatch, _THREADS)
+        self._builder = ProgramBuilder(space, self.proposals, self.stopwatch)
         self._surrogate = Surrogate(
             GradientBoosting(seed) if cost_model is None else cost_model,
             workload.key,

@@ -12,8 +12,11 @@ from schedlang.measurement import Measurement, Status
 from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search import Outcome
 from schedlang.search.coordinate_descent import CoordinateDescent
+from schedlang.search.coordinate_descent.program_model import ProgramModel
 from schedlang.search.coordinate_descent.starting_points import Perturbation
 from schedlang.search.coordinate_descent.step_model import StepModel
+from schedlang.search.models.gradient_boosting import GradientBoosting
+from schedlang.search.program import ProgramBuilder
 from schedlang.search.proposals import Proposals
 from schedlang.spaces.module import module
 from schedlang.spaces.space import Space
@@ -46,12 +49,19 @@ def note_many(sch: Schedule, block: BlockRV) -> None:
         sch.annotate(loop, site, sch.sample_categorical(list(range(10)), name=site))
 
 
+def perturbation_of(space: Space, proposals: Proposals) -> Perturbation:
+    stopwatch = Stopwatch()
+    builder = ProgramBuilder(space, proposals, stopwatch)
+    program_model = ProgramModel(proposals, builder, GradientBoosting(), stopwatch)
+    return Perturbation(proposals, StepModel(proposals, 0, stopwatch), builder, program_model)
+
+
 def test_they_are_new_programs_a_few_decisions_from_one_of_the_fastest(workload: Workload) -> None:
     """A fresh draw would differ from each of them at ten sites."""
     space = Space([note_many], "many")
     proposals = told(workload, 12, space)
     perturbation, rng = (
-        Perturbation(space, proposals, StepModel(proposals, 0, Stopwatch())),
+        perturbation_of(space, proposals),
         random.Random(0),
     )
     fastest = [one.trace.decisions for one in proposals.told[-3:]]
@@ -76,7 +86,7 @@ def test_what_was_proposed_is_not_wanted_again(workload: Workload) -> None:
                 schedule = space.sample(workload, decisions={"a": a, "b": b})
                 enter(proposals, schedule, 1.0 + abs(a - 5) + abs(b - 5))
     perturbation, rng = (
-        Perturbation(space, proposals, StepModel(proposals, 0, Stopwatch())),
+        perturbation_of(space, proposals),
         random.Random(0),
     )
     found = set()
@@ -91,7 +101,7 @@ def test_what_was_proposed_is_not_wanted_again(workload: Workload) -> None:
 
 def test_there_is_none_before_anything_was_fast(workload: Workload) -> None:
     proposals = Proposals(workload)
-    perturbation = Perturbation(ORDINARY, proposals, StepModel(proposals, 0, Stopwatch()))
+    perturbation = perturbation_of(ORDINARY, proposals)
     assert perturbation.next(random.Random(0)) is None
     proposal = proposals.admit(ORDINARY.sample(workload, seed=0))
     assert proposal is not None
@@ -107,7 +117,7 @@ def test_they_are_where_the_model_of_decisions_expects_most(workload: Workload) 
         for w in (1, 21, 41, 61, 91):
             enter(proposals, TILES.sample(workload, decisions={"h": h, "w": w}), 1 / h)
     perturbation, rng = (
-        Perturbation(TILES, proposals, StepModel(proposals, 0, Stopwatch())),
+        perturbation_of(TILES, proposals),
         random.Random(0),
     )
     found = [perturbation.next(rng) for _ in range(8)]

@@ -16,12 +16,6 @@ from schedlang.workloads.workload import Workload
 
 MakeStrategy = Callable[[Space, Workload, int], Strategy]
 
-AUTO_FEW = 48
-"""Number of trials up to which ``search="auto"`` descends at once."""
-
-AUTO_EXPLORES = 32
-"""Number of trials that ``search="auto"`` explores first with more trials, or with none given."""
-
 SEARCHES: Mapping[str, MakeStrategy] = {
     make.name: make
     for make in (Random, Grid, Evolutionary, CoordinateDescent, ExploreExploit, TreeSearch)
@@ -36,15 +30,12 @@ def make_search(
     Names are ``"auto"``, those of ``SEARCHES``, and the ``SETTINGS`` of ``ExploreExploit``;
     ValueError for others.
 
-    ``"auto"`` is what measured best: coordinate descent with up to ``AUTO_FEW`` trials; with more,
-    evolutionary search for ``AUTO_EXPLORES`` and then descent from the best of its sketches.
+    ``"auto"`` is what measured best: coordinate descent (``benchmarks/searches.py``).
     ``"explore_exploit"`` explores for the largest of the paper's K = 25, 100 and 300 that leaves
     half of the trials or more to the descent.
     """
     if name == "auto":
-        if trials is not None and trials <= AUTO_FEW:
-            return CoordinateDescent(space, workload, seed)
-        return ExploreExploit(space, workload, seed, switch_after=AUTO_EXPLORES)
+        return CoordinateDescent(space, workload, seed)
     if name in SETTINGS:
         return ExploreExploit.setting(name)(space, workload, seed)
     make = SEARCHES.get(name)

@@ -14,7 +14,6 @@ from schedlang.search import (
     make_search,
 )
 from schedlang.search.explore_exploit import SETTINGS
-from schedlang.search.registry import AUTO_EXPLORES, AUTO_FEW
 from schedlang.search.strategy import Strategy
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.workloads.workload import Workload
@@ -34,19 +33,9 @@ def test_every_search_has_its_own_name(name: str, workload: Workload) -> None:
     assert made(name, workload).name == name
 
 
-def test_auto_descends_at_once_with_few_trials(workload: Workload) -> None:
-    assert type(made("auto", workload, 1)) is CoordinateDescent
-    assert type(made("auto", workload, AUTO_FEW)) is CoordinateDescent
-
-
-@pytest.mark.parametrize("trials", [AUTO_FEW + 1, 64, 256, None])
-def test_auto_explores_first_with_more_or_with_seconds(
-    workload: Workload, trials: int | None
-) -> None:
-    auto = made("auto", workload, trials)
-    assert type(auto) is ExploreExploit
-    assert auto.settings["explore"] == "evolutionary"
-    assert auto.settings["switch_after"] == AUTO_EXPLORES < AUTO_FEW
+@pytest.mark.parametrize("trials", [1, 64, 256, None])
+def test_auto_descends(workload: Workload, trials: int | None) -> None:
+    assert type(made("auto", workload, trials)) is CoordinateDescent
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class LocalCPU(PooledMeasurer):
         the workload's tensors would not fit into memory once for each.
     slow_build: a build is given up when it takes more than this multiple of the median build, and
         more than 5 seconds, of processor time: such programs are too large to be fast. It is not
-        begun where its code is larger than this multiple of the median's, and has more than 20,000
+        begun where its code is larger than this multiple of the median's, and has more than 8,000
         loads and stores. ``math.inf`` disables both.
     memory_bytes: limit on the data of one worker; ``"share"`` gives each an equal part of most of
         the memory that is free now, but at least 2 GiB; None disables the limit.

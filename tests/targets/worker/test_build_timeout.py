@@ -78,7 +78,7 @@ def test_a_factor_that_most_builds_exceed_is_refused(factor: float, workload: Wo
 def test_the_limit_of_the_size_follows_the_median() -> None:
     timeout = BuildTimeout(30.0, 9.0)
     for size in (10_000, 3_000, 5_000):
-        assert timeout.most_size(postponed=False) == 20_000
+        assert timeout.most_size(postponed=False) == 8_000
         assert timeout.most_size(postponed=True) is None  # nothing larger is left to wait for
         timeout.note(0.1, size)
     timeout.note(0.1)  # of a kind of worker that does not tell
@@ -90,7 +90,7 @@ def test_the_limit_of_the_size_follows_the_median() -> None:
     )
     for _ in range(8):
         timeout.note(0.1, 100)
-    assert timeout.most_size(postponed=False) == 20_000
+    assert timeout.most_size(postponed=False) == 8_000
     timeout.forget()
     assert timeout.most_size(postponed=True) is None
 

@@ -11,8 +11,8 @@ from schedlang.errors import TargetError
 # it, and a new one may take some seconds to start.
 _FEWEST = 4
 _LEAST_SECONDS = 5.0
-# Code that is smaller takes LLVM a second or two, see `code_size`; of 2,424 recorded programs of TBG
-# the larger ones (an eighth) took 0.7 of the time, and the fastest of them 1.12 times the best.
+# Code that is smaller takes LLVM a second or two, see `code_size`. Larger code, an eighth of 2,424
+# recorded programs of TBG, took 0.7 of their time; the fastest of it took 1.12 times the best.
 _LEAST_SIZE = 8_000
 
 

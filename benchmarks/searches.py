@@ -13,8 +13,8 @@ are those of its two parts).
 * flips: in how many runs the finals named a program that is more than 2% slower than the best that
   the run had measured.
 
-``--choose`` takes the search that is best on all other spaces, and judges it on each (leave one
-out): no search is judged on a space that it was chosen on.
+``--choose`` takes the search that is best on the spaces of all other programs, and judges it on
+each (leave one out): no search is judged on a program that it was chosen on.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str,
             flips += found.program(best).latency > _WRONG * min(latencies)
     baseline = baseline_of(found.latencies)
     return {
-        "space": path.stem,
+        "program": path.stem,
+        "space": f"{path.stem} {path.resolve().parent.name}",
         "search": text,
         "score": score(runs, found.latencies, baseline),
         "budget": baseline.budget,
@@ -148,13 +149,14 @@ def band(runs: Sequence[Sequence[float]], optimum: float, at: int) -> list[float
 
 
 def chosen(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float]]:
-    """Return for each space the search that is best on all others, and its score there."""
+    """Return for each space the search that is best on other programs, and its score there."""
     by_space: dict[str, dict[str, float]] = {}
+    program = {row["space"]: row["program"] for row in rows}
     for row in rows:
         by_space.setdefault(row["space"], {})[row["search"]] = row["score"]
     found = []
     for space, here in by_space.items():
-        others = [scores for name, scores in by_space.items() if name != space]
+        others = [scores for name, scores in by_space.items() if program[name] != program[space]]
         best = max(here, key=lambda one: statistics.fmean(scores[one] for scores in others))
         found.append((space, best, here[best]))
     return found
@@ -190,7 +192,7 @@ def main() -> None:
     """Run the benchmark; print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--spaces", nargs="+", type=Path, default=sorted(SPACES.rglob("*.space")))
-    parser.add_argument("--searches", nargs="+", default=["auto", *SEARCHES])
+    parser.add_argument("--searches", nargs="+", default=list(SEARCHES))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=256)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -200,8 +202,8 @@ def main() -> None:
     args = parser.parse_args()
     if not args.spaces:
         raise SystemExit(f"no recorded spaces in {SPACES}: schedlang survey makes them")
-    if args.choose and len(args.spaces) < 2:
-        raise SystemExit("--choose leaves out one space after the other: give two or more")
+    if args.choose and len({path.stem for path in args.spaces}) < 2:
+        raise SystemExit("--choose leaves out one program after the other: give two or more")
     seeds = range(args.seeds)
     with ProcessPoolExecutor(args.processes) as pool:
         list(pool.map(extracted, args.spaces))
@@ -215,15 +217,15 @@ def main() -> None:
         for one in started:
             rows.append(one.result())
             row = rows[-1]
-            print(f"{row['space']:8}{row['search']:40}{row['score']:7.3f}", flush=True)
+            print(f"{row['space']:24}{row['search']:40}{row['score']:7.3f}", flush=True)
     print(f"\n{table(rows)}")
     if args.choose:
         print("\nchosen on the other spaces:")
         best = chosen(rows)
         for space, search, found in best:
-            print(f"{space:8}{search:40}{found:7.3f}")
+            print(f"{space:24}{search:40}{found:7.3f}")
         mean = statistics.fmean(found for *_, found in best)
-        print(f"{'':48}{mean:7.3f}")
+        print(f"{'':64}{mean:7.3f}")
     if args.json is not None:
         args.json.write_text(json.dumps({"seeds": args.seeds, "rows": rows}, indent=1))
     if args.picture is not None:

@@ -225,6 +225,7 @@ class CoordinateDescent(StrategyBase):
             "starts_left": None if math.isinf(left) else int(left),
             "line_searches": self._line_searches.save(),
             "step_model": self._step_model.save(),
+            "cost_model": self._program_model.save(),
             "screened": self._step_model.screened,
             "most_asked": self.most_asked,
         }
@@ -235,5 +236,6 @@ class CoordinateDescent(StrategyBase):
         self._starts_left = math.inf if left is None else int(left)
         self._line_searches.load(stored["line_searches"])
         self._step_model.load(stored["step_model"])
+        self._program_model.load(stored.get("cost_model"))
         self._step_model.screened = int(stored.get("screened", 0))
         self.most_asked = int(stored.get("most_asked", 0))

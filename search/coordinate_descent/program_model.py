@@ -42,6 +42,8 @@ class ProgramModel:
         self._stopwatch = stopwatch
         self._features: dict[int, Features | None] = {}
         self._due = Due()
+        self._learned = False
+        self._taught: str | None = None
 
     def note(self, id: int, program: Program) -> None:
         """Keep the features of a proposal until its outcome is known."""
@@ -70,6 +72,7 @@ class ProgramModel:
         new = self._due.new(self._proposals.told)
         if not new:
             return
+        self._taught = self.save()
         self._remake([one for one in new if one.id not in self._features])
         key = self._proposals.workload.key
         examples = [
@@ -77,6 +80,7 @@ class ProgramModel:
             for one, table in ((one, self._features.pop(one.id)) for one in new)
             if table is not None
         ]
+        self._learned = True
         with self._stopwatch.timing("model"):
             self.cost_model.update(examples)
 
@@ -85,3 +89,14 @@ class ProgramModel:
         programs = self._builder.replay([one.trace for one in told])
         for one, program in zip(told, programs, strict=True):
             self._features[one.id] = None if program is None else program.features
+
+    def save(self) -> str | None:
+        """Return what the cost model knew before the first outcome; it learns those again."""
+        if not self._learned:
+            return self.cost_model.save() if self.cost_model.trained else None
+        return self._taught
+
+    def load(self, stored: str | None) -> None:
+        """Continue with what ``save`` returned; the proposals are loaded before."""
+        if stored is not None:
+            self.cost_model.load(stored)

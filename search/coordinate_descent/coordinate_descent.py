@@ -94,7 +94,10 @@ class CoordinateDescent(StrategyBase):
         self._builder = builder = ProgramBuilder(space, self.proposals, self.stopwatch)
         self._step_model = StepModel(self.proposals, seed, self.stopwatch)
         self._program_model = ProgramModel(
-            self.proposals, builder, cost_model or GradientBoosting(seed), self.stopwatch
+            self.proposals,
+            builder,
+            GradientBoosting(seed) if cost_model is None else cost_model,
+            self.stopwatch,
         )
         models = self._step_model, builder, self._program_model
         self._line_searches = LineSearches(space, self.proposals, *models, significance)

@@ -107,7 +107,7 @@ class LineSearches:
     def _new(self, promising: Sequence[_Offer]) -> list[_Offer]:
         """Make the programs of moves, and return those that lead to different new ones.
 
-        None if a move leads to a program that was proposed: its line may have gone on.
+        Empty if a move leads to a program that was proposed: its line may have gone on.
         """
         missing = [(line, move) for line, move in promising if move not in line.made]
         made = self._builder.make(lambda one: take(self._space, one[0].trace, one[1]), missing)

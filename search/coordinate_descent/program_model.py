@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from schedlang.measurement.stopwatch import Stopwatch
 from schedlang.search.coordinate_descent.due import Due
-from schedlang.search.models.cost_model import CostModel, Example, energy, predict_known
+from schedlang.search.models.cost_model import CostModel
 from schedlang.search.program import Program, ProgramBuilder
-from schedlang.search.proposals import Proposals, Told
-from schedlang.tvm.analysis.statement_features import Features
+from schedlang.search.proposals import Proposals
+from schedlang.search.surrogate import Surrogate
 
 # Programs that are made for each that is proposed, once the model has learned.
 _COMPARED = 4
@@ -39,19 +39,19 @@ class ProgramModel:
         self.cost_model = cost_model
         self._proposals = proposals
         self._builder = builder
-        self._stopwatch = stopwatch
-        self._features: dict[int, Features | None] = {}
+        self._surrogate = Surrogate(cost_model, proposals.workload.key, stopwatch)
+        self._programs: dict[int, Program] = {}
         self._due = Due()
         self._learned = False
         self._taught: str | None = None
 
     def note(self, id: int, program: Program) -> None:
-        """Keep the features of a proposal until its outcome is known."""
-        self._features[id] = program.features
+        """Keep the program of a proposal until its outcome is learned."""
+        self._programs[id] = program
 
     @property
     def compared(self) -> int:
-        """How many programs it can tell apart: make so many to propose one."""
+        """Number of programs to make for each proposal."""
         self._learn()
         return _COMPARED if self.cost_model.trained else 1
 
@@ -62,10 +62,7 @@ class ProgramModel:
         """
         if len(programs) < 2 or not self.cost_model.trained:
             return 0
-        with self._stopwatch.timing("model"):
-            tables = [program.features for program in programs]
-            scores = predict_known(self.cost_model, tables, 0.0)
-        energies = [energy(score) for score in scores]
+        energies = self._surrogate.energies(programs)
         return energies.index(min(energies))
 
     def _learn(self) -> None:
@@ -73,22 +70,15 @@ class ProgramModel:
         if not new:
             return
         self._taught = self.save()
-        self._remake([one for one in new if one.id not in self._features])
-        key = self._proposals.workload.key
-        examples = [
-            Example(table, one.latency, key, one.trust)
-            for one, table in ((one, self._features.pop(one.id)) for one in new)
-            if table is not None
-        ]
         self._learned = True
-        with self._stopwatch.timing("model"):
-            self.cost_model.update(examples)
-
-    def _remake(self, told: Sequence[Told]) -> None:
-        """Extract the features of what was proposed before the search was loaded."""
-        programs = self._builder.replay([one.trace for one in told])
-        for one, program in zip(told, programs, strict=True):
-            self._features[one.id] = None if program is None else program.features
+        # Those proposed before the search was loaded are only traces now.
+        missing = [one for one in new if one.id not in self._programs]
+        made = self._builder.replay([one.trace for one in missing])
+        for one, program in zip(missing, made, strict=True):
+            if program is not None:
+                self._programs[one.id] = program
+        seen = [one for one in new if one.id in self._programs]
+        self._surrogate.learn([self._programs.pop(one.id) for one in seen], seen)
 
     def save(self) -> str | None:
         """Return what the cost model knew before the first outcome; it learns those again."""

@@ -16,6 +16,13 @@ ASSETS = Path(__file__).parent / "assets" / "runs"
 CONTINUED: dict[str, dict[str, Any]] = json.loads((ASSETS / "continued.json").read_text())
 
 
+def old_run(name: str, folder: Path) -> Path:
+    """Unpack the database of a run."""
+    path = folder / f"{name}.db"
+    path.write_bytes(gzip.decompress((ASSETS / f"{name}.db.gz").read_bytes()))
+    return path
+
+
 def runs_of(path: Path) -> int:
     with open_database(path) as database:
         return len(database.runs())
@@ -27,8 +34,7 @@ CHANGED = ("auto_inside", "explore_exploit_inside")
 
 @pytest.mark.parametrize("name", [one for one in RUNS if one not in CHANGED])
 def test_an_old_run_proposes_what_its_own_version_proposed(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "tune.db"
-    path.write_bytes(gzip.decompress((ASSETS / f"{name}.db.gz").read_bytes()))
+    path = old_run(name, tmp_path)
     before = runs_of(path)
     measurer = Hashed()
     assert call(name, str(path), first=False, measurer=measurer) == CONTINUED[name]["records"]
@@ -38,8 +44,7 @@ def test_an_old_run_proposes_what_its_own_version_proposed(name: str, tmp_path: 
 
 @pytest.mark.parametrize("name", CHANGED)
 def test_an_old_run_of_a_search_that_changed_begins_again(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "tune.db"
-    path.write_bytes(gzip.decompress((ASSETS / f"{name}.db.gz").read_bytes()))
+    path = old_run(name, tmp_path)
     before = runs_of(path)
     measurer = Hashed()
     found = call(name, str(path), first=False, measurer=measurer)
@@ -53,7 +58,5 @@ def test_an_old_run_of_a_search_that_changed_begins_again(name: str, tmp_path: P
 
 def test_there_is_an_old_run_with_a_saved_state_of_each_kind(tmp_path: Path) -> None:
     for name in RUNS:
-        path = tmp_path / f"{name}.db"
-        path.write_bytes(gzip.decompress((ASSETS / f"{name}.db.gz").read_bytes()))
-        with open_database(path) as database:
+        with open_database(old_run(name, tmp_path)) as database:
             assert any('"told":' in run.state.replace("\\", "") for run in database.runs()), name

@@ -14,7 +14,7 @@ from schedlang.search.proposals import Proposals
 from schedlang.testing.spaces import ORDINARY, small_workload
 from schedlang.workloads import matmul
 from schedlang.workloads.workload import Workload
-from tests.search.made_up import timed
+from tests.search.made_up import enter, timed
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +41,10 @@ def model_of(workload: Workload, known: list[Program]) -> tuple[ProgramModel, Pr
     builder = ProgramBuilder(ORDINARY, proposals, stopwatch)
     model = ProgramModel(proposals, builder, GradientBoosting(), stopwatch)
     for program in known:
-        proposal = proposals.admit(program.schedule, program.key)
-        assert proposal is not None
-        model.note(proposal.id, program)
-        proposals.settle([timed(proposal.id, rows(program))])
+        enter(proposals, program.schedule, rows(program))
+        id = proposals.id_of(program.key)
+        assert id is not None
+        model.note(id, program)
     return model, proposals
 
 
@@ -67,9 +67,7 @@ def test_it_learns_the_same_from_traces_as_from_programs(workload: Workload) -> 
     model, _ = model_of(workload, found[:20])
     loaded, proposals = model_of(workload, [])
     for program in found[:20]:
-        proposal = proposals.admit(program.schedule, program.key)
-        assert proposal is not None
-        proposals.settle([timed(proposal.id, rows(program))])
+        enter(proposals, program.schedule, rows(program))
     assert loaded.compared == model.compared > 1
     tables = [program.features for program in found[20:] if program.features is not None]
     scores = model.cost_model.predict(tables)

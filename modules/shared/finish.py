@@ -8,9 +8,9 @@ from __future__ import annotations
 from schedlang.analysis import (
     LoopKind,
     block_facts,
+    bound_loops,
     branches_along,
     constant_extent,
-    is_bound_to,
     is_single_child,
     loop_is_plain,
     loop_kind,
@@ -178,7 +178,7 @@ def set_init_apart(sch: Schedule, block: BlockRV, position: int | None = None) -
     if sch.get(block).init is None:
         return None
     loops = sch.get_loops(block)
-    own = [k for k, loop in enumerate(loops) if is_bound_to(sch, block, loop)]
+    own = bound_loops(sch, block, loops)
     outermost = next((k for k in own if not _is_spatial(sch, loops[k])), None)
     if outermost is None:
         return None

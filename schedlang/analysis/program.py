@@ -72,8 +72,13 @@ def is_bound_to(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
 
     A loop around a block that none depends on repeats the block.
     """
-    moved = _tvm.moved_variables(sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(loop))
-    return bool(moved)
+    return bool(bound_loops(sch, block, [loop]))
+
+
+def bound_loops(sch: Schedule, block: BlockRV, loops: list[LoopRV]) -> list[int]:
+    """Return the positions of the loops that the block's variables depend on."""
+    values = [sch.raw_value(loop) for loop in loops]
+    return _tvm.bound_loops(sch.raw, sch.raw_value(sch.own(block)), values)
 
 
 def branches_along(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:

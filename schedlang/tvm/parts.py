@@ -16,7 +16,7 @@ from schedlang.tvm.values import extent_of
 def parts_of(stmt: Any) -> tuple[Any, ...]:
     """Return the statements directly inside one, in order; a block's init precedes its body."""
     if isinstance(stmt, tirx.SeqStmt):
-        return tuple(stmt.seq)
+        return tuple(stmt.seq[:])
     if isinstance(stmt, SBlockRealize):
         stmt = stmt.block
     if isinstance(stmt, SBlock):
@@ -41,7 +41,8 @@ def statements_in(stmt: Any) -> Iterator[Any]:
 
 def sequence_of(stmt: Any) -> list[Any]:
     """Return the statements of a sequence; another statement alone."""
-    return list(stmt.seq) if isinstance(stmt, tirx.SeqStmt) else [stmt]
+    statements: list[Any] = stmt.seq[:] if isinstance(stmt, tirx.SeqStmt) else [stmt]
+    return statements
 
 
 def sequence(statements: list[Any]) -> Any:
@@ -56,7 +57,8 @@ def nests_of(func: tirx.PrimFunc) -> list[Any]:
 
 def bindings_of(realize: Any) -> list[tuple[Any, Any]]:
     """Return each variable of a block, as its axis, with the value that it is bound to."""
-    return list(zip(realize.block.iter_vars, realize.iter_values, strict=True))
+    # Slices: iterating over an FFI array takes much longer, and replays do this a lot.
+    return list(zip(realize.block.iter_vars[:], realize.iter_values[:], strict=True))
 
 
 class Regions:

@@ -4,6 +4,7 @@ from schedlang.tvm.analysis.program import (
     BlockFacts,
     LoopKind,
     block_facts,
+    bound_loops,
     buffer_index,
     buffer_shape,
     compute_locations,
@@ -13,7 +14,6 @@ from schedlang.tvm.analysis.program import (
     is_trivial_binding,
     loop_is_plain,
     loop_kind,
-    moved_variables,
     stores_contiguously,
 )
 
@@ -22,6 +22,7 @@ __all__ = [
     "LoopKind",
     "block_facts",
     "buffer_index",
+    "bound_loops",
     "buffer_shape",
     "compute_locations",
     "has_data_reuse",
@@ -30,6 +31,5 @@ __all__ = [
     "is_trivial_binding",
     "loop_is_plain",
     "loop_kind",
-    "moved_variables",
     "stores_contiguously",
 ]

@@ -216,6 +216,13 @@ def moved_variables(sch: TVMSchedule, block: Any, loop: Any) -> list[Any]:
     return [axis.var for axis in moved_axes(get_realize(sch, block), variable)]
 
 
+def bound_loops(sch: TVMSchedule, block: Any, loops: list[Any]) -> list[int]:
+    """Return the positions of the loops that the values of the block's variables depend on."""
+    bindings = get_realize(sch, block).iter_values[:]
+    used = [variable for value in bindings for variable in variables_in(value)]
+    return [k for k, loop in enumerate(loops) if holds(used, get_statement(sch, loop).loop_var)]
+
+
 def moved_axes(realize: Any, variable: Any) -> list[Any]:
     """Return the axes of a block whose values depend on a loop's variable."""
     return [axis for axis, value in bindings_of(realize) if mentions(value, [variable])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import Any
 
@@ -73,7 +72,7 @@ class ProgramBuilder:
     Parameters
     ----------
     stopwatch: of the search; it counts the time of ``replay`` (making programs) and ``features``.
-    threads: programs made at the same time; TVM does its work outside Python's lock.
+    threads: number of programs whose features are extracted at the same time.
     """
 
     def __init__(
@@ -83,7 +82,6 @@ class ProgramBuilder:
         self._proposals = proposals
         self._stopwatch = stopwatch
         self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, "schedlang-search") if threads > 1 else None
         known = space.known_features
         self._features: dict[str, Features | None] = {} if known is None else known
 
@@ -107,28 +105,23 @@ class ProgramBuilder:
     def make(
         self, function: Callable[[Any], Schedule], items: Sequence[Any]
     ) -> list[Program | None]:
-        """Make a program of each item."""
+        """Make a program of each item.
 
-        def attempt(item: Any) -> Program | InvalidTrace | InstructionError:
-            try:
-                program = Program(function(item))
-            except (InvalidTrace, InstructionError) as error:
-                return error
-            _ = program.key  # computed here, in the thread
-            return program
-
-        with self._stopwatch.timing("replay"):
-            made = list(
-                map(attempt, items) if self._pool is None else self._pool.map(attempt, items)
-            )
-        self.extract([entry for entry in made if isinstance(entry, Program)])
+        One after the other: two threads take as long, as instructions are many short calls of TVM
+        and each waits for Python's lock.
+        """
         programs: list[Program | None] = []
-        for entry in made:
-            if isinstance(entry, Program):
-                programs.append(entry)
-            else:
-                self._proposals.refuse(entry)
-                programs.append(None)
+        with self._stopwatch.timing("replay"):
+            for item in items:
+                try:
+                    program = Program(function(item))
+                except (InvalidTrace, InstructionError) as error:
+                    self._proposals.refuse(error)
+                    programs.append(None)
+                else:
+                    _ = program.key  # its time is that of making it
+                    programs.append(program)
+        self.extract([program for program in programs if program is not None])
         return programs
 
     def extract(self, programs: Sequence[Program]) -> None:

@@ -277,7 +277,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--before", type=Path, help="another checkout, tuned with in turns")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true", help="one workload and load, 8 trials")
     args = parser.parse_args()
+    if args.quick:
+        args.workloads, args.loads = args.workloads[:1], args.loads[:1]
+        args.trials, args.rounds = 8, 5
     # Loads end with this process, also where it is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     roots = {"now": ROOT} | ({} if args.before is None else {"before": args.before.resolve()})

@@ -119,7 +119,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500, help=f"loops of {CALLS} calls each")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--quick", action="store_true", help="20 loops")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.runs = 20
     rows = [measure(name, *given, arguments.runs) for name, given in programs().items()]
     print("microseconds              " + "".join(f"{row['program']:>20}" for row in rows))
     print("kernel                    " + "".join(f"{row['kernel us']:20.2f}" for row in rows))

@@ -238,7 +238,10 @@ def main() -> None:
     parser.add_argument("--cores", type=int, help="cores to run on; all by default")
     parser.add_argument("--data", type=Path, help="store measurements in this file, and reuse them")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--quick", action="store_true", help="one workload in one order")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.workloads, arguments.orders = arguments.workloads[:1], 1
     by_workload: dict[str, dict[str, Any]] = {}
     features: dict[str, float] = {}
     for name in arguments.workloads:

@@ -3,7 +3,8 @@
 Each search runs ``tune`` on a ``SimulatedMeasurer`` with several seeds. A search is a name, with
 settings where they differ from the default: ``evolutionary:warm_up=8``,
 ``explore_exploit:switch_after=16,explore.sweeps=6,exploit.lines=2`` (``explore.`` and ``exploit.``
-are those of its two parts).
+are those of its two parts; ``explore=random`` explores with another search). Searches from outside
+are ``kernel_tuner:genetic_algorithm`` and all other strategies of Kernel Tuner.
 
 * ``P``: the mean over the trials of (random - found) / (random - optimum), where random search
   without replacement is computed; the trials end where it has come 95% of the way from the median
@@ -34,6 +35,7 @@ from typing import Any
 
 import numpy as np
 from _bands_plot import draw, points
+from _kernel_tuner import run_strategy
 
 import schedlang as sl
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
@@ -45,6 +47,7 @@ from schedlang.search.registry import SEARCHES
 
 SPACES = Path(__file__).parent / "recorded"
 AT = (8, 32, 64, 256)
+OUTSIDE = "kernel_tuner:"
 # A winner that is slower than the best measured by more than this was the wrong one.
 _WRONG = 1.02
 
@@ -58,7 +61,7 @@ def search_of(text: str) -> Any:
     for setting in given.split(","):
         key, _, value = setting.partition("=")
         part, _, option = key.rpartition(".")
-        parts[part][option] = ast.literal_eval(value)
+        parts[part][option] = SEARCHES[value] if value in SEARCHES else ast.literal_eval(value)
     own = parts[""]
     if parts["explore"]:
         own["explore"] = partial(Evolutionary, **parts["explore"])
@@ -102,27 +105,13 @@ def extracted(path: Path) -> None:
 
 def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str, Any]:
     """Run a search on a space with several seeds."""
+    start = time.perf_counter()
+    if text.startswith(OUTSIDE):
+        runs, flips = run_strategy(recorded(path), text.removeprefix(OUTSIDE), seeds, trials), 0
+    else:
+        runs, flips = _run(path, text, seeds, trials)
+    seconds = time.perf_counter() - start
     found = recorded(path)
-    runs, flips, real = [], 0, 0.0
-    for seed in seeds:
-        start = time.perf_counter()
-        result = sl.tune(
-            found.workload,
-            space=found.space,
-            measurer=SimulatedMeasurer(found, seed),
-            search=search_of(text),
-            trials=trials,
-            seed=seed,
-            transfer=False,
-            progress=False,
-        )
-        real += time.perf_counter() - start
-        keys = [one.program_key for one in result.records]
-        latencies = [found.program(key).latency for key in keys]
-        runs.append(latencies)
-        best = result.best.record.program_key
-        if best in found.numbers:
-            flips += found.program(best).latency > _WRONG * min(latencies)
     baseline = baseline_of(found.latencies)
     return {
         "program": path.stem,
@@ -138,8 +127,32 @@ def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str,
         "band": {str(at): band(runs, found.optimum, at) for at in points(trials)},
         "flips": flips / len(runs),
         "trials": statistics.fmean(map(len, runs)),
-        "milliseconds": 1e3 * real / sum(map(len, runs)),
+        "milliseconds": 1e3 * seconds / sum(map(len, runs)),
     }
+
+
+def _run(path: Path, text: str, seeds: Sequence[int], trials: int) -> tuple[list[list[float]], int]:
+    """Return the latencies that each run measured, and how many finals named a wrong winner."""
+    found = recorded(path)
+    runs, flips = [], 0
+    for seed in seeds:
+        result = sl.tune(
+            found.workload,
+            space=found.space,
+            measurer=SimulatedMeasurer(found, seed),
+            search=search_of(text),
+            trials=trials,
+            seed=seed,
+            transfer=False,
+            progress=False,
+        )
+        keys = [one.program_key for one in result.records]
+        latencies = [found.program(key).latency for key in keys]
+        runs.append(latencies)
+        best = result.best.record.program_key
+        if best in found.numbers:
+            flips += found.program(best).latency > _WRONG * min(latencies)
+    return runs, flips
 
 
 def band(runs: Sequence[Sequence[float]], optimum: float, at: int) -> list[float]:
@@ -199,14 +212,18 @@ def main() -> None:
     parser.add_argument("--choose", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path, help="of the slowdown over trials, by space")
+    parser.add_argument("--quick", action="store_true", help="two spaces and seeds, 16 trials")
     args = parser.parse_args()
+    if args.quick:
+        args.spaces, args.seeds, args.trials = args.spaces[:2], 2, 16
     if not args.spaces:
         raise SystemExit(f"no recorded spaces in {SPACES}: schedlang survey makes them")
     if args.choose and len({path.stem for path in args.spaces}) < 2:
         raise SystemExit("--choose leaves out one program after the other: give two or more")
     seeds = range(args.seeds)
-    with ProcessPoolExecutor(args.processes) as pool:
-        list(pool.map(extracted, args.spaces))
+    if not all(text.startswith(OUTSIDE) for text in args.searches):
+        with ProcessPoolExecutor(args.processes) as pool:
+            list(pool.map(extracted, args.spaces))
     with ProcessPoolExecutor(args.processes) as pool:
         started = [
             pool.submit(judge, path, text, seeds, args.trials)

@@ -64,7 +64,7 @@ def search_of(text: str) -> Any:
         parts[part][option] = SEARCHES[value] if value in SEARCHES else ast.literal_eval(value)
     own = parts[""]
     if parts["explore"]:
-        own["explore"] = partial(Evolutionary, **parts["explore"])
+        own["explore"] = partial(own.get("explore", Evolutionary), **parts["explore"])
     if parts["exploit"]:
         lines = own.get("sketches", 3)
         exploit = {"start": (), "lines": lines, **parts["exploit"]}
@@ -105,13 +105,13 @@ def extracted(path: Path) -> None:
 
 def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str, Any]:
     """Run a search on a space with several seeds."""
+    found = recorded(path)
     start = time.perf_counter()
     if text.startswith(OUTSIDE):
-        runs, flips = run_strategy(recorded(path), text.removeprefix(OUTSIDE), seeds, trials), 0
+        runs, flips = run_strategy(found, text.removeprefix(OUTSIDE), seeds, trials), 0
     else:
-        runs, flips = _run(path, text, seeds, trials)
+        runs, flips = _run(found, text, seeds, trials)
     seconds = time.perf_counter() - start
-    found = recorded(path)
     baseline = baseline_of(found.latencies)
     return {
         "program": path.stem,
@@ -131,9 +131,10 @@ def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str,
     }
 
 
-def _run(path: Path, text: str, seeds: Sequence[int], trials: int) -> tuple[list[list[float]], int]:
+def _run(
+    found: RecordedSpace, text: str, seeds: Sequence[int], trials: int
+) -> tuple[list[list[float]], int]:
     """Return the latencies that each run measured, and how many finals named a wrong winner."""
-    found = recorded(path)
     runs, flips = [], 0
     for seed in seeds:
         result = sl.tune(

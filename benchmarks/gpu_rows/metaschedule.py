@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import tempfile
 import time
 from collections import Counter
@@ -78,10 +79,11 @@ def tune(
 
     logging.getLogger(_LOGGER).setLevel(logging.ERROR)
     found = Found()
-    started = time.perf_counter()
+    started = time.monotonic()
     measurer.bind(workload)
+    measurer.deadline = started + seconds
     with tempfile.TemporaryDirectory() as work_dir:
-        builder, runner = _adapters(measurer, found, started + seconds, Path(work_dir))
+        builder, runner = _adapters(measurer, found, Path(work_dir))
         try:
             ms.tune_tir(
                 mod=workload.mod,
@@ -98,11 +100,13 @@ def tune(
             late = "_OutOfTime" in str(error) or isinstance(error, _OutOfTime)
             lines = str(error).strip().splitlines() or [""]
             found.error = "out of time" if late else f"{type(error).__name__}: {lines[-1]}"
-    found.seconds = time.perf_counter() - started
+        finally:
+            measurer.deadline = math.inf
+    found.seconds = time.monotonic() - started
     return found
 
 
-def _adapters(measurer: Measurer, found: Found, end: float, work_dir: Path) -> tuple[Any, Any]:
+def _adapters(measurer: Measurer, found: Found, work_dir: Path) -> tuple[Any, Any]:
     """Return a builder that measures its programs, and a runner that returns what it measured.
 
     MetaSchedule removes the folder of what was built once it has run: each program gets one.
@@ -117,7 +121,7 @@ def _adapters(measurer: Measurer, found: Found, end: float, work_dir: Path) -> t
     @derived_object
     class Builder(PyBuilder):
         def build(self, build_inputs: list[Any]) -> list[Any]:
-            if time.perf_counter() > end:
+            if time.monotonic() > measurer.deadline:
                 raise _OutOfTime("_OutOfTime")
             modules = {next(numbers): given.mod for given in build_inputs}
             results = {}

@@ -11,8 +11,10 @@ from schedlang.tuning.options import BATCH
 
 # Least size of the first batch of a run with a wall-clock budget, before any measurement.
 _FIRST_BATCH = 8
-# Candidates in a batch for each one that is measured at a time; a descent keeps a quarter pending.
+# Candidates in a batch for each one that is measured at a time; a descent keeps fewer pending.
 _FOR_EACH_AT_ONCE = 4
+# Of the first batch with a wall-clock budget: a descent keeps half of that pending.
+_FIRST_FOR_EACH = 2
 _LARGEST_BATCH = 128
 
 
@@ -44,7 +46,7 @@ class Pace:
 
     def __init__(self, budget: Budget, *, finals: bool, at_once: int = 1) -> None:
         self._budget = budget
-        self._first_batch = max(_FIRST_BATCH, at_once)
+        self._first_batch = max(_FIRST_BATCH, _FIRST_FOR_EACH * at_once)
         self._finals = finals
         self.deadline = budget.search_deadline(finals)
         self.out_of_time = False

@@ -22,6 +22,8 @@ from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
 _LEAST_PENDING = 4
+# From so many asked for at once on, many are built at once.
+_MANY = 32
 
 
 class CoordinateDescent(StrategyBase):
@@ -51,7 +53,8 @@ class CoordinateDescent(StrategyBase):
     lines: number of line searches open at the same time.
     pending: maximum number of unmeasured proposals; ``ask`` returns fewer when it is reached, since
         each outcome may turn a line search. More keep a larger machine busy, but cost more trials.
-        ``None`` is a quarter of the most that was asked for at once, but at least 4.
+        ``None`` is a quarter of the most that was asked for at once, but at least 4; half of it
+        where that is 32 or more, as many builders wait for candidates then.
     restarts: number of line searches that start in place of those that ended; ``None`` sets no
         limit. A start that fails is replaced, and does not count.
     significance: level of the t-test that a neighbour is faster (Droplet Search, 3.3).
@@ -119,7 +122,8 @@ class CoordinateDescent(StrategyBase):
         made: list[Proposal] = []
         # Little time left is no reason to keep builders idle meanwhile.
         self.most_asked = max(self.most_asked, n)
-        most = self._most_pending or max(self.most_asked // 4, _LEAST_PENDING)
+        share = self.most_asked // (2 if self.most_asked >= _MANY else 4)
+        most = self._most_pending or max(share, _LEAST_PENDING)
         room = min(n, most - self._line_searches.pending)
         while len(made) < room and self.finished is None:
             starts = self._may_start

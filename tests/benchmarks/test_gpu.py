@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,8 @@ def test_metaschedule_may_remove_what_it_built(bench: Bench, tmp_path: Path) -> 
     from tests.targets.cuda.gpu_programs import bound_matmul
 
     workload = sl.workloads.matmul(64, 64, 64)
-    found = metaschedule.Found()
-    builder, runner = metaschedule._adapters(DryMeasurer(bench.target), found, math.inf, tmp_path)
+    found, measurer = metaschedule.Found(), DryMeasurer(bench.target)
+    builder, runner = metaschedule._adapters(measurer, found, tmp_path)
     given = BuilderInput(bound_matmul(workload, 64), bench.target.tvm_target())
     built = builder.build([given, given])
     for one in built:
@@ -105,6 +106,9 @@ def test_metaschedule_may_remove_what_it_built(bench: Bench, tmp_path: Path) -> 
         assert future.done() and future.result().run_secs
         remove_build_dir(one.artifact_path)
     assert found.trials == 2 and not list(tmp_path.iterdir())
+    measurer.deadline = time.monotonic() - 1
+    with pytest.raises(RuntimeError, match="_OutOfTime"):
+        builder.build([given])
 
 
 def test_workloads_of_the_rows() -> None:

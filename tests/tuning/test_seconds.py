@@ -122,7 +122,7 @@ def paced(seconds: float | None, elapsed: float, measured: int, at_once: int = 1
 def test_a_batch_is_as_large_as_what_is_left_allows() -> None:
     assert paced(None, 90.0, 9).fit(64) == 64
     assert paced(100.0, 10.0, 0).fit(64) == 8, "nothing is known yet"
-    assert paced(100.0, 10.0, 0, at_once=16).fit(64) == 16
+    assert paced(100.0, 10.0, 0, at_once=16).fit(64) == 32
     assert paced(100.0, 50.0, 10).fit(64) == 10
     assert paced(100.0, 90.0, 18).fit(64) == 2
     assert paced(100.0, 90.0, 18).fit(1) == 1

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.measurement import Status
+from schedlang.measurement.disturbance import Sample
 from schedlang.targets.measure.backend import CompilingBackend, Program
 from schedlang.targets.measure.binding import Binding
 from schedlang.targets.measure.packed import PackedProgram
@@ -141,22 +143,23 @@ class InProcessWorker(Dispatcher):
         }
 
     def on_sample(self, request: Request) -> dict[str, Any]:
-        """Take one more sample of a program that was kept."""
+        """Take one more sample of each of some programs that were kept, one after the other."""
         header = request.header
-        policy = TimingPolicy(**header["policy"])
-        program = self._built[header["id"]]
-        with self.guarded():
-            sample = self._contention.undisturbed(
-                lambda: self._runner.sample(
-                    program, header["calls"], policy, verify=header["verify"]
-                ),
-                patience_seconds=policy.patience_seconds,
+        policy, taken = TimingPolicy(**header["policy"]), list[Sample]()
+        for number, calls in header["programs"]:
+            take = partial(
+                self._runner.sample,
+                self._built[number],
+                calls,
+                policy,
+                verify=header["verify"],
+                busy=bool(taken),
             )
-        return {
-            "seconds_per_call": sample.seconds,
-            "waited": sample.waited,
-            "spent": self._runner.stopwatch.take(),
-        }
+            with self.guarded():
+                taken.append(
+                    self._contention.undisturbed(take, patience_seconds=policy.patience_seconds)
+                )
+        return {"samples": taken, "spent": self._runner.stopwatch.take()}
 
     @contextmanager
     def guarded(self) -> Iterator[None]:

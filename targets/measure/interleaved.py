@@ -53,6 +53,7 @@ class InterleavedTiming:
     until: float = math.inf
     _first: dict[int, Measurement] = field(init=False, default_factory=dict)
     _samples: dict[int, list[Sample]] = field(init=False, default_factory=lambda: defaultdict(list))
+    _together: bool = field(init=False, default=True)
 
     def measure(
         self, works: Sequence[Work], rounds: int, budget_seconds: float
@@ -101,13 +102,11 @@ class InterleavedTiming:
         def take_round(order: Sequence[int]) -> Iterator[Measurement]:
             number = next(numbers)
             verify = self.verify and number < _VERIFIED_ROUNDS
-            for identity in order:
-                try:
-                    yield self._sample(slot, alive[identity], verify)
-                except _TimeUp:
-                    if number < min(FEWEST_ROUNDS, rounds):
-                        raise
-                    return  # the rounds before count
+            try:
+                yield from self._round(slot, [alive[identity] for identity in order], verify)
+            except _TimeUp:
+                if number < min(FEWEST_ROUNDS, rounds):
+                    raise  # otherwise the rounds before count
 
         def enough(number: int, left: Iterable[int]) -> bool:
             fewest = min(len(undisturbed(self._samples[identity])) for identity in left)
@@ -150,17 +149,34 @@ class InterleavedTiming:
             raise _TimeUp
         return reply
 
-    def _sample(self, slot: Slot, work: Work, verify: bool) -> Measurement:
-        known = self._first[work.candidate.id]
-        request = self.requests.sample(work, self._calls(known.latency), verify=verify)
-        reply = self.requests.ran(work, self._ask(slot, request))
-        if not reply.ok:
-            return self._note(work, reply)
-        header = reply.header
-        self._samples[work.candidate.id].append(
-            Sample(header["seconds_per_call"], header.get("waited"))
-        )
-        return replace(known, samples=(header["seconds_per_call"],))
+    def _round(self, slot: Slot, works: Sequence[Work], verify: bool) -> Iterator[Measurement]:
+        """Take a sample of each, in one request: the machine is not idle in between.
+
+        Once that has failed they are asked for one by one, which shows whose fault it is.
+        """
+        if self._together:
+            reply = self._ask(slot, self._request(works, verify))
+            if reply.ok:
+                for work in works:
+                    work.run_seconds += reply.seconds / len(works)
+                yield from self._taken(works, reply)
+                return
+            self._together = False
+            if reply.lost:
+                raise _WorkerLost
+        for work in works:
+            reply = self.requests.ran(work, self._ask(slot, self._request([work], verify)))
+            yield from self._taken([work], reply) if reply.ok else [self._note(work, reply)]
+
+    def _request(self, works: Sequence[Work], verify: bool) -> Request:
+        calls = [self._calls(self._first[work.candidate.id].latency) for work in works]
+        return self.requests.sample(works, calls, verify=verify)
+
+    def _taken(self, works: Sequence[Work], reply: Reply) -> Iterator[Measurement]:
+        for work, taken in zip(works, reply.header["samples"], strict=True):
+            sample, identity = Sample(*taken), work.candidate.id
+            self._samples[identity].append(sample)
+            yield replace(self._first[identity], samples=(sample.seconds,))
 
     def _note(self, work: Work, reply: Reply) -> Measurement:
         self._first[work.candidate.id] = measurement = work.measurement(reply)

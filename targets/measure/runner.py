@@ -25,6 +25,9 @@ from schedlang.targets.measure.verification.policy import REPEATS, Repeats
 from schedlang.targets.measure.verification.verifier import Verifier
 from schedlang.targets.worker.fault import Fault, faults
 
+# A core that was busy until now only needs the program's code and data in its caches.
+_CACHES_SECONDS = 0.001
+
 
 class CandidateRunner:
     """Times programs on one workload's data, and compares their results.
@@ -174,9 +177,17 @@ class CandidateRunner:
         return timing
 
     def sample(
-        self, program: Program, calls: int, policy: TimingPolicy, *, verify: bool = False
+        self,
+        program: Program,
+        calls: int,
+        policy: TimingPolicy,
+        *,
+        verify: bool = False,
+        busy: bool = False,
     ) -> Sample:
         """Time calls in a row, when it is warm; again where that is disturbed.
+
+        Where the machine was ``busy`` with another program until now, it takes less to be warm.
 
         With ``verify`` the results of a first call are compared, and those of the last one unless
         earlier ones changed what it reads. The program must have been verified before. One that
@@ -194,7 +205,9 @@ class CandidateRunner:
             first = self._caller.sample(program, 1)
         if verify:
             self._verifier.verify_again(calls=1)
-        # The machine has been idle while results were compared.
+        elif busy:
+            policy = replace(policy, warm_seconds=min(policy.warm_seconds, _CACHES_SECONDS))
+        # Otherwise the machine has been idle, or is since results were compared.
         with faults(Status.RUN_ERROR), self._backend.running():
             warm_up(lambda calls: self._caller.sample(program, calls), first, policy)
             sample = self._caller.sample_quietly(program, calls, flush_cache=policy.flush_cache)

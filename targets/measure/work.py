@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -183,16 +184,18 @@ class Requests:
         header = {"request": "run", "id": work.serial, "keep": keep, **how}
         return Request(header, timeout=self.run_timeout, executes=True)
 
-    def sample(self, work: Work, calls: int, *, verify: bool) -> Request:
-        """Take one more sample of a candidate that was kept, and verify it once more if told to."""
+    def sample(self, works: Sequence[Work], calls: Sequence[int], *, verify: bool) -> Request:
+        """Take one more sample of each of some candidates that were kept, in this order.
+
+        ``calls`` are those of each sample. Verify the candidates once more if told to.
+        """
         header = {
             "request": "sample",
-            "id": work.serial,
-            "calls": calls,
+            "programs": [(work.serial, n) for work, n in zip(works, calls, strict=True)],
             "verify": verify,
             "policy": asdict(self.timing),
         }
-        return Request(header, timeout=self.run_timeout, executes=True)
+        return Request(header, timeout=self.run_timeout * len(works), executes=True)
 
     def built(self, work: Work, reply: Reply) -> Reply:
         """Apply the reply to a build; of one that was built elsewhere its time is known."""

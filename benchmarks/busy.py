@@ -3,7 +3,8 @@
 Each workload is tuned quiet, beside each load, and quiet once more: the two quiet runs against
 each other tell what chance does. Each run is a process of its own. ``--before DIR`` tunes with
 another checkout as well, in turns with this one. When all runs of a workload have ended, their
-winners are timed against each other, interleaved, with nothing else running: a run's quality is
+winners are timed against each other, interleaved, with nothing else running (so ``--loads`` with
+nothing behind it, and ``--before``, is a race of two checkouts): a run's quality is
 the latency of the first quiet winner divided by that of its own. The five fastest records of each
 run are timed when its load has ended, alone as in a search: it is told how many claim to be
 undisturbed, and how far these and the others are from what they take quietly. A virtual machine
@@ -304,24 +305,25 @@ def main() -> None:
             f"{row['seconds']:9.1f}  {len(claim)} of {len(row['told'])}, "
             f"{near} within 10%, {around} around {shared:.2f}"
         )
-    print(f"\n{'':21}{'quality':>8}{'before / now':>14}")
+    print(f"\n{'':21}{'quality':>8}{'before / now':>14}{'the same of seconds':>21}")
     for side in roots:
         for beside in ("quiet", *args.loads, "quiet again"):
             found = [one for one in rows if (one["side"], one["beside"]) == (side, beside)]
             quality = statistics.geometric_mean(one["quality"] for one in found)
-            print(f"{side:8}{beside:13}{quality:8.3f}{faster(rows, found):14.3f}")
+            print(
+                f"{side:8}{beside:13}{quality:8.3f}{faster(rows, found, 'winner'):14.3f}"
+                f"{faster(rows, found, 'seconds'):21.3f}"
+            )
 
 
-def faster(rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) -> float:
-    """Return how much faster the winners are than those of the checkout before; NaN without it."""
+def faster(rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]], what: str) -> float:
+    """Return how much faster they are than those of the checkout before; NaN without it."""
     keys = ("workload", "beside", "seed")
-    before = {
-        tuple(one[key] for key in keys): one["winner"] for one in rows if one["side"] == "before"
-    }
+    before = {tuple(one[key] for key in keys): one[what] for one in rows if one["side"] == "before"}
     if not before:
         return math.nan
     return statistics.geometric_mean(
-        before[tuple(one[key] for key in keys)] / one["winner"] for one in found
+        before[tuple(one[key] for key in keys)] / one[what] for one in found
     )
 
 

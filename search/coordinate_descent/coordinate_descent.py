@@ -17,7 +17,7 @@ from schedlang.search.models.cost_model import CostModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposals import Told
-from schedlang.search.strategy import Proposal
+from schedlang.search.strategy import Estimate, Proposal
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
@@ -107,7 +107,14 @@ class CoordinateDescent(StrategyBase):
         draws = lines - 1 if given is None else 0
         perturbation = Perturbation(self.proposals, *models)
         self._starts = StartingPoints(
-            space, self.proposals, builder, perturbation, self.rng, given, draws
+            space,
+            self.proposals,
+            builder,
+            self._program_model,
+            perturbation,
+            self.rng,
+            given,
+            draws,
         )
         self._most_lines = lines
         self._most_pending = pending
@@ -170,6 +177,9 @@ class CoordinateDescent(StrategyBase):
     @property
     def screened(self) -> int:
         return self._step_model.screened
+
+    def use_estimate(self, estimate: Estimate) -> None:
+        self._program_model.estimate = estimate
 
     def suggest(self, traces: Sequence[Trace]) -> None:
         """Start the first line searches there."""

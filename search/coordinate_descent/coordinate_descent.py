@@ -39,8 +39,10 @@ class CoordinateDescent(StrategyBase):
     search stops when it reaches a point that another one has visited.
 
     The first line search starts at the origin of the space's distributions, the next ones at draws
-    from the prior. When one ends, the next one starts near the fastest programs, several decisions
-    away, where the model of the decisions predicts most (``Perturbation``); one in ten at a draw.
+    from the prior, each the most promising of a few: by the target's estimate, until the model of
+    programs has learned. When one ends, the next one starts near the fastest programs, several
+    decisions away, where the model of the decisions predicts most (``Perturbation``); one in ten at
+    a draw.
 
     Parameters
     ----------

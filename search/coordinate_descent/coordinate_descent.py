@@ -22,7 +22,7 @@ from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
 _LEAST_PENDING = 4
-# From so many asked for at once on, many are built at once.
+# A run asks for so many where many builders wait for candidates.
 _MANY = 32
 
 

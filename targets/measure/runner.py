@@ -207,7 +207,7 @@ class CandidateRunner:
             self._verifier.verify_again(calls=1)
         elif busy:
             policy = replace(policy, warm_seconds=min(policy.warm_seconds, _CACHES_SECONDS))
-        # Otherwise the machine has been idle, or is since results were compared.
+        # While results are compared, and before the first program of a round, the machine is idle.
         with faults(Status.RUN_ERROR), self._backend.running():
             warm_up(lambda calls: self._caller.sample(program, calls), first, policy)
             sample = self._caller.sample_quietly(program, calls, flush_cache=policy.flush_cache)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from schedlang.errors import SchedlangError
 from schedlang.language.schedule import Schedule, Trace
 from schedlang.measurement import Measurement
 from schedlang.measurement.clock import Clock
 from schedlang.search.models.cost_model import CostModel
+
+if TYPE_CHECKING:
+    from schedlang.tvm.program import TensorProgram
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,10 @@ class Rejection:
     module: str = ""
     instruction: str = ""
     block: str = ""
+
+
+Estimate: TypeAlias = "Callable[[TensorProgram], float]"
+"""Returns a latency in seconds of a program that was not measured; infinite where none is known."""
 
 
 class Strategy(ABC):
@@ -196,6 +203,12 @@ class Strategy(ABC):
     def seconds(self) -> Mapping[str, float]:
         """Wall time of the main parts of ``ask`` and ``tell``, by name."""
         return {}
+
+    def use_estimate(self, estimate: Estimate) -> None:  # noqa: B027 - not every search has use
+        """Rank programs by it before there are outcomes to learn from; by default nothing.
+
+        Called before the first ``ask``, where the target has estimates.
+        """
 
     def use_clock(self, clock: Clock) -> None:  # noqa: B027 - not every search reads the time
         """Count ``seconds`` by this clock, which is that of the session; by default nothing."""

@@ -151,6 +151,19 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
         """
         return None
 
+    @property
+    def has_estimate(self) -> bool:
+        """Whether it estimates latencies at all."""
+        return type(self).estimate is not Target.estimate
+
+    def estimated(self, mod: TensorProgram) -> float:
+        """Return the estimate; infinite where there is none, or a program is beyond it."""
+        try:
+            estimate = self.estimate(mod)
+        except Exception:  # a statement of a kind that the estimate does not know
+            return math.inf
+        return math.inf if estimate is None else estimate
+
     @_required
     def tvm_target(self) -> CompilerTarget:
         """Return TVM's target for this machine."""

@@ -17,7 +17,7 @@ from schedlang.search.models.cost_model import CostModel
 from schedlang.search.models.gradient_boosting import GradientBoosting
 from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposals import Told
-from schedlang.search.strategy import Proposal
+from schedlang.search.strategy import Estimate, Proposal
 from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
@@ -39,8 +39,10 @@ class CoordinateDescent(StrategyBase):
     search stops when it reaches a point that another one has visited.
 
     The first line search starts at the origin of the space's distributions, the next ones at draws
-    from the prior. When one ends, the next one starts near the fastest programs, several decisions
-    away, where the model of the decisions predicts most (``Perturbation``); one in ten at a draw.
+    from the prior, each the most promising of a few: by the target's estimate, until the model of
+    programs has learned. When one ends, the next one starts near the fastest programs, several
+    decisions away, where the model of the decisions predicts most (``Perturbation``); one in ten at
+    a draw.
 
     Parameters
     ----------
@@ -107,7 +109,14 @@ class CoordinateDescent(StrategyBase):
         draws = lines - 1 if given is None else 0
         perturbation = Perturbation(self.proposals, *models)
         self._starts = StartingPoints(
-            space, self.proposals, builder, perturbation, self.rng, given, draws
+            space,
+            self.proposals,
+            builder,
+            self._program_model,
+            perturbation,
+            self.rng,
+            given,
+            draws,
         )
         self._most_lines = lines
         self._most_pending = pending
@@ -170,6 +179,9 @@ class CoordinateDescent(StrategyBase):
     @property
     def screened(self) -> int:
         return self._step_model.screened
+
+    def use_estimate(self, estimate: Estimate) -> None:
+        self._program_model.estimate = estimate
 
     def suggest(self, traces: Sequence[Trace]) -> None:
         """Start the first line searches there."""

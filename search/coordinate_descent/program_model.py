@@ -9,6 +9,7 @@ from schedlang.search.coordinate_descent.due import Due
 from schedlang.search.models.cost_model import CostModel
 from schedlang.search.program import Program, ProgramBuilder
 from schedlang.search.proposals import Proposals
+from schedlang.search.strategy import Estimate
 from schedlang.search.surrogate import Surrogate
 
 # Programs that are made for each that is proposed, once the model has learned.
@@ -27,6 +28,10 @@ class ProgramModel:
     builder: makes programs with their features.
     cost_model: one that is trained already is used from the start.
     stopwatch: of the search; it counts the time of the model as ``model``.
+
+    Attributes
+    ----------
+    estimate: ranks programs until the model has learned; None where the target has none.
     """
 
     def __init__(
@@ -37,8 +42,10 @@ class ProgramModel:
         stopwatch: Stopwatch,
     ) -> None:
         self.cost_model = cost_model
+        self.estimate: Estimate | None = None
         self._proposals = proposals
         self._builder = builder
+        self._stopwatch = stopwatch
         self._surrogate = Surrogate(cost_model, proposals.workload.key, stopwatch)
         self._programs: dict[int, Program] = {}
         self._due = Due()
@@ -53,17 +60,23 @@ class ProgramModel:
     def compared(self) -> int:
         """Number of programs to make for each proposal."""
         self._learn()
-        return _COMPARED if self.cost_model.trained else 1
+        return _COMPARED if self.cost_model.trained or self.estimate is not None else 1
 
     def fastest(self, programs: Sequence[Program]) -> int:
         """Return the index of the program that is predicted to be the fastest, the first of equals.
 
         One without features is predicted to be as slow as any.
         """
-        if len(programs) < 2 or not self.cost_model.trained:
+        if len(programs) < 2:
             return 0
-        energies = self._surrogate.energies(programs)
-        return energies.index(min(energies))
+        if self.cost_model.trained:
+            expected = self._surrogate.energies(programs)
+        elif self.estimate is not None:
+            with self._stopwatch.timing("model"):
+                expected = [self.estimate(one.schedule.mod) for one in programs]
+        else:
+            return 0
+        return expected.index(min(expected))
 
     def _learn(self) -> None:
         new = self._due.new(self._proposals.told)

@@ -123,6 +123,7 @@ class StartingPoints:
     Parameters
     ----------
     builder: makes programs.
+    program_model: picks one of a few draws.
     perturbation: gives the starts near the fastest programs.
     rng: of the draws and perturbations; the caller saves it.
     """
@@ -132,6 +133,7 @@ class StartingPoints:
         space: Space,
         proposals: Proposals,
         builder: ProgramBuilder,
+        program_model: ProgramModel,
         perturbation: Perturbation,
         rng: random.Random,
         given: Sequence[Trace] | None,
@@ -141,6 +143,7 @@ class StartingPoints:
         self._proposals = proposals
         self._rng = rng
         self._builder = builder
+        self._program_model = program_model
         self._perturbation = perturbation
         self._at_origin = given is None
         self._given = list(given or ())
@@ -166,8 +169,16 @@ class StartingPoints:
             self._at_origin = False
             [program] = self._builder.make(lambda space: origin(space, workload), [self._space])
         else:
-            [program] = self._builder.draw([self._rng.getrandbits(63)])
+            program = self._draw()
         return program
+
+    def _draw(self) -> Program | None:
+        """Return the most promising of a few draws; one that was proposed only without others."""
+        count = self._program_model.compared
+        drawn = self._builder.draw([self._rng.getrandbits(63) for _ in range(count)])
+        made = [one for one in drawn if one is not None]
+        new = [one for one in made if self._proposals.id_of(one.key) is None] or made
+        return new[self._program_model.fastest(new)] if new else None
 
     def save(self) -> dict[str, Any]:
         """Return everything in it but the generator, as JSON values."""

@@ -76,14 +76,14 @@ def _fastest(mode: Schedule, space: Space, target: Target, is_over: Callable[[],
     """Return the mode, or another program of the space if its estimate is clearly lower."""
     if is_over():
         return mode
-    chosen, least = mode, _CLEARLY_FASTER * _estimate(mode, target)
+    chosen, least = mode, _CLEARLY_FASTER * target.estimated(mode.mod)
     if math.isinf(least):
         return mode
     for make in _others(mode.trace, space):
         if is_over():
             break
         other = _attempt(make)
-        estimate = math.inf if other is None else _estimate(other, target)
+        estimate = math.inf if other is None else target.estimated(other.mod)
         if other is not None and estimate < least:
             chosen, least = other, estimate
     return chosen
@@ -101,15 +101,6 @@ def _others(mode: Trace, space: Space) -> Iterator[Callable[[], Schedule]]:
         yield partial(take, space, mode, (step,))
     for seed in range(_DRAWS):
         yield partial(space.sample, mode.workload, seed)
-
-
-def _estimate(schedule: Schedule, target: Target) -> float:
-    """Return the target's estimate; infinite where it has none."""
-    try:
-        estimate = target.estimate(schedule.mod)
-    except Exception:  # a statement of a kind that the estimate does not know
-        return math.inf
-    return math.inf if estimate is None else estimate
 
 
 def _attempt(make: Callable[[], Schedule]) -> Schedule | None:

@@ -214,6 +214,8 @@ class TaskRun:
         def make_strategy() -> Strategy:
             strategy = made.pop() if made else self.task.make_strategy()
             strategy.use_clock(call.budget.clock)
+            if call.target.has_estimate:
+                strategy.use_estimate(call.target.estimated)
             if first := self.task.first():
                 strategy.suggest(first)
             return strategy

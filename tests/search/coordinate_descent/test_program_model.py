@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -59,6 +60,39 @@ def test_it_compares_programs_once_it_has_learned(workload: Workload) -> None:
     assert rows(others[model.fastest(others)]) < rows(others[0])
     without = Program(others[-1].schedule)
     assert model.fastest([without, others[-1]]) == 1, "nothing is known of it"
+
+
+def test_the_estimate_of_the_target_ranks_until_it_has_learned(workload: Workload) -> None:
+    found = programs(workload, 40)
+    order = {one.schedule.mod: number for number, one in enumerate(reversed(found))}
+
+    def estimate(mod: object) -> float:
+        return float(order[mod])
+
+    new, _ = model_of(workload, found[:11])
+    new.estimate = estimate
+    assert new.compared > 1 and new.fastest(found[:4]) == 3
+    new.estimate = lambda mod: math.inf  # of programs that nobody can judge the first
+    assert new.fastest(found[:4]) == 0
+    taught, _ = model_of(workload, found[:30])
+    assert taught.compared > 1
+    plain = taught.fastest(found[30:])
+    taught.estimate = estimate
+    assert taught.fastest(found[30:]) == plain
+
+
+def test_starts_are_the_most_promising_of_a_few_draws(workload: Workload) -> None:
+    def extents(mod: object) -> float:
+        return float(len(str(mod)))
+
+    def starts(strategy: CoordinateDescent) -> float:
+        asked = strategy.ask(8)[1:]  # the first is the origin
+        return sum(extents(one.schedule.mod) for one in asked) / len(asked)
+
+    plain = CoordinateDescent(ORDINARY, workload, pending=8)
+    ranked = CoordinateDescent(ORDINARY, workload, pending=8)
+    ranked.use_estimate(extents)
+    assert starts(ranked) < starts(plain)
 
 
 def test_it_learns_the_same_from_traces_as_from_programs(workload: Workload) -> None:

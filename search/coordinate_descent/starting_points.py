@@ -173,12 +173,15 @@ class StartingPoints:
         return program
 
     def _draw(self) -> Program | None:
-        """Return the most promising of a few draws; one that was proposed only without others."""
-        count = self._program_model.compared
-        drawn = self._builder.draw([self._rng.getrandbits(63) for _ in range(count)])
-        made = [one for one in drawn if one is not None]
+        """Return the most promising of a few draws, new ones first; None if the first one fails."""
+        [first] = self._builder.draw([self._rng.getrandbits(63)])
+        more = self._program_model.compared - 1
+        if first is None or more < 1:
+            return first
+        others = self._builder.draw([self._rng.getrandbits(63) for _ in range(more)])
+        made = [first, *(one for one in others if one is not None)]
         new = [one for one in made if self._proposals.id_of(one.key) is None] or made
-        return new[self._program_model.fastest(new)] if new else None
+        return new[self._program_model.fastest(new)]
 
     def save(self) -> dict[str, Any]:
         """Return everything in it but the generator, as JSON values."""

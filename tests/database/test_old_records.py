@@ -94,7 +94,8 @@ def test_the_same_call_measures_no_program_again(
 ) -> None:
     """A run that starts from the old records proposes other programs; without them, the same.
 
-    The default space of a program as small as this softmax has had one draw more since.
+    The default space of a program as small as this softmax has had one draw more since; descents
+    draw starts by the target's estimate since, so that after the origin the others differ.
     """
     finish = parallel_vectorize_unroll(cores=2, max_lanes=32, prob=0.95)
     space = sl.default_space(target).replace("parallel_vectorize_unroll", finish)
@@ -115,7 +116,8 @@ def test_the_same_call_measures_no_program_again(
     assert not measurer.measured & before
     assert len(measurer.measured) == 12 - result.earlier
     if not transfer:
-        assert {record.program_key for record in result.records} == before
+        found = {record.program_key for record in result.records}
+        assert found == before if search == "evolutionary" else found & before
 
 
 @pytest.mark.parametrize("schema", [3, 4, 5])

@@ -30,9 +30,11 @@ def runs_of(path: Path) -> int:
 
 # Descents compare programs by their features since: other proposals.
 CHANGED = ("auto_inside", "explore_exploit_inside")
+# Descents draw starts by the target's estimate since: another rest.
+OTHER_REST = ("network_inside", "network_between")
 
 
-@pytest.mark.parametrize("name", [one for one in RUNS if one not in CHANGED])
+@pytest.mark.parametrize("name", [one for one in RUNS if one not in CHANGED + OTHER_REST])
 def test_an_old_run_proposes_what_its_own_version_proposed(name: str, tmp_path: Path) -> None:
     path = old_run(name, tmp_path)
     before = runs_of(path)
@@ -40,6 +42,25 @@ def test_an_old_run_proposes_what_its_own_version_proposed(name: str, tmp_path: 
     assert call(name, str(path), first=False, measurer=measurer) == CONTINUED[name]["records"]
     assert measurer.measured == CONTINUED[name]["measured"]
     assert runs_of(path) == before  # it is the same run, by its identity and by its search
+
+
+@pytest.mark.parametrize("name", OTHER_REST)
+def test_an_old_run_goes_on_where_the_rest_is_proposed_otherwise(name: str, tmp_path: Path) -> None:
+    path = old_run(name, tmp_path)
+    before = runs_of(path)
+    with open_database(path) as database:
+        measured = {record.program_key for record in database.query()}
+    measurer = Hashed()
+    found = call(name, str(path), first=False, measurer=measurer)
+    assert len({key for _, key, _ in found}) == len(found) == TRIALS
+    assert measurer.measured == CONTINUED[name]["measured"]
+    assert runs_of(path) == before
+    with open_database(path) as database:
+        keys = [record.program_key for record in database.query()]
+    assert len(set(keys)) == len(keys), "a program was measured twice"
+    assert measured < set(keys)
+    kept = {key for _, key, _ in CONTINUED[name]["records"]} & measured
+    assert kept <= {key for _, key, _ in found}
 
 
 @pytest.mark.parametrize("name", CHANGED)

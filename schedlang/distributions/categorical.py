@@ -107,8 +107,8 @@ class ComputeLocation(FiniteDistribution):
     Parameters
     ----------
     candidates: distinct ints: -2 inlines the block, -1 leaves it at the root, i >= 0 computes it at
-        loop i of its consumer (0 is outermost). A search steps through them in numeric order:
-        inlined, root, then increasing depth.
+        loop i of its consumer (0 is outermost). A search steps through them in numeric order: root,
+        then increasing depth. Inlining, which is no depth, is one step from all of them.
     probs: weights >= 0, one for each candidate, as for Categorical.
     """
 
@@ -122,6 +122,15 @@ class ComputeLocation(FiniteDistribution):
                 candidates,
                 f"{min(candidates)} is not a location; -2 is inline, -1 root, 0 and up are loops",
             )
+
+    def _beside(self, d: int) -> tuple[int, ...]:
+        """Return the next location outward, the next one inward, and inlining."""
+        values = self._table().values
+        if d == INLINE:
+            return values[1:]
+        # Not super(): slotted dataclasses have no such cell for it.
+        near = FiniteDistribution._beside(self, d)
+        return near if values[0] != INLINE or INLINE in near else (INLINE, *near)
 
     def origin(self) -> int:
         """Return the most probable location; in a tie the root, where the block was.

@@ -3,7 +3,8 @@
 Each search runs ``tune`` on a ``SimulatedMeasurer`` with several seeds. A search is a name, with
 settings where they differ from the default: ``evolutionary:warm_up=8``,
 ``explore_exploit:switch_after=16,explore.sweeps=6,exploit.lines=2`` (``explore.`` and ``exploit.``
-are those of its two parts; ``explore=random`` explores with another search). Searches from outside
+are those of its two parts; ``explore=random`` explores with another search, ``exploit=random``
+exploits with one). Searches from outside
 are ``kernel_tuner:genetic_algorithm`` and all other strategies of Kernel Tuner.
 
 * ``P``: the mean over the trials of (random - found) / (random - optimum), where random search
@@ -65,10 +66,11 @@ def search_of(text: str) -> Any:
     own = parts[""]
     if parts["explore"]:
         own["explore"] = partial(own.get("explore", Evolutionary), **parts["explore"])
-    if parts["exploit"]:
-        lines = own.get("sketches", 3)
-        exploit = {"start": (), "lines": lines, **parts["exploit"]}
-        own["exploit"] = partial(CoordinateDescent, **exploit)
+    exploit = own.get("exploit", CoordinateDescent)
+    if exploit is CoordinateDescent:
+        parts["exploit"] = {"start": (), "lines": own.get("sketches", 3)} | parts["exploit"]
+    if parts["exploit"] and name == "explore_exploit":
+        own["exploit"] = partial(exploit, **parts["exploit"])
     make = ExploreExploit if name == "explore_exploit" else SEARCHES[name]
     return partial(make, **own)
 

@@ -45,6 +45,7 @@ class StrategyBase(Strategy):
     proposals: what was proposed, told and refused.
     rng: the generator; everything random should come from it, as it is saved and loaded.
     failed_draws: draws in a row, up to now, that gave no new program.
+    most_asked: the most that was asked for at once, so far, where the search depends on it.
     stopwatch: adds up ``seconds``.
     """
 
@@ -63,6 +64,7 @@ class StrategyBase(Strategy):
         self.rng = random.Random(seed)
         self.give_up_after = give_up_after
         self.failed_draws = 0
+        self.most_asked = 0
         self.stopwatch = Stopwatch()
 
     # -- what a subclass may give ----------------------------------------------------------------
@@ -101,6 +103,16 @@ class StrategyBase(Strategy):
         else:
             self.failed_draws = 0
             made.append(proposal)
+
+    # -- what another search explored ------------------------------------------------------------
+
+    def adopt(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
+        """Propose a program that another search made; ``None`` if it was proposed before.
+
+        Its outcome is told here, as that of any proposal. ``program_key`` is its structural key,
+        where the caller has computed it already.
+        """
+        return self.proposals.admit(schedule, program_key)
 
     # -- the contract ----------------------------------------------------------------------------
 

@@ -64,10 +64,6 @@ class CoordinateDescent(StrategyBase):
         exceeds this, once the model of the decisions has learned enough, and while line searches
         may still start elsewhere.
 
-    Attributes
-    ----------
-    most_asked: the most that was asked for at once, so far.
-
     ValueError for numbers out of range.
     """
 
@@ -120,7 +116,6 @@ class CoordinateDescent(StrategyBase):
         )
         self._most_lines = lines
         self._most_pending = pending
-        self.most_asked = 0
         self._most_loss = most_loss
         self._starts_left = math.inf if restarts is None else restarts
         self._starts_left += lines if given is None else len(given)
@@ -183,27 +178,19 @@ class CoordinateDescent(StrategyBase):
     def use_estimate(self, estimate: Estimate) -> None:
         self._program_model.estimate = estimate
 
-    def suggest(self, traces: Sequence[Trace]) -> None:
-        """Start the first line searches there."""
-        self.start_at(traces)
-
     # -- what another search explored ------------------------------------------------------------
 
     def adopt(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
-        """Propose a program that another search made; ``None`` if it was proposed before.
-
-        Its outcome is told here, as that of any proposal. No line search measures it again.
-        ``program_key`` is its structural key, where the caller has computed it already.
-        """
-        proposal = self.proposals.admit(schedule, program_key)
+        """Propose a program that another search made; no line search measures it again."""
+        proposal = super().adopt(schedule, program_key)
         if proposal is not None:
             program = Program(schedule)
             self._builder.extract([program])
             self._program_model.note(proposal.id, program)
         return proposal
 
-    def start_at(self, traces: Sequence[Trace]) -> None:
-        """Start line searches here before any other."""
+    def suggest(self, traces: Sequence[Trace]) -> None:
+        """Start line searches there before any other."""
         self._starts.put_first(traces)
         self._starts_left += len(traces)
 

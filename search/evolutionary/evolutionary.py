@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.schedule import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.base import GIVE_UP_AFTER, StrategyBase, check_setting
 from schedlang.search.evolutionary.annealing import Annealing, temperatures
 from schedlang.search.models.cost_model import CostModel
@@ -107,6 +107,14 @@ class Evolutionary(StrategyBase):
             explored = sum(self.rng.random() < self._random_share for _ in range(left))
             made += self._propose_best(left - explored)
         return made + self._propose_drawn(n - len(made))
+
+    def adopt(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
+        """Propose a program that another search made: chains start there if it is fast."""
+        proposal = super().adopt(schedule, program_key)
+        if proposal is not None:
+            program = self._proposed[proposal.id] = Program(schedule)
+            self._builder.extract([program])
+        return proposal
 
     def suggest(self, traces: Sequence[Trace]) -> None:
         """Propose them first: chains then start there if they are fast."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.language.schedule import Trace
+from schedlang.language.schedule import Schedule, Trace
 from schedlang.search.base import StrategyBase, check_setting
 from schedlang.search.models.cost_model import CostModel, plausible
 from schedlang.search.models.decision_model import site_values
@@ -106,9 +106,20 @@ class TreeSearch(StrategyBase):
                 return proposal
         return None
 
+    def adopt(self, schedule: Schedule, program_key: str = "") -> Proposal | None:
+        """Propose a program that another search made; its latency rewards the way to it."""
+        proposal = super().adopt(schedule, program_key)
+        if proposal is not None:
+            there = Descent(self._root, self._selection, self._along(schedule.trace))
+            self.proposals.attempt(lambda: self.space.run(self.workload, there))
+            self._leaves[proposal.id] = there.commit()
+            self._remember(proposal.id, Program(schedule))
+        return proposal
+
     def suggest(self, traces: Sequence[Trace]) -> None:
-        """The first descents take their decisions, where these are possible."""
+        """The next descents take their decisions, where these are possible; patience is new."""
         self._suggested += traces
+        self._without_gain = 0
 
     @property
     def cost_model(self) -> CostModel | None:
@@ -154,8 +165,7 @@ class TreeSearch(StrategyBase):
     def _descend(self) -> list[tuple[Descent, Program]]:
         """Descents and their programs, the one to propose first; none where none came of it."""
         if self._suggested:
-            values = site_values(self._suggested.pop(0))
-            return self._run(Rollout(self.rng, values, follow=1.0, alone=True))
+            return self._run(self._along(self._suggested.pop(0)))
         if self._surrogate is None or not self._surrogate.trained:
             return self._run(self._rollout)
         found = [run for _ in range(self._rollouts) for run in self._run(self._rollout)]
@@ -167,6 +177,10 @@ class TreeSearch(StrategyBase):
         self._screened += max(len(found) - 1, 0)
         best_first = sorted(range(len(found)), key=lambda k: (-scores[k], k))
         return [found[k] for k in best_first]
+
+    def _along(self, trace: Trace) -> Rollout:
+        """Return what takes the decisions of a trace, where they are possible."""
+        return Rollout(self.rng, site_values(trace), follow=1.0, alone=True)
 
     @property
     def _rollout(self) -> Rollout:

@@ -162,7 +162,7 @@ class Target(ABC):  # noqa: B024  (`_required` is abstract)
             estimate = self.estimate(mod)
         except Exception:  # a statement of a kind that the estimate does not know
             return math.inf
-        return math.inf if estimate is None else estimate
+        return math.inf if estimate is None or math.isnan(estimate) else estimate
 
     @_required
     def tvm_target(self) -> CompilerTarget:

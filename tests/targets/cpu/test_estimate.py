@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 import schedlang as sl
 from schedlang.targets import CPUTarget
 
@@ -66,3 +70,17 @@ def main(A: T.Buffer((64, 62), "float32"), B: T.Buffer((64, 64), "float32")):
 def test_a_register_tile_beats_plain_loops() -> None:
     tiled = sampled(CHANNELS, **{"register_tile:conv2d": True})
     assert estimate(tiled) < estimate(sl.Schedule(CHANNELS)) / 10
+
+
+@pytest.mark.parametrize("guess", [None, math.nan, ValueError("an unknown statement")], ids=str)
+def test_what_has_no_estimate_comes_last(
+    guess: float | Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def guessed(self: CPUTarget, mod: object) -> float | None:
+        if isinstance(guess, Exception):
+            raise guess
+        return guess
+
+    assert TARGET.has_estimate and TARGET.estimated(CHANNELS.mod) == TARGET.estimate(CHANNELS.mod)
+    monkeypatch.setattr(CPUTarget, "estimate", guessed)
+    assert TARGET.estimated(CHANNELS.mod) == math.inf

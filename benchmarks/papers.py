@@ -59,8 +59,7 @@ def budgets(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def exploiters(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Print the table of storm-exploiters; return its rows."""
-    job = partial(storm.exploiters, explored=25) if args.quick else storm.exploiters
-    rows = simulated(job, args)
+    rows = simulated(storm.exploiters, args)
     wide = max(len(row["space"]) for row in rows) + 2
     print(f"\n{'':{wide}}{'latency / the descents':^24}{'seconds / the descents':^24}")
     print(f"{'':{wide}}" + 2 * "".join(f"{name:>8}" for name in storm.EXPLOITERS))

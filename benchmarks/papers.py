@@ -50,7 +50,8 @@ def budgets(args: argparse.Namespace) -> list[dict[str, Any]]:
     print(f"\n{'trials of the descent':{wide}}")
     for name, mine in [*by_space(rows).items(), ("mean", rows)]:
         found = [
-            statistics.fmean(row[str(number)]["trials"] - number for row in mine)
+            # None where a space has fewer programs than are to be explored.
+            statistics.fmean(max(row[str(number)]["trials"] - number, 0) for row in mine)
             for number in explored
         ]
         print(f"{name:{wide}}" + "".join(f"{one:8.1f}" for one in found))

@@ -37,15 +37,15 @@ def budgets(args: argparse.Namespace) -> list[dict[str, Any]]:
     explored = _QUICK if args.quick else storm.EXPLORED
     rows = simulated(partial(storm.budgets, explored=explored), args)
     wide = max(len(row["space"]) for row in rows) + 2
-    for title, what, to in (
-        ("latency after 10,000 trials / after K and a descent", "latency", "alone"),
-        ("seconds of 10,000 trials / of K and a descent", "seconds", "alone"),
+    for title, what in (
+        ("latency after 10,000 trials / after K and a descent", "latency"),
+        ("seconds of 10,000 trials / of K and a descent", "seconds"),
     ):
         print(f"\n{title}\n{'K':{wide}}" + "".join(f"{number:>8}" for number in explored))
         for name, mine in by_space(rows).items():
-            found = [storm.ratios(mine, to, str(number), what) for number in explored]
+            found = [storm.ratios(mine, "alone", str(number), what) for number in explored]
             print(f"{name:{wide}}" + "".join(f"{one:8.3f}" for one in found))
-        found = [storm.ratios(rows, to, str(number), what) for number in explored]
+        found = [storm.ratios(rows, "alone", str(number), what) for number in explored]
         print(f"{'geometric mean':{wide}}" + "".join(f"{one:8.3f}" for one in found))
     print(f"\n{'trials of the descent':{wide}}")
     for name, mine in [*by_space(rows).items(), ("mean", rows)]:

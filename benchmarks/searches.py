@@ -133,22 +133,27 @@ def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str,
     }
 
 
+def simulate(found: RecordedSpace, search: Any, seed: int, trials: int) -> sl.TuneResult:
+    """Tune on a recorded space."""
+    return sl.tune(
+        found.workload,
+        space=found.space,
+        measurer=SimulatedMeasurer(found, seed),
+        search=search,
+        trials=trials,
+        seed=seed,
+        transfer=False,
+        progress=False,
+    )
+
+
 def _run(
     found: RecordedSpace, text: str, seeds: Sequence[int], trials: int
 ) -> tuple[list[list[float]], int]:
     """Return the latencies that each run measured, and how many finals named a wrong winner."""
     runs, flips = [], 0
     for seed in seeds:
-        result = sl.tune(
-            found.workload,
-            space=found.space,
-            measurer=SimulatedMeasurer(found, seed),
-            search=search_of(text),
-            trials=trials,
-            seed=seed,
-            transfer=False,
-            progress=False,
-        )
+        result = simulate(found, search_of(text), seed, trials)
         keys = [one.program_key for one in result.records]
         latencies = [found.program(key).latency for key in keys]
         runs.append(latencies)

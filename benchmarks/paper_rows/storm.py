@@ -16,14 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from searches import recorded
+from searches import recorded, simulate
 
-import schedlang as sl
-from schedlang.measurement import SimulatedMeasurer
-from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit
+from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit, Grid, Random
 from schedlang.search.base import StrategyBase
-from schedlang.search.grid import Grid
-from schedlang.search.random import Random
 
 EXPLORED = (1, 10, 25, 50, 100, 200, 300, 1000)
 MOST = 10_000
@@ -48,16 +44,7 @@ def once(explored: int) -> partial[ExploreExploit]:
 def tuned(path: Path, seed: int, search: Any, trials: int) -> dict[str, float]:
     """Tune on a recorded space; return what was found, with how many trials, in which time."""
     found = recorded(path)
-    result = sl.tune(
-        found.workload,
-        space=found.space,
-        measurer=SimulatedMeasurer(found, seed),
-        search=search,
-        trials=trials,
-        seed=seed,
-        transfer=False,
-        progress=False,
-    )
+    result = simulate(found, search, seed, trials)
     latencies = [found.program(one.program_key).latency for one in result.records]
     return {
         "latency": min(latencies),

@@ -22,7 +22,7 @@ from schedlang.spaces.space import Space
 from schedlang.workloads.workload import Workload
 
 _LEAST_PENDING = 4
-# A run asks for so many where many builders wait for candidates.
+# From this many asked for at once, half are kept under way: as many builders wait for them.
 _MANY = 32
 
 

@@ -5,7 +5,8 @@ neighbour is faster; Ansor explores 10,000. Here ``ExploreExploit`` explores wit
 and the other side is ``Evolutionary`` alone; a recorded space has 840 to 2,640 programs, so 10,000
 trials measure all that it still finds, and the ratio of the latencies cannot exceed that of what
 it missed. Seconds are simulated: of building, running and verifying as recorded, of searching as
-it took here.
+it took here. Ratios are the other side's figure over that of the descent: above 1 supports the
+paper.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from searches import recorded, simulate
+from _race_plot import COLOURS, finish, label_axes, with_panels
 
+from paper_rows.figure import Figure, Row, Settings, Unit
+from paper_rows.simulated import by_space, path_of, print_ratios, ratios, tuned, units
 from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit, Grid, Random
 from schedlang.search.base import StrategyBase
 
 EXPLORED = (1, 10, 25, 50, 100, 200, 300, 1000)
+_QUICK = (1, 25)
 MOST = 10_000
 # Figure 14: programs that are explored before, and what each exploiter may measure at most. The
 # paper explores 300 for a whole network, which are 23 for each kernel of its smallest.
@@ -41,36 +44,92 @@ def once(explored: int) -> partial[ExploreExploit]:
     return partial(ExploreExploit, exploit=descent, switch_after=explored, sketches=1)
 
 
-def tuned(path: Path, seed: int, search: Any, trials: int) -> dict[str, float]:
-    """Tune on a recorded space; return what was found, with how many trials, in which time."""
-    found = recorded(path)
-    result = simulate(found, search, seed, trials)
-    latencies = [found.program(one.program_key).latency for one in result.records]
-    return {
-        "latency": min(latencies),
-        "over optimum": min(latencies) / found.optimum,
-        "trials": len(latencies),
-        "seconds": result.seconds,
-    }
-
-
-def budgets(path: Path, seed: int, explored: Sequence[int] = EXPLORED) -> dict[str, Any]:
+def budgets(unit: Unit, settings: Settings) -> Row:
     """Figures 10, 11, 17 and 18: K explored programs and a descent, against exploring alone."""
-    row: dict[str, Any] = {"alone": tuned(path, seed, "evolutionary", MOST)}
-    for number in explored:
-        row[str(number)] = tuned(path, seed, once(number), MOST)
+    path = path_of(unit, settings)
+    row: Row = {"alone": tuned(path, unit["seed"], "evolutionary", MOST)}
+    for number in _QUICK if settings.quick else EXPLORED:
+        row[str(number)] = tuned(path, unit["seed"], once(number), MOST)
     return row
 
 
-def exploiters(path: Path, seed: int) -> dict[str, Any]:
+def _explored(rows: Sequence[Row]) -> list[str]:
+    """Return the numbers K that rows have figures for."""
+    return [name for name in rows[0] if name not in ("unit", "alone")]
+
+
+def show_budgets(rows: Sequence[Row]) -> None:
+    """Print the ratios for each K, and the trials of the descents."""
+    columns = {number: ("alone", number) for number in _explored(rows)}
+    title = "latency after 10,000 trials / after K and a descent"
+    print_ratios(rows, columns, "latency", title)
+    print_ratios(rows, columns, "seconds", "seconds of 10,000 trials / of K and a descent")
+    wide = max(len(row["unit"]["space"]) for row in rows) + 2
+    print(f"\n{'trials of the descent':{wide}}")
+    for name, mine in [*by_space(rows).items(), ("mean", rows)]:
+        found = [
+            # None where a space has fewer programs than are to be explored.
+            statistics.fmean(max(row[number]["trials"] - int(number), 0) for row in mine)
+            for number in columns
+        ]
+        print(f"{name:{wide}}" + "".join(f"{one:8.1f}" for one in found))
+
+
+def draw_budgets(rows: Sequence[Row], path: Path) -> None:
+    """Draw both ratios over K: spaces thin, their geometric mean thick."""
+    explored = _explored(rows)
+    numbers = [int(one) for one in explored]
+    titles = {"latency": "latency", "seconds": "time of the search"}
+    figure, panels = with_panels([*titles.values()])
+    handles = {}
+    for panel, what in zip(panels, titles, strict=True):
+        for mine in by_space(rows).values():
+            found = [ratios(mine, "alone", one, what) for one in explored]
+            (handles["a recorded space"],) = panel.plot(numbers, found, "#bbbbbb", linewidth=0.9)
+        mean = [ratios(rows, "alone", one, what) for one in explored]
+        (handles["geometric mean"],) = panel.plot(numbers, mean, COLOURS["explore_exploit"], lw=2)
+        panel.set_xscale("log")
+        panel.axhline(1.0, color="black", linewidth=0.7)
+        label_axes(panel)
+    panels[1].set_yscale("log")
+    figure.supxlabel("explored programs K")
+    figure.supylabel("10,000 trials over K and a descent")
+    finish(figure, handles, path)
+
+
+def exploiters(unit: Unit, settings: Settings) -> Row:
     """Figure 14: the same exploration, then a descent until it ends, or another for 100 trials."""
-    row: dict[str, Any] = {"descent": tuned(path, seed, once(BEFORE), BEFORE + EXPLOITED)}
+    path, seed = path_of(unit, settings), unit["seed"]
+    row: Row = {"descent": tuned(path, seed, once(BEFORE), BEFORE + EXPLOITED)}
     for name, search in EXPLOITERS.items():
         make = partial(ExploreExploit, exploit=search, switch_after=BEFORE, sketches=1)
         row[name] = tuned(path, seed, make, BEFORE + EXPLOITED)
     return row
 
 
-def ratios(rows: Sequence[Mapping[str, Any]], of: str, to: str, what: str) -> float:
-    """Return the geometric mean of one side's figure over another's."""
-    return statistics.geometric_mean(row[of][what] / row[to][what] for row in rows)
+def show_exploiters(rows: Sequence[Row]) -> None:
+    """Print what the other exploiters take and find, over the descent."""
+    columns = {name: (name, "descent") for name in EXPLOITERS}
+    print_ratios(rows, columns, "latency", "latency / the descent's")
+    print_ratios(rows, columns, "seconds", "seconds / the descent's")
+
+
+FIGURES = (
+    Figure(
+        "storm-budgets",
+        "Explore as a Storm, Figures 10, 11, 17 and 18, on recorded spaces",
+        units,
+        budgets,
+        show_budgets,
+        draw_budgets,
+        simulated=True,
+    ),
+    Figure(
+        "storm-exploiters",
+        "Explore as a Storm, Figure 14, on recorded spaces",
+        units,
+        exploiters,
+        show_exploiters,
+        simulated=True,
+    ),
+)

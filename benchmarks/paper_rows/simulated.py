@@ -1,0 +1,73 @@
+"""Searches on recorded spaces: units, runs, and means over spaces and seeds."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from searches import extracted, recorded, simulate
+
+from paper_rows.figure import Row, Settings, Unit
+
+_QUICK_SPACES, _QUICK_SEEDS = ("GMM", "NRM"), 2
+
+
+def units(settings: Settings) -> list[Unit]:
+    """Return a unit for each recorded space and seed; a few where it is to be quick."""
+    seeds = min(settings.seeds, _QUICK_SEEDS) if settings.quick else settings.seeds
+    paths = [
+        path
+        for path in settings.spaces
+        if not settings.quick or len(settings.spaces) == 1 or path.stem in _QUICK_SPACES
+    ]
+    return [
+        {"space": str(Path(path.resolve().parent.name) / path.stem), "seed": seed}
+        for path, seed in itertools.product(paths, range(seeds))
+    ]
+
+
+def path_of(unit: Unit, settings: Settings) -> Path:
+    """Return the file of a unit's recorded space, with the features of its programs beside it."""
+    (path,) = (one for one in settings.spaces if one.resolve().with_suffix("").match(unit["space"]))
+    extracted(path)
+    return path
+
+
+def tuned(path: Path, seed: int, search: Any, trials: int) -> dict[str, float]:
+    """Tune on a recorded space; return what was found, with how many trials, in which time."""
+    found = recorded(path)
+    result = simulate(found, search, seed, trials)
+    latencies = [found.program(one.program_key).latency for one in result.records]
+    return {
+        "latency": min(latencies),
+        "over optimum": min(latencies) / found.optimum,
+        "trials": len(latencies),
+        "seconds": result.seconds,
+    }
+
+
+def ratios(rows: Sequence[Mapping[str, Any]], of: str, to: str, what: str) -> float:
+    """Return the geometric mean of one side's figure over another's."""
+    return statistics.geometric_mean(row[of][what] / row[to][what] for row in rows)
+
+
+def by_space(rows: Sequence[Row]) -> Mapping[str, list[Row]]:
+    """Return the rows of each space."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["unit"]["space"], []).append(row)
+    return found
+
+
+def print_ratios(
+    rows: Sequence[Row], columns: Mapping[str, tuple[str, str]], what: str, title: str
+) -> None:
+    """Print a line for each space, and the geometric mean of all; a column is (of, to)."""
+    wide = max(len(row["unit"]["space"]) for row in rows) + 2
+    print(f"\n{title}\n{'':{wide}}" + "".join(f"{name:>8}" for name in columns))
+    for name, mine in [*by_space(rows).items(), ("geometric mean", rows)]:
+        found = [ratios(mine, of, to, what) for of, to in columns.values()]
+        print(f"{name:{wide}}" + "".join(f"{one:8.3f}" for one in found))

@@ -19,8 +19,9 @@ from pathlib import Path
 from _race_plot import COLOURS, finish, label_axes, with_panels
 
 from paper_rows.figure import Figure, Row, Settings, Unit
+from paper_rows.sides import descent_after
 from paper_rows.simulated import by_space, path_of, print_ratios, ratios, tuned, units
-from schedlang.search import CoordinateDescent, Evolutionary, ExploreExploit, Grid, Random
+from schedlang.search import Evolutionary, ExploreExploit, Grid, Random
 from schedlang.search.base import StrategyBase
 
 EXPLORED = (1, 10, 25, 50, 100, 200, 300, 1000)
@@ -38,18 +39,12 @@ EXPLOITERS: Mapping[str, type[StrategyBase]] = {
 """What takes the place of the descent: the paper's grid, random and model-based search."""
 
 
-def once(explored: int) -> partial[ExploreExploit]:
-    """Return the paper's search: one descent from the best program, and no other start."""
-    descent = partial(CoordinateDescent, start=(), lines=1, restarts=0)
-    return partial(ExploreExploit, exploit=descent, switch_after=explored, sketches=1)
-
-
 def budgets(unit: Unit, settings: Settings) -> Row:
     """Figures 10, 11, 17 and 18: K explored programs and a descent, against exploring alone."""
     path = path_of(unit, settings)
     row: Row = {"alone": tuned(path, unit["seed"], "evolutionary", MOST)}
     for number in _QUICK if settings.quick else EXPLORED:
-        row[str(number)] = tuned(path, unit["seed"], once(number), MOST)
+        row[str(number)] = tuned(path, unit["seed"], descent_after(number), MOST)
     return row
 
 
@@ -100,7 +95,7 @@ def draw_budgets(rows: Sequence[Row], path: Path) -> None:
 def exploiters(unit: Unit, settings: Settings) -> Row:
     """Figure 14: the same exploration, then a descent until it ends, or another for 100 trials."""
     path, seed = path_of(unit, settings), unit["seed"]
-    row: Row = {"descent": tuned(path, seed, once(BEFORE), BEFORE + EXPLOITED)}
+    row: Row = {"descent": tuned(path, seed, descent_after(BEFORE), BEFORE + EXPLOITED)}
     for name, search in EXPLOITERS.items():
         make = partial(ExploreExploit, exploit=search, switch_after=BEFORE, sketches=1)
         row[name] = tuned(path, seed, make, BEFORE + EXPLOITED)

@@ -1,6 +1,8 @@
 """The papers' figures and tables, one file for each, or for a few that share their runs."""
 
-from paper_rows import layers, storm
+from paper_rows import layers, storm, storm_measured
 from paper_rows.figure import Figure
 
-FIGURES: dict[str, Figure] = {one.name: one for one in (*storm.FIGURES, *layers.FIGURES)}
+_FILES = (storm, storm_measured, layers)
+
+FIGURES: dict[str, Figure] = {one.name: one for file in _FILES for one in file.FIGURES}

@@ -49,7 +49,9 @@ _ALEXNET = (
 )
 _LAYERS = {"resnet-18": ("CBR", _RESNET_18), "alexnet": ("C2D", _ALEXNET)}
 # Trials of a search that does not end by itself: AutoTVM's have up to 1,620 a layer.
-TRIALS, _QUICK_TRIALS = 128, 12
+TRIALS, _QUICK_TRIALS = 64, 12
+# Limit of each search, which grid search reaches first: its first programs are the slowest.
+_MOST_SECONDS = 20.0
 _QUICK_LAYERS = 2
 _DROPLET = "droplet"
 
@@ -85,19 +87,20 @@ def workload_of(unit: Unit) -> sl.Workload:
 def searched(unit: Unit, settings: Settings) -> Row:
     """Droplet, Figures 11, 18 and 19: searches on a layer, one of which ends by itself."""
     trials = _QUICK_TRIALS if settings.quick else TRIALS
-    sides = {_DROPLET: Side(from_origin(), trials if settings.quick else TO_THE_END)}
+    most = trials if settings.quick else TO_THE_END
+    sides = {_DROPLET: Side(from_origin(), most, _MOST_SECONDS)}
     names = {"grid": "grid", "random": "random", "model": "evolutionary", "auto": "auto"}
-    sides |= {name: Side(search, trials) for name, search in names.items()}
+    sides |= {name: Side(search, trials, _MOST_SECONDS) for name, search in names.items()}
     return {"sides": raced(workload_of(unit), sides, unit, settings)}
 
 
 def exploited(unit: Unit, settings: Settings) -> Row:
     """Storm, Figure 16: the same exploration of a layer, then the descent or another search."""
     explored, more = (6, 6) if settings.quick else (BEFORE, EXPLOITED)
-    sides = {"descent": Side(descent_after(explored), explored + more)}
+    sides = {"descent": Side(descent_after(explored), explored + more, _MOST_SECONDS)}
     for name, search in EXPLOITERS.items():
         make = partial(ExploreExploit, exploit=search, switch_after=explored, sketches=1)
-        sides[name] = Side(make, explored + more)
+        sides[name] = Side(make, explored + more, _MOST_SECONDS)
     return {"sides": raced(workload_of(unit), sides, {"after": "exploring"} | unit, settings)}
 
 

@@ -18,16 +18,17 @@ from schedlang.search import CoordinateDescent, ExploreExploit, MakeStrategy
 TO_THE_END = 2000
 """More trials than one descent takes: it ends where no neighbour is surely faster."""
 
-MOST_SECONDS = 60.0
-"""Limit of each search. Only grid search reaches it: its first programs are the slowest."""
-
 
 @dataclass(frozen=True)
 class Side:
-    """A search and its trials, which are the most where the search ends by itself."""
+    """A search, its trials, and its limit of time in seconds.
+
+    Where the search ends by itself, they are the most that it may take.
+    """
 
     search: str | MakeStrategy
     trials: int
+    seconds: float | None = None
 
 
 def from_origin() -> MakeStrategy:
@@ -60,7 +61,7 @@ def raced(
                 target,
                 search=side.search,
                 trials=side.trials,
-                seconds=MOST_SECONDS,
+                seconds=side.seconds,
                 seed=unit.get("seed", 0),
                 database=kept,
                 progress=False,

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import papers
 import pytest
-from paper_rows import FIGURES, storm
-from paper_rows.figure import Kept, Settings
+from paper_rows import FIGURES, layers, storm
+from paper_rows.figure import Kept, Settings, database_of
+from paper_rows.sides import Side, descent_after, raced, total
 from paper_rows.simulated import path_of, ratios, tuned, units
 from searches import SPACES, recorded
+
+import schedlang as sl
 
 NRM = SPACES / "epyc-zen3-2-cores" / "NRM.space"
 
@@ -90,6 +93,39 @@ def test_an_unknown_figure_is_named(
     monkeypatch.setattr(sys, "argv", ["papers.py", "storm-budget"])
     with pytest.raises(SystemExit):
         papers.main()
-    assert "no figure storm-budget; there are storm-budgets, storm-exploiters" in (
-        capsys.readouterr().err
-    )
+    assert "no figure storm-budget; there are storm-budgets, " in (capsys.readouterr().err)
+
+
+def test_sides_tune_the_same_layer_and_a_second_call_takes_what_the_first_measured(
+    tmp_path: Path,
+) -> None:
+    settings = settings_in(tmp_path, quick=True)
+    workload = sl.workloads.get("GMM", n=16, m=32, k=16)
+    sides = {"descent": Side(descent_after(2), 4), "model": Side("evolutionary", 5)}
+    unit = {"network": "small", "layer": 0}
+    found = raced(workload, sides, unit, settings)
+    assert [*found] == ["descent", "model"]
+    assert found["descent"]["trials"] <= 4 and found["model"]["trials"] == 5
+    for one in found.values():
+        assert one["latency"] > 0 and one["seconds"] > 0
+        curve = [*one["curve"].values()]
+        assert curve == sorted(curve, reverse=True) and str(one["trials"]) in one["curve"]
+    before = sl.Database(database_of(unit | {"side": "model"}, settings)).count()
+    again = raced(workload, sides, unit, settings)
+    assert again["model"]["curve"] == found["model"]["curve"]
+    assert sl.Database(database_of(unit | {"side": "model"}, settings)).count() == before
+
+
+def test_a_networks_time_counts_a_layer_as_often_as_it_occurs(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    every = layers.units(("resnet-18", "alexnet"), settings)
+    rows = [
+        {"unit": unit, "sides": {"auto": {"latency": 1e-3, "seconds": 2.0, "trials": 8}}}
+        for unit in every
+        if unit["network"] == "resnet-18"
+    ]
+    # ResNet-18 has 17 convolutions with 3 x 3 and 7 x 7 filters, and 3 with 1 x 1.
+    assert total(rows, "auto", "latency") == pytest.approx(20e-3)
+    assert total(rows, "auto", "seconds") == 2.0 * len(rows)
+    first = layers.workload_of(every[0])
+    assert "224, 224" in first.mod.script() and len(every) == 16

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import papers
 import pytest
-from paper_rows import FIGURES, layers, storm
+from paper_rows import FIGURES, layers, storm, storm_measured
 from paper_rows.figure import Kept, Settings, database_of
 from paper_rows.sides import Side, descent_after, raced, total
 from paper_rows.simulated import path_of, ratios, tuned, units
@@ -129,3 +129,20 @@ def test_a_networks_time_counts_a_layer_as_often_as_it_occurs(tmp_path: Path) ->
     assert total(rows, "auto", "seconds") == 2.0 * len(rows)
     first = layers.workload_of(every[0])
     assert "224, 224" in first.mod.script() and len(every) == 16
+
+
+def test_measured_budgets_are_set_beside_exploring_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(storm_measured, "_QUICK_MOST", 3)
+    monkeypatch.setattr(storm_measured, "_QUICK_EXPLORED", (1, 2))
+    monkeypatch.setattr(storm_measured, "_OPERATORS", ("SFM",))
+    settings = settings_in(tmp_path, quick=True)
+    (unit,) = storm_measured.units(settings)
+    row = {"unit": unit} | storm_measured.budgets(unit, settings)
+    assert [*row["sides"]] == ["1", "2", "alone"] and row["sides"]["alone"]["trials"] == 3
+    for explored in (1, 2):
+        assert explored <= row["sides"][str(explored)]["trials"] <= explored + 3
+    row["sides"]["alone"]["latency"] = 3 * row["sides"]["2"]["latency"]
+    storm_measured.show([row])
+    assert capsys.readouterr().out.splitlines()[3].split()[-1] == "3.000"

@@ -21,14 +21,15 @@ TO_THE_END = 2000
 
 @dataclass(frozen=True)
 class Side:
-    """A search, its trials, and its limit of time in seconds.
+    """A search, its trials, its limit of time in seconds, and its space, by default the target's.
 
-    Where the search ends by itself, they are the most that it may take.
+    Where the search ends by itself, trials and seconds are the most that it may take.
     """
 
     search: str | MakeStrategy
     trials: int
     seconds: float | None = None
+    space: sl.Space | None = None
 
 
 def from_origin() -> MakeStrategy:
@@ -59,6 +60,7 @@ def raced(
             result = sl.tune(
                 workload,
                 target,
+                space=side.space,
                 search=side.search,
                 trials=side.trials,
                 seconds=side.seconds,

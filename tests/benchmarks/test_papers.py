@@ -9,7 +9,7 @@ from pathlib import Path
 
 import papers
 import pytest
-from paper_rows import FIGURES, layers, storm, storm_measured
+from paper_rows import FIGURES, forks, layers, storm, storm_measured
 from paper_rows.figure import Kept, Settings, database_of
 from paper_rows.sides import Side, descent_after, raced, total
 from paper_rows.simulated import path_of, ratios, tuned, units
@@ -146,3 +146,38 @@ def test_measured_budgets_are_set_beside_exploring_alone(
     row["sides"]["alone"]["latency"] = 3 * row["sides"]["2"]["latency"]
     storm_measured.show([row])
     assert capsys.readouterr().out.splitlines()[3].split()[-1] == "3.000"
+
+
+def test_modules_at_work_are_left_out_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(forks, "_QUICK_TRIALS", 2)
+    monkeypatch.setattr(
+        forks, "modules_at_work", lambda *_: ["multi_level_tiling", "parallel_vectorize_unroll"]
+    )
+    settings = settings_in(tmp_path, quick=True)
+    (unit,) = forks.operators(settings)
+    row = {"unit": unit} | forks.forks(unit, settings)
+    without = row["sides"].pop("multi_level_tiling")
+    row["sides"]["multi_level_tiling"] = without | {
+        "latency": 7 * row["sides"][forks.WHOLE]["latency"]
+    }
+    forks.show_forks([row])
+    assert "multi_level_tiling             7.00" in capsys.readouterr().out
+
+
+def test_a_module_is_at_work_where_it_records_instructions() -> None:
+    space = sl.default_space("cpu")
+    softmax = forks.modules_at_work(space, sl.workloads.get("SFM"))
+    product = forks.modules_at_work(space, sl.workloads.get("GMM"))
+    assert "vector_math" in softmax and "vector_math" not in product
+    assert "parallel_vectorize_unroll" in softmax and "multi_level_tiling" in product
+
+
+def test_more_patience_takes_more_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "PATIENCE", (1, 40))
+    settings = settings_in(tmp_path)
+    (unit,) = units(settings)
+    row = forks.patience(unit, settings)
+    assert row["1"]["trials"] < row["40"]["trials"]
+    assert row["1"]["over optimum"] >= row["40"]["over optimum"] >= 1

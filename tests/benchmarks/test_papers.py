@@ -9,7 +9,7 @@ from pathlib import Path
 
 import papers
 import pytest
-from paper_rows import FIGURES, forks, layers, storm, storm_measured
+from paper_rows import FIGURES, forks, keyed, layers, storm, storm_measured
 from paper_rows.figure import Kept, Settings, database_of
 from paper_rows.sides import Side, descent_after, raced, total
 from paper_rows.simulated import path_of, ratios, tuned, units
@@ -152,18 +152,15 @@ def test_modules_at_work_are_left_out_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(forks, "_QUICK_TRIALS", 2)
-    monkeypatch.setattr(
-        forks, "modules_at_work", lambda *_: ["multi_level_tiling", "parallel_vectorize_unroll"]
-    )
+    monkeypatch.setattr(forks, "_OPERATORS", ("SFM",))
+    monkeypatch.setattr(forks, "modules_at_work", lambda *_: ["vector_math"])
     settings = settings_in(tmp_path, quick=True)
     (unit,) = forks.operators(settings)
     row = {"unit": unit} | forks.forks(unit, settings)
-    without = row["sides"].pop("multi_level_tiling")
-    row["sides"]["multi_level_tiling"] = without | {
-        "latency": 7 * row["sides"][forks.WHOLE]["latency"]
-    }
+    without = row["sides"].pop("vector_math")
+    row["sides"]["vector_math"] = without | {"latency": 7 * row["sides"][forks.WHOLE]["latency"]}
     forks.show_forks([row])
-    assert "multi_level_tiling             7.00" in capsys.readouterr().out
+    assert "vector_math      7.00" in capsys.readouterr().out
 
 
 def test_a_module_is_at_work_where_it_records_instructions() -> None:
@@ -181,3 +178,15 @@ def test_more_patience_takes_more_trials(tmp_path: Path, monkeypatch: pytest.Mon
     row = forks.patience(unit, settings)
     assert row["1"]["trials"] < row["40"]["trials"]
     assert row["1"]["over optimum"] >= row["40"]["over optimum"] >= 1
+
+
+def test_keys_are_equal_by_the_papers_rules_and_a_winner_is_replayed(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, quick=True)
+    keys, product = keyed.units(settings)
+    found = keyed.measured(keys, settings)["found"]
+    assert {name: found[name] for name in keyed.EQUAL} == {
+        name: [exact, True] for name, (_, exact) in keyed.EQUAL.items()
+    }
+    assert not any(exact for name in keyed.OTHER for exact in found[name][:1])
+    row = keyed.measured(product, settings)
+    assert 0 < row["take"] < row["tune"]

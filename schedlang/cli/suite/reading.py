@@ -34,6 +34,7 @@ _FIELDS: Mapping[str, tuple[type, str]] = {
     "inputs": (dict, "a table: the shape of each tensor, as { x = [32, 64] }"),
     "sizes": (dict, "a table, as { n = 512 }"),
     "rows": (dict, "a table of tables: rows.q_proj = { m = 2048 }"),
+    "columns": (list, "the names of sizes, of which each row gives the values: ['n', 'm']"),
     "dtype": (str, "a text"),
     "trials": (int, "a whole number"),
 }
@@ -117,9 +118,7 @@ def _family(table: Mapping[str, Any], folder: Path, trials: int | None) -> Itera
     _check_tensors(table)
     rows = table.get("rows") or {"": {}}
     for row, own in rows.items():
-        if not isinstance(own, dict):
-            raise UsageError(f"rows.{row} = {own!r}; give a table, as {{ m = 2048 }}")
-        sizes = {**table.get("sizes", {}), **own}
+        sizes = {**table.get("sizes", {}), **_row(row, own, table.get("columns"))}
         choices = [_choices(name, value) for name, value in sizes.items()]
         varied = [name for name, value in sizes.items() if isinstance(value, list)]
         for chosen in itertools.product(*choices):
@@ -137,6 +136,20 @@ def _family(table: Mapping[str, Any], folder: Path, trials: int | None) -> Itera
                 )
                 kernel.check()
             yield kernel
+
+
+def _row(name: str, given: Any, columns: list[Any] | None) -> Mapping[str, Any]:
+    """Return the sizes of a row, which is a table, or a list of values for the columns."""
+    if isinstance(given, dict):
+        return given
+    if columns is None or not isinstance(given, list):
+        raise UsageError(
+            f"rows.{name} = {given!r}; give a table, as {{ m = 2048 }}, or columns = ['m'] and "
+            "the rows as lists of values"
+        )
+    if len(given) != len(columns) or not all(isinstance(one, str) for one in columns):
+        raise UsageError(f"rows.{name} = {given!r}; give a value for each of columns = {columns!r}")
+    return dict(zip(columns, given, strict=True))
 
 
 def _check_tensors(table: Mapping[str, Any]) -> None:

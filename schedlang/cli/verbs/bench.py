@@ -95,9 +95,10 @@ def _chosen(suite: Suite, patterns: Sequence[str]) -> list[Kernel]:
 
 
 def _run(suite: Suite, kernels: list[Kernel], plan: Any, sides: int) -> Answer:
+    from schedlang.cli.bench.peers import COMPILED, EAGER
     from schedlang.cli.suite.figures import figures
     from schedlang.cli.suite.measuring import measure_kernels
-    from schedlang.cli.suite.table import COMPILED, EAGER, head, row_line, summary
+    from schedlang.cli.suite.table import head, row_line, summary
 
     names = [one.name for one in kernels]
     rows, interrupted, began = [], False, time.perf_counter()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.cli.bench.operator import NoPeer, parameters_of
+from schedlang.cli.output import without_errors
 from schedlang.cli.words import TORCH_DTYPES
 from schedlang.targets.measure.expected.selected import numerics_of
 from schedlang.targets.measure.inputs import random_inputs
@@ -95,7 +96,8 @@ class TorchOperator:
     def slowest_call(self) -> str:
         """Return the operator of torch in which a call spends most time, such as ``aten::bmm``."""
         activities = [torch.profiler.ProfilerActivity.CPU]
-        with torch.inference_mode(), torch.profiler.profile(activities=activities) as profile:
+        profiler = torch.profiler.profile(activities=activities)
+        with torch.inference_mode(), without_errors(), profiler as profile:
             self._eager.call()
         spent = {one.key: one.self_cpu_time_total for one in profile.key_averages()}
         called = [name for name in spent if name.startswith("aten::")]

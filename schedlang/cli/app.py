@@ -13,6 +13,7 @@ import typer
 import schedlang
 from schedlang.cli.output import note, open_missing
 from schedlang.cli.verb import DEBUG, FAILED, INTERRUPTED, USAGE
+from schedlang.cli.verbs.bench import bench
 from schedlang.cli.verbs.compare import compare, report
 from schedlang.cli.verbs.doctor import doctor
 from schedlang.cli.verbs.exchange import export, import_records
@@ -49,6 +50,7 @@ _MATMUL = "matmul --n 512 --m 512 --k 512"
 for _title, _name, _function, _settings, _example in (
     (_TUNING, "tune", tune, _SIZES, f"tune {_MATMUL} --trials 64 --database tune.db"),
     (_TUNING, "tune-network", tune_network, _SIZES, "tune-network model.onnx --database net.db"),
+    (_TUNING, "bench", bench, None, "bench suite.toml --trials 64 --database suite.db"),
     (_TUNING, "survey", survey, _SIZES, f"survey {_MATMUL} --size 500 --output mm.space"),
     (_TUNING, "doctor", doctor, None, "doctor --database tune.db"),
     (_LOOKING, "best", best, _SIZES, f"best {_MATMUL} --database tune.db --as tvmscript"),

@@ -59,6 +59,13 @@ def only_answers() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def without_errors() -> Iterator[None]:
+    """Drop what C++ writes to standard error: notes of a library that nobody can act on."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, _moved(sys.stderr, nowhere):
+        yield
+
+
+@contextlib.contextmanager
 def _moved(output: TextIO, place: TextIO) -> Iterator[None]:
     """Send what is written to a file descriptor to another one."""
     try:

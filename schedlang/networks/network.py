@@ -14,13 +14,17 @@ from schedlang.networks.convention import Convention
 from schedlang.networks.tasks import Task, tasks_of
 from schedlang.networks.tensor import Tensor, as_numpy
 from schedlang.networks.verification import Verification, compare
+from schedlang.printed import listed
 from schedlang.targets import Target, as_target
 from schedlang.tvm.codegen import runtime
 from schedlang.tvm.relax.calls import Call, calls
 from schedlang.tvm.relax.executable import Machine
+from schedlang.tvm.relax.whole import whole_function
+from schedlang.workloads.construct import from_prim_func
 
 if TYPE_CHECKING:
     from schedlang.tvm.relax.program import NetworkProgram
+    from schedlang.workloads.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,29 @@ class Network:
         """
         tvm_target = as_target(target).tvm_target()
         return Machine.of_functions(self.mod if mod is None else mod, self.parameters, tvm_target)
+
+    def as_workload(self, name: str | None = None) -> Workload:
+        """Return the whole network as one program, to tune with ``tune``.
+
+        All of its functions become one, so that a schedule may fuse their loops. That suits small
+        models: normalisation, attention, a product with what follows it.
+
+        Raises ``NetworkError`` for a network with weights (pass them as inputs), with several
+        outputs, or whose functions cannot be merged.
+        """
+        if self.parameters:
+            raise NetworkError(
+                f"network {self.name} holds {listed(self.parameters, lines=False)}, and a workload "
+                "holds no values: make them inputs of the model"
+            )
+        if len(self.outputs) != 1:
+            raise NetworkError(
+                f"network {self.name} returns {len(self.outputs)} tensors; a workload of a network "
+                "has one output"
+            )
+        if not self.tasks:
+            raise NetworkError(f"network {self.name} calls no function that could be tuned")
+        return from_prim_func(whole_function(self.mod), name or self.name)
 
     @cached_property
     def _unscheduled(self) -> Machine:

@@ -11,7 +11,7 @@ from schedlang.measurement import Candidate, Measurement, Measurer
 from schedlang.measurement.contest import Standing, hold_contest, standings
 
 if TYPE_CHECKING:
-    from schedlang.cli.bench.torch_operators import TorchOperator
+    from schedlang.cli.bench.torch_operators import Define, TorchOperator
     from schedlang.targets import Target
     from schedlang.tvm.program import TensorProgram
     from schedlang.workloads.workload import Workload
@@ -103,11 +103,13 @@ def torch_peers(
     *,
     compiled: bool,
     announce: Callable[[], object] = lambda: None,
+    define: Define | None = None,
 ) -> tuple[dict[str, TorchOperator], dict[str, Exception]]:
     """Return the workload in torch, eager and compiled, and by name why one is left out.
 
     A verified program must agree with it: ``mod`` is built and called in this process. Where it
-    does not, the reason is ``OtherResults``. ``announce`` is called before torch compiles.
+    does not, the reason is ``OtherResults``. ``announce`` is called before torch compiles;
+    ``define`` says how torch computes what is no operator of ``schedlang.workloads``.
     """
     from schedlang.cli.bench.operator import NoPeer
     from schedlang.cli.bench.torch_compiled import CompiledOperator
@@ -125,7 +127,7 @@ def torch_peers(
         if kind is CompiledOperator:
             announce()
         try:
-            peer = kind(workload, target.pool_threads)
+            peer = kind(workload, target.pool_threads, define)
             if wrong := peer.mismatch(program):
                 raise OtherResults(f"{name} computes something else: {wrong}")
         except NoPeer as error:

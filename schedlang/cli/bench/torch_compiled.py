@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from schedlang.cli.bench.torch_operators import Eager, TorchOperator
+from schedlang.cli.bench.torch_operators import Define, Eager, TorchOperator
 
 if TYPE_CHECKING:
     from schedlang.workloads.workload import Workload
@@ -78,8 +78,8 @@ class CompiledOperator(TorchOperator):
     kernels: number of generated kernels.
     """
 
-    def __init__(self, workload: Workload, threads: int) -> None:
-        super().__init__(workload, threads)
+    def __init__(self, workload: Workload, threads: int, define: Define | None = None) -> None:
+        super().__init__(workload, threads, define)
         module, data = _as_model(self._eager.call)
         made = compile_module(module, *data)
         self.library_calls = sorted(set(made.library_calls))

@@ -1,4 +1,4 @@
-"""Operators in torch, eager: one call of each, on the workload's own tensors.
+"""Workloads in torch, eager: one call of each, on the workload's own tensors.
 
 Layouts suit torch where this costs nothing at run time: channels last for convolutions of two and
 three dimensions, as in the workloads, and weights reordered for torch in advance. Work that eager
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.cli.bench.operator import NoPeer, parameters_of
+from schedlang.cli.output import without_errors
+from schedlang.cli.words import TORCH_DTYPES
 from schedlang.targets.measure.expected.selected import numerics_of
 from schedlang.targets.measure.inputs import random_inputs
 from schedlang.targets.measure.timing import TimingPolicy, collect
@@ -30,7 +32,6 @@ except ImportError:  # an extra of schedlang
     torch = None
 
 _CHANNELS_LAST = {2: "channels_last", 3: "channels_last_3d"}
-_DTYPES = ("float16", "float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -46,25 +47,38 @@ def available() -> bool:
     return torch is not None
 
 
-class TorchOperator:
-    """An operator of ``schedlang.workloads`` in torch, with random inputs.
+Define = Callable[[Sequence[Any]], Eager]
+"""Makes a workload in torch from its inputs, as tensors."""
 
-    Raises ``NoPeer`` for a workload that is none, and for element types that torch computes in
-    another way.
+
+class TorchOperator:
+    """A workload in torch, with random inputs.
+
+    Parameters
+    ----------
+    workload: what to compute.
+    threads: number of threads of torch.
+    define: how torch computes it; by default the workload is an operator of
+        ``schedlang.workloads``, and torch's own operator computes it.
+
+    Raises ``NoPeer`` for a workload that is no operator, where ``define`` does not say more, and
+    for element types that torch computes in another way.
     """
 
-    def __init__(self, workload: Workload, threads: int) -> None:
-        name, parameters = parameters_of(workload)
+    def __init__(self, workload: Workload, threads: int, define: Define | None = None) -> None:
         dtypes = {arg.dtype for arg in workload.args}
-        if name not in _OPERATORS or len(dtypes) != 1 or not dtypes <= set(_DTYPES):
-            raise NoPeer(f"torch has no equivalent of {name} on {', '.join(sorted(dtypes))}")
+        make = _operator(workload) if define is None else define
+        if make is None or len(dtypes) != 1 or not dtypes <= set(TORCH_DTYPES):
+            raise NoPeer(
+                f"torch has no equivalent of {workload.name} on {', '.join(sorted(dtypes))}"
+            )
         if torch is None:
             raise NoPeer("torch is not installed: pip install torch")
         torch.set_num_threads(threads)
         self._workload = workload
         self._inputs = random_inputs(workload.args, seed=0)
         tensors = [torch.from_numpy(value) for value in self._inputs if value is not None]
-        self._eager = _OPERATORS[name](tensors, parameters)
+        self._eager = make(tensors)
 
     def latency(self) -> float:
         """Median seconds of a call, timed as the measurer times programs."""
@@ -79,6 +93,16 @@ class TorchOperator:
             samples = collect(run, TimingPolicy()).samples
         return float(np.median(samples))
 
+    def slowest_call(self) -> str:
+        """Return the operator of torch in which a call spends most time, such as ``aten::bmm``."""
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        profiler = torch.profiler.profile(activities=activities)
+        with torch.inference_mode(), without_errors(), profiler as profile:
+            self._eager.call()
+        spent = {one.key: one.self_cpu_time_total for one in profile.key_averages()}
+        called = [name for name in spent if name.startswith("aten::")]
+        return max(called, key=spent.__getitem__, default="")
+
     def mismatch(self, program: Callable[..., Any]) -> str | None:
         """Describe how a verified program's results differ, in one line; ``None`` if they agree."""
         with torch.inference_mode():
@@ -91,6 +115,14 @@ class TorchOperator:
         program(*arrays)
         numerics = numerics_of(self._workload.mod, [len(args) - 1])
         return compare([ours], [arrays[-1]], [args[-1].dtype], numerics)
+
+
+def _operator(workload: Workload) -> Define | None:
+    """Return how torch computes an operator of ``schedlang.workloads``; None where it has none."""
+    name, parameters = parameters_of(workload)
+    if name not in _OPERATORS:
+        return None
+    return lambda tensors: _OPERATORS[name](tensors, parameters)
 
 
 def _convolution(tensors: Sequence[Any], p: Mapping[str, Any]) -> Eager:

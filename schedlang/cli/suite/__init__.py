@@ -1,0 +1,1 @@
+"""Suites: files of kernels to tune, and to set beside torch."""

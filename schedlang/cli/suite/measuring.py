@@ -1,0 +1,141 @@
+"""Tuning a kernel of a suite, and timing it in turns with torch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import schedlang as sl
+from schedlang.cli.bench.operator import NoPeer
+from schedlang.cli.bench.peers import COMPILED, EAGER, OURS, against_peers, torch_peers, why_missing
+from schedlang.cli.suite.kernel import Kernel
+from schedlang.cli.suite.row import Row, Stage
+from schedlang.errors import SchedlangError
+from schedlang.printed import first_line
+from schedlang.targets import Target
+from schedlang.targets.roofline import bytes_of
+from schedlang.tuning.options import TRIALS
+
+if TYPE_CHECKING:
+    from schedlang.tuning.result import Best
+    from schedlang.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the kernels of a suite are measured.
+
+    Attributes
+    ----------
+    target: the machine.
+    arguments: of ``tune``, for every kernel; ``trials`` of None are those of the suite.
+    compiled: whether torch compiles them, too.
+    rounds: how often each side is timed, in turns with the others.
+    """
+
+    target: Target
+    arguments: Mapping[str, Any]
+    compiled: bool
+    rounds: int
+
+    def trials_of(self, kernel: Kernel) -> int | None:
+        """The maximum number of candidates for a kernel; None where seconds limit it alone."""
+        given = self.arguments["trials"] or kernel.trials
+        return given or (None if self.arguments["seconds"] else TRIALS)
+
+
+class _Failure(SchedlangError):
+    """A kernel failed in a step."""
+
+    def __init__(self, stage: Stage, error: BaseException) -> None:
+        super().__init__(_said(error))
+        self.stage = stage
+
+
+@contextmanager
+def _step(stage: Stage) -> Iterator[None]:
+    """Make a failure of the step out of any error in it."""
+    try:
+        yield
+    except _Failure:
+        raise
+    except (Exception, SystemExit) as error:  # code of the user's raises errors of every type
+        raise _Failure(stage, error) from error
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SchedlangError | ValueError | OSError):
+        return first_line(error)
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def measure_kernels(kernels: Sequence[Kernel], plan: Plan) -> Iterator[Row]:
+    """Yield a row for each kernel, as soon as it is measured; a kernel that fails has one too.
+
+    Raises ``KeyboardInterrupt`` where Ctrl-C ends the tuning of a kernel; its records are kept.
+    """
+    with sl.measurer(plan.target) as measurer:
+        for kernel in kernels:
+            found: dict[str, Any] = {}
+            try:
+                _measure(kernel, plan, measurer, found)
+            except _Failure as failure:
+                found |= {"failed": failure.stage, "error": str(failure)}
+            yield Row(kernel.name, **found)
+
+
+def _measure(kernel: Kernel, plan: Plan, measurer: Any, found: dict[str, Any]) -> None:
+    """Add the fields of a kernel's row as they become known; _Failure where a step fails."""
+    with _step("make"):
+        workload = kernel.workload()
+        define = kernel.in_torch(workload)
+        found |= {
+            "workload_key": workload.key,
+            "flops": workload.flops,
+            "bytes": bytes_of(workload),
+        }
+    with _step("tune"):
+        best = _tuned(kernel, workload, plan, measurer, found)
+        mod = best.schedule.mod
+    with _step("torch"):
+        peers, missing = torch_peers(
+            workload, mod, plan.target, compiled=plan.compiled, define=define
+        )
+        found["missing"] = {name: why_missing(name, one) for name, one in missing.items()}
+        if EAGER in peers:
+            found["slowest_call"] = peers[EAGER].slowest_call()
+        found["compiled_calls"] = tuple(getattr(peers.get(COMPILED), "library_calls", ()))
+    with _step("time"):
+        measurer.bind(workload)
+        sides = against_peers(measurer, mod, peers, plan.rounds, unscheduled=False)
+        others = [one for one in sides if one.name != OURS]
+        found["latency"] = {one.name: one.latency for one in sides}
+        found["samples"] = {one.name: list(one.samples) for one in sides}
+        found["ratio"] = {one.name: one.latency / sides[0].latency for one in others}
+        found["p_value"] = {one.name: one.p_value for one in others}
+    with _step("torch"):
+        for error in missing.values():
+            if not isinstance(error, NoPeer):  # it has an equivalent, which does not work
+                raise SchedlangError("; ".join(found["missing"].values()))
+
+
+def _tuned(
+    kernel: Kernel, workload: Workload, plan: Plan, measurer: Any, found: dict[str, Any]
+) -> Best:
+    """Return the best program of a kernel; SchedlangError where no candidate succeeded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sl.InterruptedWarning)  # the verb says it
+        given = {**plan.arguments, "trials": plan.trials_of(kernel)}
+        result = sl.tune(workload, **given, measurer=measurer)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    found["trials"], found["tuning_seconds"] = len(result.records), result.seconds
+    found["search"] = result.records[0].search if result.records else ""
+    if not result.has_best:
+        raise SchedlangError(f"no candidate succeeded: {result.finished}")
+    if plan.arguments["database"] is not None:
+        found["record"] = result.best.record.id
+    return result.best

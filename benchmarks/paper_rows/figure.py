@@ -91,9 +91,10 @@ class Kept:
     def keep(self, unit: Unit, found: Row) -> None:
         """Add a row, and write the file."""
         self.rows.append({"unit": unit} | found)
-        contents = {"figure": self.figure.source, "made_with": self.made_with, "rows": self.rows}
+        head = json.dumps({"figure": self.figure.source, "made_with": self.made_with})
+        rows = ",\n".join(json.dumps(row) for row in self.rows)
         partial = self.path.with_suffix(".part")
-        partial.write_text(json.dumps(contents, indent=1) + "\n")
+        partial.write_text(f'{head[:-1]}, "rows": [\n{rows}\n]}}\n')
         partial.replace(self.path)
 
     def in_order(self, units: Sequence[Unit]) -> list[Row]:

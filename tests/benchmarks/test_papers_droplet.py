@@ -1,0 +1,58 @@
+"""Droplet Search's figures, on tiny spaces."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from paper_rows import FIGURES, droplet_models
+from paper_rows.descent import least_rise, local_minima, neighbours
+from paper_rows.figure import Settings
+
+
+def settings_in(folder: Path, spaces: list[Path] | None = None) -> Settings:
+    return Settings(True, seeds=1, spaces=spaces or [], processes=1, folder=folder)
+
+
+def test_the_expectation_is_the_chain_that_rises_least() -> None:
+    """The way around the ridge of 5 rises once, from 2 to 3."""
+    costs = {
+        (0, 0): 2.0,
+        (0, 8): 5.0,
+        (0, 16): 4.0,
+        (8, 0): 3.0,
+        (8, 8): 5.0,
+        (8, 16): 1.5,
+        (16, 0): 2.5,
+        (16, 8): 2.0,
+        (16, 16): 1.0,
+    }
+    assert sorted(neighbours(costs, (0, 0))) == [(0, 8), (8, 0)]
+    assert sorted(neighbours(costs, (8, 8))) == [(0, 8), (8, 0), (8, 16), (16, 8)]
+    assert least_rise(costs) == pytest.approx(0.5)
+    assert local_minima(costs) == 2
+    # Lower the gap: each step of one chain descends, by 5% at least.
+    assert least_rise(costs | {(8, 0): 1.9, (16, 0): 1.5, (16, 8): 1.35}) == pytest.approx(-0.05)
+    failed = {point: cost for point, cost in costs.items() if point not in {(8, 16), (16, 8)}}
+    assert least_rise(failed) == math.inf
+
+
+def test_the_descent_goes_down_each_model_to_its_optimum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure, settings = FIGURES["droplet-models"], settings_in(tmp_path)
+    rows = [{"unit": unit} | figure.job(unit, settings) for unit in figure.units(settings)]
+    assert [row["unit"]["model"] for row in rows] == [*droplet_models.MODELS]
+    for row in rows:
+        assert row["path"][0] == [1, 1] and row["path"][-1] == row["optimum"]
+        assert row["over optimum"] == 1.0 and row["least rise"] < 0
+        values = row["values"][0]
+        costs = [row["costs"][values.index(h)][values.index(w)] for h, w in row["path"]]
+        assert costs == sorted(costs, reverse=True) and min(costs) == min(map(min, row["costs"]))
+        assert len(row["path"]) <= row["trials"] < len(values) ** 2
+    figure.show(rows)
+    assert capsys.readouterr().out.count("holds") == 8
+    assert figure.draw is not None
+    figure.draw(rows, tmp_path / "models.png")
+    assert (tmp_path / "models.png").stat().st_size > 10_000

@@ -1,6 +1,12 @@
 """The papers' figures and tables, one file for each, or for a few that share their runs."""
 
-from paper_rows import droplet_models, storm
+from itertools import chain
+
+from paper_rows import droplet_confidence, droplet_models, storm
 from paper_rows.figure import Figure
 
-FIGURES: dict[str, Figure] = {one.name: one for one in (*storm.FIGURES, *droplet_models.FIGURES)}
+_FILES = (storm, droplet_models, droplet_confidence)
+
+FIGURES: dict[str, Figure] = {
+    one.name: one for one in chain.from_iterable(file.FIGURES for file in _FILES)
+}

@@ -6,9 +6,14 @@ import math
 from pathlib import Path
 
 import pytest
-from paper_rows import FIGURES, droplet_models
+from paper_rows import FIGURES, droplet_confidence, droplet_models
 from paper_rows.descent import least_rise, local_minima, neighbours
 from paper_rows.figure import Settings
+from searches import SPACES, recorded
+
+import schedlang as sl
+
+NRM = SPACES / "epyc-zen3-2-cores" / "NRM.space"
 
 
 def settings_in(folder: Path, spaces: list[Path] | None = None) -> Settings:
@@ -56,3 +61,29 @@ def test_the_descent_goes_down_each_model_to_its_optimum(
     assert figure.draw is not None
     figure.draw(rows, tmp_path / "models.png")
     assert (tmp_path / "models.png").stat().st_size > 10_000
+
+
+def test_a_descent_ends_sooner_the_surer_it_must_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At a level of almost 0 no neighbour is faster, so the descent ends at the origin."""
+    monkeypatch.setattr(droplet_confidence, "LEVELS", {"0.05": 0.05, "sure": 1e-30, "none": 0.5})
+    figure, settings = FIGURES["droplet-confidence"], settings_in(tmp_path, [NRM])
+    (unit,) = figure.units(settings)
+    row = {"unit": unit} | figure.job(unit, settings)
+    for samples in ("3 samples", "all samples"):
+        sure, usual, none = (row[f"{samples}, {level}"] for level in ("sure", "0.05", "none"))
+        assert sure["trials"] < usual["trials"] <= none["trials"]
+        assert sure["latency"] >= usual["latency"] >= none["latency"] >= recorded(NRM).optimum
+    figure.show([row])
+    assert "3 samples: trials / trials at 0.05" in capsys.readouterr().out
+
+
+def test_few_samples_are_three_of_the_recorded_ones() -> None:
+    found = recorded(NRM)
+    sch = found.space.sample(found.workload, seed=0)
+    with droplet_confidence.FewSamples(found, seed=0) as measurer:
+        measurer.bind(found.workload)
+        (one,) = measurer.measure([sl.Candidate.of(sch, 0)])
+    assert len(one.samples) == 3 < len(found.program(sch.program_key).samples)
+    assert set(one.samples) <= set(found.program(sch.program_key).samples)

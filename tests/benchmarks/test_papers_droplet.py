@@ -6,12 +6,19 @@ import math
 from pathlib import Path
 
 import pytest
-from paper_rows import FIGURES, droplet_confidence, droplet_models
+from paper_rows import (
+    FIGURES,
+    droplet_confidence,
+    droplet_maps,
+    droplet_models,
+    droplet_parallel,
+)
 from paper_rows.descent import least_rise, local_minima, neighbours
-from paper_rows.figure import Settings
+from paper_rows.figure import Settings, database_of
 from searches import SPACES, recorded
 
 import schedlang as sl
+from schedlang.measurement.recorded.contents import line_of
 
 NRM = SPACES / "epyc-zen3-2-cores" / "NRM.space"
 
@@ -87,3 +94,54 @@ def test_few_samples_are_three_of_the_recorded_ones() -> None:
         (one,) = measurer.measure([sl.Candidate.of(sch, 0)])
     assert len(one.samples) == 3 < len(found.program(sch.program_key).samples)
     assert set(one.samples) <= set(found.program(sch.program_key).samples)
+
+
+def test_all_programs_of_a_plane_are_measured_and_tile_as_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(droplet_maps, "matmul", lambda: sl.workloads.matmul(20, 20, 20))
+    monkeypatch.setattr(droplet_maps, "KERNELS", {"matmul": droplet_maps.matmul})
+    monkeypatch.setattr(droplet_maps, "_QUICK_ORDERS", {"matmul": ("kij",)})
+    monkeypatch.setattr(droplet_maps, "_QUICK_SIZES", (0, 17, 8))
+    figure, settings = FIGURES["droplet-maps"], settings_in(tmp_path)
+    (unit,) = figure.units(settings)
+    found = droplet_maps.surveyed(unit, settings)
+    costs = droplet_maps.latencies(found)
+    assert sorted(costs) == [(i, j) for i in (0, 8, 16) for j in (0, 8, 16)]
+    # Outside the tiles of i and j, then k, then inside them; 0 is one tile of all 20 iterations.
+    ways = {way.decisions: way for way in found.ways}
+    trace = sl.Trace(line_of(found.ways, ways[8, 0]), found.workload)
+    sch = trace.replay()
+    loops = sch.get_loops(sch.get_block("C_update"))
+    assert [sch.extent(loop) for loop in loops] == [3, 1, 20, 8, 20]
+    row = {"unit": unit} | figure.job(unit, settings)  # measures nothing again
+    assert row["costs"][1][0] == costs[8, 0]
+    assert row["path"][0] == [0, 0] and len(row["path"]) <= row["trials"] <= 9
+    figure.show([row])
+    assert "matmul kij" in capsys.readouterr().out
+    assert figure.draw is not None
+    figure.draw([row], tmp_path / "maps.png")
+    assert (tmp_path / "maps.png").stat().st_size > 10_000
+
+
+def test_the_versions_of_a_descent_differ_in_what_they_have_pending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(droplet_parallel, "_QUICK_MOST", 6)
+    figure, settings = FIGURES["droplet-parallel"], settings_in(tmp_path)
+    (unit,) = figure.units(settings)
+    row = {"unit": unit} | figure.job(unit, settings)
+    assert row["serial"]["pending"] == row["serial"]["workers"] == 1
+    assert row["speculation"]["pending"] > row["parallel"]["pending"] >= 1
+    for name in droplet_parallel.VERSIONS:
+        assert row[name]["trials"] == 6 and row[name]["seconds"] > 0
+        assert len(row[name]["samples"]) == 3
+        assert database_of(unit | {"version": name}, settings).exists()
+    assert [*row["p"]] == ["serial, parallel", "serial, speculation", "parallel, speculation"]
+    assert droplet_parallel.p_value((1.0, 1.1, 1.2), (1.0, 1.1, 1.2)) == pytest.approx(1.0)
+    assert droplet_parallel.p_value((1.0, 1.1, 1.2), (2.0, 2.1, 2.2)) < 0.001
+    figure.show([row])
+    assert "geometric mean" in capsys.readouterr().out
+    assert figure.draw is not None
+    figure.draw([row], tmp_path / "parallel.png")
+    assert (tmp_path / "parallel.png").stat().st_size > 10_000

@@ -48,11 +48,12 @@ def least_rise(costs: Costs) -> float:
 
     The chain leads from the origin to the optimum; a rise is the relative change of the cost. The
     Droplet Expectation (Definition 3.6) is a value below 0: each step of some chain descends. A
-    value just above 0 may be noise.
+    value just above 0 may be noise. It is -1 where the origin is the optimum, and infinite where
+    programs that failed separate them.
     """
     origin, optimum = min(costs), min(costs, key=lambda point: costs[point])
-    rises = {origin: -math.inf}
-    waiting = [(-math.inf, origin)]
+    rises = {origin: -1.0}
+    waiting = [(-1.0, origin)]
     while waiting:
         rise, point = heapq.heappop(waiting)
         if point == optimum:

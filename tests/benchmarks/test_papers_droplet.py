@@ -48,6 +48,7 @@ def test_the_expectation_is_the_chain_that_rises_least() -> None:
     assert least_rise(costs | {(8, 0): 1.9, (16, 0): 1.5, (16, 8): 1.35}) == pytest.approx(-0.05)
     failed = {point: cost for point, cost in costs.items() if point not in {(8, 16), (16, 8)}}
     assert least_rise(failed) == math.inf
+    assert least_rise(costs | {(0, 0): 0.5}) == -1
 
 
 def test_the_descent_goes_down_each_model_to_its_optimum(

@@ -28,7 +28,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -133,12 +133,18 @@ def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str,
     }
 
 
-def simulate(found: RecordedSpace, search: Any, seed: int, trials: int) -> sl.TuneResult:
+def simulate(
+    found: RecordedSpace,
+    search: Any,
+    seed: int,
+    trials: int,
+    make_measurer: Callable[[RecordedSpace, int], SimulatedMeasurer] = SimulatedMeasurer,
+) -> sl.TuneResult:
     """Tune on a recorded space."""
     return sl.tune(
         found.workload,
         space=found.space,
-        measurer=SimulatedMeasurer(found, seed),
+        measurer=make_measurer(found, seed),
         search=search,
         trials=trials,
         seed=seed,

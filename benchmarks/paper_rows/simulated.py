@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from searches import extracted, recorded, simulate
 
 from paper_rows.figure import Row, Settings, Unit
+from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 
 _QUICK_SPACES, _QUICK_SEEDS = ("GMM", "NRM"), 2
 
@@ -36,10 +37,16 @@ def path_of(unit: Unit, settings: Settings) -> Path:
     return path
 
 
-def tuned(path: Path, seed: int, search: Any, trials: int) -> dict[str, float]:
+def tuned(
+    path: Path,
+    seed: int,
+    search: Any,
+    trials: int,
+    make_measurer: Callable[[RecordedSpace, int], SimulatedMeasurer] = SimulatedMeasurer,
+) -> dict[str, float]:
     """Tune on a recorded space; return what was found, with how many trials, in which time."""
     found = recorded(path)
-    result = simulate(found, search, seed, trials)
+    result = simulate(found, search, seed, trials, make_measurer)
     latencies = [found.program(one.program_key).latency for one in result.records]
     return {
         "latency": min(latencies),

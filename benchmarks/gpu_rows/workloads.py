@@ -10,11 +10,17 @@ from tvm import te
 import schedlang as sl
 
 
-def fused_dense(rows: int, inner: int, columns: int, dtype: str = "float16") -> sl.Workload:
-    """gelu(X @ W + bias), the paper's fused-dense: ``dtype`` in and out, summed in float32."""
+def fused_dense(
+    rows: int, inner: int, columns: int, dtype: str = "float16", out_dtype: str | None = None
+) -> sl.Workload:
+    """gelu(X @ W + bias), the paper's fused-dense: ``dtype`` in and out, summed in float32.
+
+    ``out_dtype`` is that of bias and result, where it is another one.
+    """
+    out_dtype = out_dtype or dtype
     x = te.placeholder((rows, inner), dtype, "X")
     weight = te.placeholder((inner, columns), dtype, "W")
-    bias = te.placeholder((columns,), dtype, "bias")
+    bias = te.placeholder((columns,), out_dtype, "bias")
     k = te.reduce_axis((0, inner), "k")
     dense = te.compute(
         (rows, columns),
@@ -31,8 +37,10 @@ def fused_dense(rows: int, inner: int, columns: int, dtype: str = "float16") -> 
         return half * value * (1 + te.erf(value * tirx.const(math.sqrt(0.5), "float32")))
 
     output = wide = te.compute((rows, columns), gelu, name="gelu")
-    if dtype != "float32":
-        output = te.compute((rows, columns), lambda i, j: wide[i, j].astype(dtype), name="output")
+    if out_dtype != "float32":
+        output = te.compute(
+            (rows, columns), lambda i, j: wide[i, j].astype(out_dtype), name="output"
+        )
     return sl.workloads.from_te([x, weight, bias, output], name="fused_dense")
 
 

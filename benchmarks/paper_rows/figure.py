@@ -62,7 +62,8 @@ class Figure:
 class Kept:
     """The rows of a figure in its JSON file, which is written after each.
 
-    A file of other units, or of another commit or machine, is not continued.
+    A file of another machine, or of other versions of packages, is not continued. Rows have the
+    commit that made them: what changed since may need another folder.
     """
 
     figure: Figure
@@ -71,6 +72,7 @@ class Kept:
 
     def __post_init__(self) -> None:
         self.made_with = made_with()
+        self.commit = self.made_with.pop("commit")
         if self.path.exists():
             found = json.loads(self.path.read_text())
             if found["made_with"] == self.made_with:
@@ -90,7 +92,7 @@ class Kept:
 
     def keep(self, unit: Unit, found: Row) -> None:
         """Add a row, and write the file."""
-        self.rows.append({"unit": unit} | found)
+        self.rows.append({"unit": unit, "commit": self.commit} | found)
         head = json.dumps({"figure": self.figure.source, "made_with": self.made_with})
         rows = ",\n".join(json.dumps(row) for row in self.rows)
         partial = self.path.with_suffix(".part")

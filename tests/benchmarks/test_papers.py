@@ -71,7 +71,7 @@ def test_a_figure_has_a_table_a_file_and_a_picture_and_goes_on(
     path = tmp_path / "papers_storm-budgets_quick.json"
     kept = json.loads(path.read_text())
     assert [row["unit"]["seed"] for row in kept["rows"]] == [0, 1]
-    assert kept["made_with"]["cores"] and "Storm" in kept["figure"]
+    assert kept["made_with"]["cores"] and "Storm" in kept["figure"] and kept["rows"][0]["commit"]
     # Interrupted: only what is missing is made again.
     made: list[int] = []
     job = FIGURES["storm-budgets"].job
@@ -82,8 +82,8 @@ def test_a_figure_has_a_table_a_file_and_a_picture_and_goes_on(
     path.write_text(json.dumps(kept | {"rows": kept["rows"][:1]}))
     papers.make(watched, replace(settings_in(tmp_path, quick=True), seeds=2))
     assert made == [1]
-    # Another commit's rows are not ours.
-    path.write_text(json.dumps(kept | {"made_with": kept["made_with"] | {"commit": "other"}}))
+    # Another machine's rows are not ours.
+    path.write_text(json.dumps(kept | {"made_with": kept["made_with"] | {"target": "other"}}))
     assert Kept(watched, settings_in(tmp_path, quick=True)).rows == []
 
 

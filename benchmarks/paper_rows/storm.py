@@ -50,7 +50,7 @@ def budgets(unit: Unit, settings: Settings) -> Row:
 
 def _explored(rows: Sequence[Row]) -> list[str]:
     """Return the numbers K that rows have figures for."""
-    return [name for name in rows[0] if name not in ("unit", "alone")]
+    return [name for name in rows[0] if name.isdigit()]
 
 
 def show_budgets(rows: Sequence[Row]) -> None:

@@ -31,10 +31,12 @@ from _efficiency import GEMM_EXTENTS
 
 import schedlang as sl
 from schedlang.cli.bench.peers import (
+    CALM,
     COMPILED,
     EAGER,
     OURS,
     OtherResults,
+    spread,
     time_in_turns,
     torch_peers,
     why_missing,
@@ -46,9 +48,6 @@ from schedlang.targets.cpu.rates import fed_peak, measured_peak
 TRIALS = 256
 GEMM_TRIALS = 128
 ROUNDS = 6
-# A larger ratio between rounds means that the machine had other work, which slows torch down far
-# more than TVM.
-_CALM = 1.5
 # The sides, as the figures call them.
 _SIDES = {OURS: "schedlang", EAGER: "eager", COMPILED: "compiled"}
 
@@ -80,7 +79,7 @@ def compare(name: str, trials: int, seed: int) -> dict[str, Any]:
         "search": result.records[0].search,
         "tuning seconds": result.seconds,
         "turns": rounds,
-        "spread": max(max(times) / min(times) for times in rounds.values()),
+        "spread": spread(rounds),
     }
 
 
@@ -95,7 +94,7 @@ def report_torch(names: Sequence[str], trials: int, seed: int, keep: Keep) -> No
         rows.append(row)
         times = row["latency"]
         calls = row["compile error"] or ", ".join(row["library calls"]) or "its own code only"
-        noise = "" if row["spread"] <= _CALM else f"; rounds differ {row['spread']:.1f} times"
+        noise = "" if row["spread"] <= CALM else f"; rounds differ {row['spread']:.1f} times"
         print(
             f"{name:8} {show(times['schedlang'], 11, 1, 1e6)} {show(times['eager'], 10, 1, 1e6)} "
             f"{show(times.get('compiled'), 10, 1, 1e6)} {show(row['over eager'], 8)} "

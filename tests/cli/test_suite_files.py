@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -155,7 +156,9 @@ def row(name: str, ours: float, eager: float | None = None, compiled: float | No
     latency = {OURS: ours} | {side: one for side, one in others.items() if one is not None}
     ratio = {side: one / ours for side, one in latency.items() if side != OURS}
     p_value = {EAGER: 0.5, COMPILED: 0.001}
-    return Row(name, "key", 8e6, 1000, latency, {}, ratio, p_value, slowest_call="aten::mm")
+    return Row(
+        name, "key", 8e6, 1000, latency, ratio=ratio, p_value=p_value, slowest_call="aten::mm"
+    )
 
 
 def test_figures_of_made_up_rows() -> None:
@@ -183,5 +186,7 @@ def test_lines_of_the_table() -> None:
     names = ["a", "longer"]
     line = row_line(row("a", 1e-3, 4e-3), names, sides=2)
     assert line.startswith("a     ") and "4.00x" in line and "-" in line
+    assert "differ" not in line
+    assert "rounds differ 2.0 times" in row_line(replace(row("a", 1.0), spread=2.0), names, 2)
     failed = row_line(Row("a", failed="make", error="no file"), names, sides=2)
     assert failed == "a       failed (make): no file"

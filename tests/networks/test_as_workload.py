@@ -33,7 +33,9 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 def test_it_computes_what_the_network_computes(name: str) -> None:
     function, shapes = CASES[name]
     inputs = tuple(image(*shape) for shape in shapes)
-    network = sl.import_network(Function(function), inputs, name=name, layout="as_is")
+    network = sl.import_network(
+        Function(lambda _, *given: function(*given)), inputs, name=name, layout="as_is"
+    )
     assert len(network.calls) > 1
     workload = network.as_workload()
     assert workload.name == name
@@ -49,6 +51,6 @@ def test_what_is_no_workload_is_refused() -> None:
     weights = sl.import_network(torch.nn.Linear(4, 2), (x,), name="linear")
     with pytest.raises(sl.NetworkError, match="linear holds .*make them inputs"):
         weights.as_workload()
-    two = sl.import_network(Function(lambda x: (x + 1, x * 2)), (x,), name="two")
+    two = sl.import_network(Function(lambda _, x: (x + 1, x * 2)), (x,), name="two")
     with pytest.raises(sl.NetworkError, match="two returns 2 tensors"):
         two.as_workload()

@@ -21,6 +21,15 @@ OURS, UNSCHEDULED, EAGER, COMPILED = "schedlang", "unscheduled", "torch eager", 
 _LONGEST_SECONDS = 0.1
 _COMPILER_LINES = 2
 
+CALM = 1.5
+"""A larger ratio between a side's rounds means that the machine had other work, which slows torch
+down far more than TVM: its threads wait for each other."""
+
+
+def spread(rounds: Mapping[str, Sequence[float]]) -> float:
+    """Return the largest ratio between two rounds of one side."""
+    return max(max(times) / min(times) for times in rounds.values())
+
 
 class Peer(Protocol):
     """What runs in this process: an operator of torch."""

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import schedlang as sl
 from schedlang.cli.bench.operator import NoPeer
-from schedlang.cli.bench.peers import COMPILED, EAGER, OURS, against_peers, torch_peers, why_missing
+from schedlang.cli.bench.peers import (
+    COMPILED,
+    EAGER,
+    OURS,
+    spread,
+    time_in_turns,
+    torch_peers,
+    why_missing,
+)
 from schedlang.cli.suite.kernel import Kernel
 from schedlang.cli.suite.row import Row, Stage
 from schedlang.errors import SchedlangError
+from schedlang.measurement import contest
 from schedlang.printed import first_line
 from schedlang.targets import Target
 from schedlang.targets.roofline import bytes_of
@@ -110,12 +119,16 @@ def _measure(kernel: Kernel, plan: Plan, measurer: Any, found: dict[str, Any]) -
         found["compiled_calls"] = tuple(getattr(peers.get(COMPILED), "library_calls", ()))
     with _step("time"):
         measurer.bind(workload)
-        sides = against_peers(measurer, mod, peers, plan.rounds, unscheduled=False)
-        others = [one for one in sides if one.name != OURS]
-        found["latency"] = {one.name: one.latency for one in sides}
-        found["samples"] = {one.name: list(one.samples) for one in sides}
-        found["ratio"] = {one.name: one.latency / sides[0].latency for one in others}
-        found["p_value"] = {one.name: one.p_value for one in others}
+        rounds = time_in_turns(measurer, {OURS: mod}, peers, plan.rounds, samples=contest.ROUNDS)
+        latency = {side: min(times) for side, times in rounds.items()}
+        others = [one for one in contest.standings(rounds, OURS) if one.name != OURS]
+        found |= {
+            "latency": latency,
+            "rounds": rounds,
+            "spread": spread(rounds),
+            "ratio": {one.name: latency[one.name] / latency[OURS] for one in others},
+            "p_value": {one.name: one.p_value for one in others},
+        }
     with _step("torch"):
         for error in missing.values():
             if not isinstance(error, NoPeer):  # it has an equivalent, which does not work

@@ -20,10 +20,12 @@ class Row:
     workload_key: of its program; empty where that could not be made.
     flops: operations of a call; 0 where they are not counted.
     bytes: of the arguments, each counted once.
-    latency: median seconds of a call, by side.
-    samples: the latencies of the rounds, by side, in seconds.
+    latency: seconds of a call, by side: of the fastest round, so that noise favours none.
+    rounds: median seconds of a call in each round, by side.
+    spread: the largest ratio between two rounds of one side.
     ratio: latency of a side over ours, for the others: above 1 where we are faster.
-    p_value: probability of such samples if the side and ours are equally fast.
+    p_value: probability of such rounds if the side and ours are equally fast; None with too
+        few of them.
     missing: why a side is left out.
     slowest_call: the operator in which torch eager spends most time.
     compiled_calls: the functions of a library that compiled torch calls; empty where it calls none.
@@ -40,7 +42,8 @@ class Row:
     flops: float = 0.0
     bytes: int = 0
     latency: Mapping[str, float] = field(default_factory=dict)
-    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    rounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    spread: float = 1.0
     ratio: Mapping[str, float] = field(default_factory=dict)
     p_value: Mapping[str, float | None] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)

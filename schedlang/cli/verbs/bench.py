@@ -51,7 +51,7 @@ def bench(
     ] = True,
     rounds: Annotated[
         int, typer.Option(min=1, help="How often each side is timed, in turns with the others.")
-    ] = 10,
+    ] = 6,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Make the programs of all kernels, and measure nothing."),

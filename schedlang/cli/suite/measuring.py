@@ -76,8 +76,6 @@ def _step(stage: Stage) -> Iterator[None]:
     """Make a failure of the step out of any error in it."""
     try:
         yield
-    except _Failure:
-        raise
     except (Exception, SystemExit) as error:  # code of the user's raises errors of every type
         raise _Failure(stage, error) from error
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import schedlang as sl
 from schedlang.cli.bench.operator import NoPeer
 from schedlang.cli.bench.peers import (
+    CALM,
     COMPILED,
     EAGER,
     OURS,
@@ -25,12 +26,18 @@ from schedlang.errors import SchedlangError
 from schedlang.measurement import contest
 from schedlang.printed import first_line
 from schedlang.targets import Target
+from schedlang.targets.core_watch import CoreWatch
 from schedlang.targets.roofline import bytes_of
 from schedlang.tuning.options import TRIALS
 
 if TYPE_CHECKING:
+    from schedlang.measurement.disturbance import CoreUse
     from schedlang.tuning.result import Best
     from schedlang.workloads.workload import Workload
+
+# Part of the cores that others use from which a machine is busy: threads of torch wait for each
+# other, so that its calls take many times as long then, in every round.
+_BUSY = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,8 +76,6 @@ def _step(stage: Stage) -> Iterator[None]:
     """Make a failure of the step out of any error in it."""
     try:
         yield
-    except _Failure:
-        raise
     except (Exception, SystemExit) as error:  # code of the user's raises errors of every type
         raise _Failure(stage, error) from error
 
@@ -119,6 +124,7 @@ def _measure(kernel: Kernel, plan: Plan, measurer: Any, found: dict[str, Any]) -
         found["compiled_calls"] = tuple(getattr(peers.get(COMPILED), "library_calls", ()))
     with _step("time"):
         measurer.bind(workload)
+        watch = CoreWatch()
         rounds = time_in_turns(measurer, {OURS: mod}, peers, plan.rounds, samples=contest.ROUNDS)
         latency = {side: min(times) for side, times in rounds.items()}
         others = [one for one in contest.standings(rounds, OURS) if one.name != OURS]
@@ -126,6 +132,7 @@ def _measure(kernel: Kernel, plan: Plan, measurer: Any, found: dict[str, Any]) -
             "latency": latency,
             "rounds": rounds,
             "spread": spread(rounds),
+            "disturbed": disturbance(rounds, watch.use()),
             "ratio": {one.name: latency[one.name] / latency[OURS] for one in others},
             "p_value": {one.name: one.p_value for one in others},
         }
@@ -133,6 +140,16 @@ def _measure(kernel: Kernel, plan: Plan, measurer: Any, found: dict[str, Any]) -
         for error in missing.values():
             if not isinstance(error, NoPeer):  # it has an equivalent, which does not work
                 raise SchedlangError("; ".join(found["missing"].values()))
+
+
+def disturbance(rounds: Mapping[str, Sequence[float]], use: CoreUse | None) -> str:
+    """Say what other work did while the sides were timed; empty where there was little of it."""
+    said = []
+    if use is not None and use.others + use.stolen > _BUSY * use.cores:
+        said.append(str(use))
+    if (ratio := spread(rounds)) > CALM:
+        said.append(f"rounds differ {ratio:.1f} times")
+    return ", ".join(said)
 
 
 def _tuned(

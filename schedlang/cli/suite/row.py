@@ -23,6 +23,7 @@ class Row:
     latency: seconds of a call, by side: of the fastest round, so that noise favours none.
     rounds: median seconds of a call in each round, by side.
     spread: the largest ratio between two rounds of one side.
+    disturbed: what other work did meanwhile; empty for none. The latencies tell little then.
     ratio: latency of a side over ours, for the others: above 1 where we are faster.
     p_value: probability of such rounds if the side and ours are equally fast; None with too
         few of them.
@@ -44,6 +45,7 @@ class Row:
     latency: Mapping[str, float] = field(default_factory=dict)
     rounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     spread: float = 1.0
+    disturbed: str = ""
     ratio: Mapping[str, float] = field(default_factory=dict)
     p_value: Mapping[str, float | None] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)

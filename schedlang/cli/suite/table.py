@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedlang.cli.bench.peers import CALM, COMPILED, EAGER, OURS
+from schedlang.cli.bench.peers import COMPILED, EAGER, OURS
 from schedlang.cli.output import table
 from schedlang.cli.suite.figures import Figures, by_family, figures, losers
 from schedlang.cli.suite.row import Row
@@ -12,6 +12,7 @@ from schedlang.measurement import describe_latency
 from schedlang.measurement.finals import CONFIDENCE
 
 _WIDTH = 11
+_REMEDY = "their figures tell little, so stop it and repeat the call"
 # With fewer operations a byte, memory limits a kernel on most machines.
 _OPERATIONS_A_BYTE = 4.0
 _SIDES = {EAGER: "eager", COMPILED: "compiled"}
@@ -32,8 +33,7 @@ def row_line(row: Row, names: Sequence[str], sides: int) -> str:
     cells += [f"{row.ratio[one]:.2f}x" if one in row.ratio else "-" for one in torch]
     said = f"{row.trials} trials, {row.tuning_seconds:.0f} s"
     notes = [said, *row.missing.values()] if sides else [said]
-    if row.spread > CALM:
-        notes.append(f"rounds differ {row.spread:.1f} times")
+    notes += [row.disturbed] if row.disturbed else []
     return _line(row.kernel, cells, names, "; ".join(notes))
 
 
@@ -53,7 +53,7 @@ def _latency(row: Row, side: str) -> str:
 def summary(rows: Sequence[Row], name: str, seconds: float) -> str:
     """Return the figures of a suite, by families too, and the kernels that torch runs faster."""
     failed = [row for row in rows if row.failed]
-    noisy = [row for row in rows if row.spread > CALM]
+    disturbed = [row for row in rows if row.disturbed]
     lines = [f"{name}: {len(rows)} kernels in {seconds:.0f} s, {_counted(failed)} failed"]
     found = {side: figures(rows, side) for side in _SIDES}
     known = {side: one for side, one in found.items() if one is not None}
@@ -62,8 +62,8 @@ def summary(rows: Sequence[Row], name: str, seconds: float) -> str:
         families = by_family(rows)
         if len(families) > 1:
             lines += ["", _families(families, list(known))]
-    if noisy:
-        lines += ["", f"the machine had other work: rounds of {len(noisy)} kernels differ much"]
+    if disturbed:
+        lines += ["", f"other work disturbed {len(disturbed)} of {len(rows)} kernels: {_REMEDY}"]
     for side in known:
         lost = losers(rows, side)
         if lost:

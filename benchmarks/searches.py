@@ -102,7 +102,10 @@ def extracted(path: Path) -> None:
             extract_features([program])
             known[key] = program.features
     tables = {key: table for key, table in known.items() if table is not None}
-    np.savez_compressed(path.with_suffix(".features.npz"), **tables)  # type: ignore[arg-type]
+    # Another process may extract or read them at the same time.
+    partial_file = path.with_suffix(f".{os.getpid()}.features.npz")
+    np.savez_compressed(partial_file, **tables)  # type: ignore[arg-type]
+    partial_file.replace(path.with_suffix(".features.npz"))
 
 
 def judge(path: Path, text: str, seeds: Sequence[int], trials: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from _beam_search import BeamSearch
 from _race_plot import COLOURS, finish, median_curve, with_panels
 
 import schedlang as sl
-from paper_rows.figure import Figure, Row, Settings, Unit, database_of
+from paper_rows.figure import Figure, Row, Settings, Unit, database_of, grouped
 from schedlang import modules
 from schedlang.search import Evolutionary, MakeStrategy, Random
 
@@ -99,16 +99,11 @@ def job(unit: Unit, settings: Settings) -> Row:
     }
 
 
-def by_variant(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the rows of each variant."""
-    return {name: [row for row in rows if row["unit"]["variant"] == name] for name in VARIANTS}
-
-
 def curves(rows: Sequence[Row]) -> dict[str, tuple[list[float], list[float]]]:
     """Return trials and median throughput of each variant, over that of the best program of all."""
     optimum = min(map(best_of, rows))
     found = {}
-    for name, mine in by_variant(rows).items():
+    for name, mine in grouped(rows, "variant").items():
         # A run keeps its best to the end.
         ended = [[*row["curve"], [row["trials"], best_of(row)]] for row in mine]
         points = [[(trial, 0.0, latency) for trial, latency in curve] for curve in ended]
@@ -129,7 +124,7 @@ def show(rows: Sequence[Row]) -> None:
     print(f"throughput over that of the best program, {optimum * 1e6:.0f} us, by trials\n")
     heads = "".join(f"{one:>8}" for one in shown)
     print(f"{'median of runs':16}{heads}{'lowest':>10}{'highest':>9}{'failed':>8}{'s/run':>8}")
-    found, rows_of = curves(rows), by_variant(rows)
+    found, rows_of = curves(rows), grouped(rows, "variant")
     for name, (trials, throughput) in found.items():
         told = [throughput[bisect_right(trials, one) - 1] for one in shown]
         ends = [optimum / best_of(row) for row in rows_of[name]]

@@ -24,8 +24,8 @@ from _race_plot import COLOURS, finish, with_panels
 from searches import recorded
 
 import schedlang as sl
-from paper_rows.figure import Figure, Row, Settings, Unit
-from paper_rows.simulated import by_space, path_of, units
+from paper_rows.figure import Figure, Row, Settings, Unit, grouped
+from paper_rows.simulated import draw_spaces, path_of, units
 from schedlang.instructions.instruction import Line
 from schedlang.measurement import RecordedSpace
 from schedlang.measurement.recorded.contents import line_of
@@ -103,7 +103,7 @@ def show(rows: Sequence[Row]) -> None:
     for measure, title in titles.items():
         heads = "".join(f"{rate:7.1f}" for rate in RATES)
         print(f"\n{title}, at completion rate\n{'':{wide}}{heads}")
-        for name, mine in [*by_space(rows).items(), ("mean", rows)]:
+        for name, mine in [*grouped(rows, "space").items(), ("mean", rows)]:
             found = "".join(f"{mean(mine, rate, measure):7.2f}" for rate in RATES)
             print(f"{name:{wide}}{found}")
     counts = [row["trained on"] for row in rows]
@@ -116,11 +116,12 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure, panels = with_panels([*_MEASURES.values()])
     handles: dict[str, Any] = {}
     for panel, measure in zip(panels, _MEASURES, strict=True):
-        for mine in by_space(rows).values():
-            found = [mean(mine, rate, measure) for rate in RATES]
-            (handles["a recorded space"],) = panel.plot(RATES, found, "#bbbbbb", linewidth=0.9)
-        found = [mean(rows, rate, measure) for rate in RATES]
-        (handles["mean"],) = panel.plot(RATES, found, COLOURS["evolutionary"], lw=2, marker="o")
+
+        def values(mine: Sequence[Row], measure: str = measure) -> list[float]:
+            return [mean(mine, rate, measure) for rate in RATES]
+
+        line = "mean", COLOURS["evolutionary"]
+        draw_spaces(panel, RATES, rows, values, handles, line, marker="o")
         chance = mean(rows, 0.0, measure)
         handles["unscheduled: chance"] = panel.axhline(
             chance, color="black", linewidth=0.8, linestyle="--"

@@ -28,7 +28,7 @@ from _race_plot import COLOURS, finish, with_panels
 
 import schedlang as sl
 from paper_rows.descent import ONCE
-from paper_rows.figure import Figure, Row, Settings, Unit, database_of
+from paper_rows.figure import Figure, Row, Settings, Unit, database_of, grouped
 from schedlang.search import CoordinateDescent
 
 CORES = os.cpu_count() or 1
@@ -133,19 +133,12 @@ def _mean(rows: Sequence[Row], name: str, what: str) -> float:
     return statistics.geometric_mean(row[name][what] for row in rows)
 
 
-def _by_operator(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["unit"]["operator"], []).append(row)
-    return found
-
-
 def show(rows: Sequence[Row]) -> None:
     """Print the geometric means over the repeats, and the p-values."""
     titles = {"trials": "trials", "seconds": "seconds", "latency": "latency (us)"}
     for what, title in titles.items():
         print(f"\n{title:16}" + "".join(f"{name:>14}" for name in VERSIONS))
-        for operator, mine in [*_by_operator(rows).items(), ("geometric mean", list(rows))]:
+        for operator, mine in [*grouped(rows, "operator").items(), ("geometric mean", list(rows))]:
             factor = 1e6 if what == "latency" else 1
             found = (factor * _mean(mine, name, what) for name in VERSIONS)
             print(f"{operator:16}" + "".join(f"{one:14.1f}" for one in found))
@@ -158,7 +151,7 @@ def show(rows: Sequence[Row]) -> None:
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Draw trials, seconds and p-values: means as bars, repeats as dots."""
-    operators = _by_operator(rows)
+    operators = grouped(rows, "operator")
     figure, panels = with_panels(["trials until it converged", "seconds", "p-value"])
     handles: dict[str, Any] = {}
     for panel, what in zip(panels, ("trials", "seconds"), strict=False):

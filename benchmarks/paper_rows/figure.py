@@ -104,6 +104,14 @@ class Kept:
         return sorted(self.rows, key=lambda row: units.index(row["unit"]))
 
 
+def grouped(rows: Sequence[Row], field: str) -> dict[str, list[Row]]:
+    """Return the rows by a field of their units, in the order in which its values come."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["unit"][field], []).append(row)
+    return found
+
+
 def database_of(unit: Unit, settings: Settings) -> Path:
     """Return the database in which an interrupted run of a unit goes on."""
     name = "_".join(str(value) for value in unit.values())

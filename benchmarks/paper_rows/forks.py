@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _race_plot import finish, label_axes, with_panels
+from _race_plot import COLOURS, finish, label_axes, with_panels
 
 import schedlang as sl
 from paper_rows import simulated
-from paper_rows.figure import Figure, Row, Settings, Unit
+from paper_rows.figure import Figure, Row, Settings, Unit, grouped
 from paper_rows.sides import Side, raced
 from schedlang.search import TreeSearch
 
@@ -76,7 +76,7 @@ def _cell(row: Row, name: str) -> str:
 
 
 def patience(unit: Unit, settings: Settings) -> Row:
-    """Tune on a recorded space until so many measurements in a row gained nothing."""
+    """Tune on a recorded space, once with each patience."""
     path = simulated.path_of(unit, settings)
     return {
         str(most): simulated.tuned(path, unit["seed"], partial(TreeSearch, patience=most), _MOST)
@@ -91,7 +91,7 @@ def show_patience(rows: Sequence[Row]) -> None:
     title = f"\n{'patience':{wide}}" + "".join(f"{most:>8}" for most in columns)
     for what in ("over optimum", "trials"):
         print(f"{title}   {what}")
-        for name, mine in [*simulated.by_space(rows).items(), ("mean", rows)]:
+        for name, mine in [*grouped(rows, "space").items(), ("mean", rows)]:
             print(f"{name:{wide}}" + "".join(f"{_mean(mine, one, what):8.2f}" for one in columns))
 
 
@@ -106,11 +106,12 @@ def draw_patience(rows: Sequence[Row], path: Path) -> None:
     figure, panels = with_panels([*titles.values()])
     handles: dict[str, Any] = {}
     for panel, what in zip(panels, titles, strict=True):
-        for mine in simulated.by_space(rows).values():
-            found = [_mean(mine, str(most), what) for most in PATIENCE]
-            (handles["a recorded space"],) = panel.plot(PATIENCE, found, "#bbbbbb", linewidth=0.9)
-        mean = [_mean(rows, str(most), what) for most in PATIENCE]
-        (handles["mean of all"],) = panel.plot(PATIENCE, mean, "#E69F00", linewidth=2)
+
+        def values(mine: Sequence[Row], what: str = what) -> list[float]:
+            return [_mean(mine, str(most), what) for most in PATIENCE]
+
+        mean = "mean of all", COLOURS["tree_search"]
+        simulated.draw_spaces(panel, PATIENCE, rows, values, handles, mean)
         panel.set_xscale("log")
         label_axes(panel)
     figure.supxlabel("patience: measurements without a gain that end the search")

@@ -20,7 +20,7 @@ from typing import Any
 from _race_plot import finish, label_axes, with_panels
 
 import schedlang as sl
-from paper_rows.figure import Figure, Row, Settings, Unit
+from paper_rows.figure import Figure, Row, Settings, Unit, grouped
 from paper_rows.sides import TO_THE_END, Side, descent_after, from_origin, raced, total
 from paper_rows.storm import BEFORE, EXPLOITED, EXPLOITERS
 from schedlang.search import ExploreExploit
@@ -104,18 +104,10 @@ def exploited(unit: Unit, settings: Settings) -> Row:
     return {"sides": raced(workload_of(unit), sides, {"after": "exploring"} | unit, settings)}
 
 
-def by_network(rows: Sequence[Row]) -> Mapping[str, list[Row]]:
-    """Return the rows of each network."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["unit"]["network"], []).append(row)
-    return found
-
-
 def show(rows: Sequence[Row]) -> None:
     """Print microseconds, seconds and trials of each layer and side, and a network's sums."""
     sides = [*rows[0]["sides"]]
-    for network, mine in by_network(rows).items():
+    for network, mine in grouped(rows, "network").items():
         print(f"\n{network}: latency (us), search (s), trials of each")
         print(f"{'layer':16}" + "".join(f"{side:^24}" for side in sides))
         for row in mine:

@@ -14,22 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from _race import hold_finals
 from _race_plot import COLOURS, with_panels
 from gpu_rows.workloads import fused_dense
 
 import schedlang as sl
-from paper_rows.figure import Figure, Row, Settings, Unit, database_of
+from paper_rows.figure import Figure, Row, Settings, Unit, database_of, grouped
 from paper_rows.metaschedule_spaces import Step, cpu_steps, cuda_steps, dot_steps
 from schedlang.analysis.intrinsics import host_features
-from schedlang.targets import LocalCPU
 
 # Of BERT's base: 128 tokens, 768 units, four times as many in between.
 _BERT, _QUICK = (128, 768, 3072), (128, 128, 256)
 _EMULATED = (32, 40, 48)
 TRIALS, _QUICK_TRIALS = 128, 8
 _MOST_SEEDS = 3
-# Rounds of the finals, in which each winner is timed once.
-_ROUNDS, _SECONDS = 30, 60.0
 _SAMPLES, _QUICK_SAMPLES = 2, 1
 _COLUMNS = ("trials", "failed", "seconds")
 
@@ -94,17 +92,14 @@ def tuned(unit: Unit, settings: Settings) -> sl.TuneResult:
 
 def finals(unit: Unit, settings: Settings) -> Row:
     """Time the winners of a seed in turns; return the median latency of each in seconds."""
-    workload = workload_of(unit["part"], settings)
-    steps = list(PARTS[unit["part"]](sl.Target("cpu")))
-    winners = [tuned(unit | {"step": step}, settings).best.trace for step in steps]
-    programs = [
-        sl.Candidate(number, trace.replay(workload).mod) for number, trace in enumerate(winners)
-    ]
+    target = sl.Target("cpu")
+    winners = {
+        step: [tuned(unit | {"step": step}, settings).best.schedule.mod]
+        for step in PARTS[unit["part"]](target)
+    }
     start = time.perf_counter()
-    with LocalCPU(workload, "cpu") as measurer:
-        found = measurer.remeasure(programs, rounds=_ROUNDS, budget_seconds=_SECONDS)
-    latency = {steps[one.id]: one.latency for one in found if one.ok}
-    return {"latency": latency, "seconds": time.perf_counter() - start}
+    standing = hold_finals(workload_of(unit["part"], settings), target, winners)
+    return {"latency": standing.latencies, "seconds": time.perf_counter() - start}
 
 
 def emulated(unit: Unit, samples: int) -> Row:
@@ -136,11 +131,8 @@ def latencies(rows: Sequence[Row], part: str) -> dict[str, float]:
 
 def _of(rows: Sequence[Row], part: str) -> dict[str, list[Row]]:
     """Return the rows of a part's steps, but for the finals."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["unit"]["part"] == part and row["unit"]["step"] != "finals":
-            found.setdefault(row["unit"]["step"], []).append(row)
-    return found
+    steps = grouped([row for row in rows if row["unit"]["part"] == part], "step")
+    return {step: mine for step, mine in steps.items() if step != "finals"}
 
 
 def show(rows: Sequence[Row]) -> None:

@@ -12,6 +12,7 @@ from _bands_plot import points
 from _race import hold_finals
 
 import schedlang as sl
+from paper_rows.descent import ONCE
 from paper_rows.figure import Row, Settings, Unit, database_of
 from schedlang.search import CoordinateDescent, ExploreExploit, MakeStrategy
 
@@ -34,12 +35,12 @@ class Side:
 
 def from_origin() -> MakeStrategy:
     """Return Droplet Search: one descent from the origin, and no other start."""
-    return partial(CoordinateDescent, lines=1, restarts=0)
+    return partial(CoordinateDescent, **ONCE)
 
 
 def descent_after(explored: int) -> MakeStrategy:
     """Return DPAnsor's search: one descent from the best of these programs, and no other start."""
-    descent = partial(CoordinateDescent, start=(), lines=1, restarts=0)
+    descent = partial(CoordinateDescent, start=(), **ONCE)
     return partial(ExploreExploit, exploit=descent, switch_after=explored, sketches=1)
 
 

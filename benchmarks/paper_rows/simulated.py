@@ -10,7 +10,7 @@ from typing import Any
 
 from searches import extracted, recorded, simulate
 
-from paper_rows.figure import Row, Settings, Unit
+from paper_rows.figure import Row, Settings, Unit, grouped
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
 
 _QUICK_SPACES, _QUICK_SEEDS = ("GMM", "NRM"), 2
@@ -61,12 +61,23 @@ def ratios(rows: Sequence[Mapping[str, Any]], of: str, to: str, what: str) -> fl
     return statistics.geometric_mean(row[of][what] / row[to][what] for row in rows)
 
 
-def by_space(rows: Sequence[Row]) -> Mapping[str, list[Row]]:
-    """Return the rows of each space."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["unit"]["space"], []).append(row)
-    return found
+def draw_spaces(
+    panel: Any,
+    points: Sequence[float],
+    rows: Sequence[Row],
+    values: Callable[[Sequence[Row]], Sequence[float]],
+    handles: dict[str, Any],
+    mean: tuple[str, str],
+    **style: Any,
+) -> None:
+    """Draw ``values`` of rows over ``points``: spaces thin, all together thick.
+
+    ``mean`` is the label and the colour of the thick line, ``style`` its further style.
+    """
+    label, colour = mean
+    for mine in grouped(rows, "space").values():
+        (handles["a recorded space"],) = panel.plot(points, values(mine), "#bbbbbb", linewidth=0.9)
+    (handles[label],) = panel.plot(points, values(rows), color=colour, linewidth=2, **style)
 
 
 def print_ratios(
@@ -75,6 +86,6 @@ def print_ratios(
     """Print a line for each space, and the geometric mean of all; a column is (of, to)."""
     wide = max(len(row["unit"]["space"]) for row in rows) + 2
     print(f"\n{title}\n{'':{wide}}" + "".join(f"{name:>8}" for name in columns))
-    for name, mine in [*by_space(rows).items(), ("geometric mean", rows)]:
+    for name, mine in [*grouped(rows, "space").items(), ("geometric mean", rows)]:
         found = [ratios(mine, of, to, what) for of, to in columns.values()]
         print(f"{name:{wide}}" + "".join(f"{one:8.3f}" for one in found))

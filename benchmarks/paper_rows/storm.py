@@ -15,12 +15,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from _race_plot import COLOURS, finish, label_axes, with_panels
 
-from paper_rows.figure import Figure, Row, Settings, Unit
+from paper_rows.figure import Figure, Row, Settings, Unit, grouped
 from paper_rows.sides import descent_after
-from paper_rows.simulated import by_space, path_of, print_ratios, ratios, tuned, units
+from paper_rows.simulated import draw_spaces, path_of, print_ratios, ratios, tuned, units
 from schedlang.search import Evolutionary, ExploreExploit, Grid, Random
 from schedlang.search.base import StrategyBase
 
@@ -61,7 +62,7 @@ def show_budgets(rows: Sequence[Row]) -> None:
     print_ratios(rows, columns, "seconds", "seconds of 10,000 trials / of K and a descent")
     wide = max(len(row["unit"]["space"]) for row in rows) + 2
     print(f"\n{'trials of the descent':{wide}}")
-    for name, mine in [*by_space(rows).items(), ("mean", rows)]:
+    for name, mine in [*grouped(rows, "space").items(), ("mean", rows)]:
         found = [
             # None where a space has fewer programs than are to be explored.
             statistics.fmean(max(row[number]["trials"] - int(number), 0) for row in mine)
@@ -76,13 +77,14 @@ def draw_budgets(rows: Sequence[Row], path: Path) -> None:
     numbers = [int(one) for one in explored]
     titles = {"latency": "latency", "seconds": "time of the search"}
     figure, panels = with_panels([*titles.values()])
-    handles = {}
+    handles: dict[str, Any] = {}
     for panel, what in zip(panels, titles, strict=True):
-        for mine in by_space(rows).values():
-            found = [ratios(mine, "alone", one, what) for one in explored]
-            (handles["a recorded space"],) = panel.plot(numbers, found, "#bbbbbb", linewidth=0.9)
-        mean = [ratios(rows, "alone", one, what) for one in explored]
-        (handles["geometric mean"],) = panel.plot(numbers, mean, COLOURS["explore_exploit"], lw=2)
+
+        def values(mine: Sequence[Row], what: str = what) -> list[float]:
+            return [ratios(mine, "alone", one, what) for one in explored]
+
+        mean = "geometric mean", COLOURS["explore_exploit"]
+        draw_spaces(panel, numbers, rows, values, handles, mean)
         panel.set_xscale("log")
         panel.axhline(1.0, color="black", linewidth=0.7)
         label_axes(panel)

@@ -135,7 +135,6 @@ def test_spaces_are_tuned_their_winners_timed_and_cuda_emulated(
     monkeypatch.setattr(metaschedule_modules, "PARTS", {"float32": two_steps})
     monkeypatch.setattr(metaschedule_modules, "_QUICK", (64, 16, 256))
     monkeypatch.setattr(metaschedule_modules, "_QUICK_TRIALS", 3)
-    monkeypatch.setattr(metaschedule_modules, "_ROUNDS", 3)
     monkeypatch.setattr(metaschedule_modules, "_EMULATED", (16, 16, 16))
     settings = settings_in(tmp_path, quick=True)
     wanted = metaschedule_modules.units(settings)

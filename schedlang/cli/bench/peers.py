@@ -118,7 +118,7 @@ def torch_peers(
 
     A verified program must agree with it: ``mod`` is built and called in this process. Where it
     does not, the reason is ``OtherResults``. ``announce`` is called before torch compiles;
-    ``define`` says how torch computes what is no operator of ``schedlang.workloads``.
+    ``define`` makes the workload in torch where ``schedlang.workloads`` has no such operator.
     """
     from schedlang.cli.bench.operator import NoPeer
     from schedlang.cli.bench.torch_compiled import CompiledOperator

@@ -20,8 +20,7 @@ Targets, on two quiet cores, with 1,000 trials: geometric mean over eager 1.5 fo
 networks and 1.1 for the others, over compiled 1.15 and 1.0, none below 1.0 of eager; 1.2 times as
 fast as ``tune_relax`` at equal trials in a fifth of its time.
 
-``--schedulers`` compares the gradient scheduler with equal split instead (Ansor, 6): two runs from
-nothing per network and seed. ``--json`` is written after each network, and the same command goes on
+``--json`` is written after each network, and the same command goes on
 where it was stopped; ``--databases`` keeps the records as well.
 
 Needs torch, torchvision, transformers, and a C++ compiler for ``torch.compile``; xgboost for TVM.
@@ -36,7 +35,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from network_rows import schedulers
 from network_rows.models import NETWORKS, QUICK
 from network_rows.row import Plan, measure
 from network_rows.table import figures, table
@@ -85,19 +83,6 @@ def run_rows(given: argparse.Namespace, document: dict[str, Any], folder: Path) 
         print(table(rows))
 
 
-def run_schedulers(given: argparse.Namespace, document: dict[str, Any], folder: Path) -> None:
-    """Compare schedulers on networks and seeds that the document does not have."""
-    rows: list[dict[str, Any]] = document.setdefault("schedulers", [])
-    for name in given.networks:
-        for seed in range(given.seed, given.seed + given.seeds):
-            if not any(row["network"] == name and row["seed"] == seed for row in rows):
-                rows.append(schedulers.compare(name, given.trials, given.threads, seed, folder))
-                save(document, given.json)
-                print(schedulers.line(rows[-1]), flush=True)
-    for row in rows:
-        print(schedulers.line(row))
-
-
 def save(document: dict[str, Any], file: Path | None) -> None:
     """Write the figures; the file is complete at any moment."""
     if file is not None:
@@ -119,13 +104,11 @@ def main() -> None:
     parser.add_argument("--peer-seconds", type=float, help="of its tuning a network, at most")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--round-seconds", type=float, default=0.7, help="of each side")
-    parser.add_argument("--schedulers", action="store_true", help="compare schedulers instead")
-    parser.add_argument("--seeds", type=int, default=1, help="with --schedulers: number of seeds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--databases", type=Path, help="keep the records in this folder")
     parser.add_argument("--json", type=Path, help="write the figures to this file, and go on")
     given = parser.parse_args()
-    given.networks = given.networks or list(QUICK if given.quick or given.schedulers else NETWORKS)
+    given.networks = given.networks or list(QUICK if given.quick else NETWORKS)
     given.trials = given.trials or (QUICK_TRIALS if given.quick else TRIALS)
     if given.peer_seconds is None:
         given.peer_seconds = _QUICK_PEER_SECONDS if given.quick else _PEER_SECONDS
@@ -137,7 +120,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.databases or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        (run_schedulers if given.schedulers else run_rows)(given, document, folder)
+        run_rows(given, document, folder)
 
 
 if __name__ == "__main__":

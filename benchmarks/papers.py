@@ -15,7 +15,7 @@ from pathlib import Path
 
 from paper_rows import FIGURES
 from paper_rows.figure import Figure, Kept, Settings
-from searches import SPACES
+from searches import RECORDED
 
 
 def make(figure: Figure, settings: Settings) -> None:
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("figures", nargs="*", metavar="FIGURE")
     parser.add_argument("--list", action="store_true", help="name the figures, and end")
     parser.add_argument("--folder", type=Path, default=Path("papers"), help="of what is made")
-    parser.add_argument("--spaces", nargs="+", type=Path, default=sorted(SPACES.rglob("*.space")))
+    parser.add_argument("--spaces", nargs="+", type=Path, default=RECORDED)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--quick", action="store_true", help="few cases")

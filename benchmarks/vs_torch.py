@@ -94,7 +94,7 @@ def report_torch(names: Sequence[str], trials: int, seed: int, keep: Keep) -> No
         rows.append(row)
         times = row["latency"]
         calls = row["compile error"] or ", ".join(row["library calls"]) or "its own code only"
-        noise = "" if row["spread"] <= CALM else f"; rounds differ {row['spread']:.1f} times"
+        noise = "" if row["spread"] <= CALM else f"; rounds usually {row['spread']:.1f} times"
         print(
             f"{name:8} {show(times['schedlang'], 11, 1, 1e6)} {show(times['eager'], 10, 1, 1e6)} "
             f"{show(times.get('compiled'), 10, 1, 1e6)} {show(row['over eager'], 8)} "

@@ -40,7 +40,7 @@ def make(name: str) -> Model:
 
     _import_torchvision()
     torch.manual_seed(0)
-    build, convolutional, *settings = _NETWORKS[name]
+    build, convolutional, *settings = (_NETWORKS | _SMALL)[name]
     module, examples = build(*settings)
     module.eval().requires_grad_(False)
     for part in module.modules():  # what training would have left
@@ -115,6 +115,13 @@ def _dcgan() -> tuple[Any, Any]:
     return nn.Sequential(*layers), torch.randn(1, channels[0], 1, 1)
 
 
+def _perceptron() -> tuple[Any, Any]:
+    import torch
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 10)), torch.randn(8, 256)
+
+
 def _bert(layers: int) -> tuple[Any, Any]:
     import torch
     from transformers import BertConfig, BertModel
@@ -141,6 +148,7 @@ _NETWORKS: dict[str, tuple[Any, ...]] = {
     "resnet-18-3d": (_resnet_18_3d, True),
     "dcgan": (_dcgan, True),
 }
+_SMALL: dict[str, tuple[Any, ...]] = {"perceptron": (_perceptron, False)}  # to try figures with
 NETWORKS = tuple(_NETWORKS)
 QUICK = ("mobilenet-v2", "bert-2")
 

@@ -2,6 +2,7 @@
 
 from paper_rows import (
     ansor_ablation,
+    ansor_networks,
     ansor_partial,
     droplet_confidence,
     droplet_maps,
@@ -27,6 +28,7 @@ _FILES = (
     metaschedule_modules,
     ansor_partial,
     ansor_ablation,
+    ansor_networks,
     keyed,
     forks,
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from searches import extracted, recorded, simulate
+from searches import SPACES, extracted, recorded, simulate
 
 from paper_rows.figure import Row, Settings, Unit, grouped
 from schedlang.measurement import RecordedSpace, SimulatedMeasurer
@@ -32,7 +32,8 @@ def units(settings: Settings) -> list[Unit]:
 
 def path_of(unit: Unit, settings: Settings) -> Path:
     """Return the file of a unit's recorded space, with the features of its programs beside it."""
-    (path,) = (one for one in settings.spaces if one.resolve().with_suffix("").match(unit["space"]))
+    known = {path.resolve() for path in (*settings.spaces, *SPACES.rglob("*.space"))}
+    (path,) = (one for one in known if one.with_suffix("").match(unit["space"]))
     extracted(path)
     return path
 

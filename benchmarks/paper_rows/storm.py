@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from _race_plot import COLOURS, finish, label_axes, with_panels
+from searches import SPACES
 
 from paper_rows.figure import Figure, Row, Settings, Unit, grouped
 from paper_rows.sides import descent_after
@@ -71,6 +73,26 @@ def show_budgets(rows: Sequence[Row]) -> None:
         print(f"{name:{wide}}" + "".join(f"{one:8.1f}" for one in found))
 
 
+def network_units(settings: Settings) -> list[Unit]:
+    """Return a unit for each recorded layer of AlexNet and seed."""
+    layers = sorted(SPACES.glob("*/alexnet/*.space"))
+    return units(replace(settings, spaces=layers[:1] if settings.quick else layers))
+
+
+def show_network(rows: Sequence[Row]) -> None:
+    """Print the same for layers, and the ratios of the sums over all layers."""
+    show_budgets(rows)
+    explored = _explored(rows)
+    print("\nsum of all layers, 10,000 trials / K and a descent\n" + f"{'':10}" + _cells(explored))
+    for what in ("latency", "seconds"):
+        sums = {side: sum(row[side][what] for row in rows) for side in ("alone", *explored)}
+        print(f"{what:10}" + _cells([f"{sums['alone'] / sums[one]:.3f}" for one in explored]))
+
+
+def _cells(texts: Sequence[str]) -> str:
+    return "".join(text.rjust(8) for text in texts)
+
+
 def draw_budgets(rows: Sequence[Row], path: Path) -> None:
     """Draw both ratios over K: spaces thin, their geometric mean thick."""
     explored = _explored(rows)
@@ -118,6 +140,15 @@ FIGURES = (
         units,
         budgets,
         show_budgets,
+        draw_budgets,
+        simulated=True,
+    ),
+    Figure(
+        "storm-network",
+        "Explore as a Storm, Figures 10 and 11, on the recorded convolutions of AlexNet",
+        network_units,
+        budgets,
+        show_network,
         draw_budgets,
         simulated=True,
     ),

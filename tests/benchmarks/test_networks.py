@@ -8,12 +8,9 @@ from typing import Any
 import network_kills
 import numpy as np
 import pytest
-from network_rows.schedulers import Recorded, latency_at
 from network_rows.side import SideError
 from network_rows.table import figures, rate_ratio, table
 from network_rows.turns import SLOW_SECONDS, errors, time_in_turns
-
-from schedlang.search.tasks import TaskProgress
 
 
 def row(network: str, convolutional: bool, **latency: float) -> dict[str, Any]:
@@ -82,17 +79,6 @@ def test_errors_of_outputs() -> None:
     assert found[0]["absolute"] == pytest.approx(1e-3, rel=1e-3)
     assert found[0]["relative"] == pytest.approx(2.5e-4, rel=1e-3)
     assert [one["relative"] for one in found[1:]] == [math.inf] * 2
-
-
-def test_curves_of_schedulers() -> None:
-    recorded = Recorded("equal_split", 0)
-    task = TaskProgress((2,))
-    tried = TaskProgress((2,), trials=4, latencies=((4, 3.0),))
-    assert recorded.next([task, tried]) == 0
-    assert recorded.next([tried, tried]) == 0
-    assert recorded.order == [0, 0]
-    assert recorded.curve[1] == (8, 12.0) and math.isnan(recorded.curve[0][1])
-    assert latency_at([(0, 9.0), (4, 5.0), (8, 3.0)], 7) == 5.0
 
 
 def test_calls_that_differ() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 from _beam_search import BeamSearch, Partial
-from paper_rows import ansor_ablation, ansor_partial, metaschedule_modules
+from paper_rows import ansor_ablation, ansor_networks, ansor_partial, metaschedule_modules
 from paper_rows.figure import Settings
 from paper_rows.metaschedule_spaces import Step, cpu_steps, cuda_steps, dot_steps
 from paper_rows.simulated import path_of, units
@@ -18,6 +19,7 @@ from searches import SPACES, recorded
 import schedlang as sl
 from schedlang.search.models.cost_model import Example
 from schedlang.search.program import Program, extract_features
+from schedlang.search.tasks import TaskProgress
 
 NRM = SPACES / "epyc-zen3-2-cores" / "NRM.space"
 
@@ -152,3 +154,53 @@ def test_spaces_are_tuned_their_winners_timed_and_cuda_emulated(
     assert "+ thread_tiling" in capsys.readouterr().out
     metaschedule_modules.draw(rows, tmp_path / "modules.png")
     assert (tmp_path / "modules.png").stat().st_size > 10_000
+
+
+def test_curves_of_a_network_start_where_every_task_has_a_latency(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = ansor_networks.Recorded("equal_split", 0)
+    fresh, tried = TaskProgress((2,)), TaskProgress((2,), trials=4, latencies=((4, 3.0),))
+    assert recorded.next([fresh, tried]) == 0
+    assert recorded.next([tried, tried]) == 0
+    assert recorded.curve == [(8, 12.0)]
+    assert ansor_networks.latency_at([(4, 5.0), (8, 3.0)], 7) == 5.0
+    assert ansor_networks.latency_at([(4, 5.0), (8, 3.0)], 3) == math.inf
+
+    def row(variant: str, seed: int, curve: list[tuple[int, float]]) -> Mapping[str, object]:
+        unit = {"network": "one", "variant": variant, "seed": seed}
+        return {"unit": unit, "curve": curve, "seconds": 3.0}
+
+    rows = [
+        row("full", 0, [(8, 4e-3), (40, 2e-3)]),
+        row("full", 1, [(8, 6e-3), (40, 2e-3)]),
+        row("limited space", 0, [(16, 5e-3), (40, 4e-3)]),
+    ]
+    found = ansor_networks.by_trials(rows)
+    assert found["full"] == [(8, 5e-3), (40, 2e-3)]
+    assert found["limited space"] == [(16, 5e-3), (40, 4e-3)]
+    ansor_networks.show_curves(rows)
+    assert "limited space          2.000" in capsys.readouterr().out
+    ansor_networks.draw_curves(rows, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
+
+
+def test_a_network_whose_requirement_is_met_gets_no_more_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    small = {
+        name: sl.import_network(torch.nn.Linear(64, units), torch.randn(8, 64), name=name)
+        for name, units in {"met": 32, "missed": 48}.items()
+    }
+    monkeypatch.setattr(ansor_networks, "network", small.__getitem__)
+    monkeypatch.setattr(ansor_networks, "_QUICK_TOGETHER", tuple(small))
+    monkeypatch.setattr(ansor_networks, "_QUICK_TRIALS", 16)
+    settings = settings_in(tmp_path, quick=True)
+    units = [{"objective": name} for name in ("latency", "requirements")]
+    rows = [{"unit": unit} | ansor_networks.objective(unit, settings) for unit in units]
+    assert sum(rows[0]["trials"]) == 16
+    met, missed = rows[1]["trials"]
+    assert met < missed
+    ansor_networks.show_objectives(rows)
+    assert "requirements" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,14 +22,14 @@ OURS, UNSCHEDULED, EAGER, COMPILED = "schedlang", "unscheduled", "torch eager", 
 _LONGEST_SECONDS = 0.1
 _COMPILER_LINES = 2
 
-CALM = 1.5
-"""A larger ratio between a side's rounds means that the machine had other work, which slows torch
-down far more than TVM: its threads wait for each other."""
+CALM = 1.25
+"""A larger ``spread`` means that the machine had other work, which slows torch down far more than
+TVM: its threads wait for each other."""
 
 
 def spread(rounds: Mapping[str, Sequence[float]]) -> float:
-    """Return the largest ratio between two rounds of one side."""
-    return max(max(times) / min(times) for times in rounds.values())
+    """Return the largest ratio of a side's median round to its fastest, which counts."""
+    return max(statistics.median(times) / min(times) for times in rounds.values())
 
 
 class Peer(Protocol):

@@ -148,7 +148,7 @@ def disturbance(rounds: Mapping[str, Sequence[float]], use: CoreUse | None) -> s
     if use is not None and use.others + use.stolen > _BUSY * use.cores:
         said.append(str(use))
     if (ratio := spread(rounds)) > CALM:
-        said.append(f"rounds differ {ratio:.1f} times")
+        said.append(f"rounds usually take {ratio:.1f} times the fastest")
     return ", ".join(said)
 
 

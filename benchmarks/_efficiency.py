@@ -1,4 +1,4 @@
-"""Measure the efficiency of our programs: GEMM, softmax, and shapes with few divisors."""
+"""Measure the efficiency of our programs for shapes with few divisors."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-import _openblas
 from _contest import Contestant, Winner, compete, draw_from, median, ratio, show
 
 import schedlang as sl
-from schedlang.cli.bench import torch_operators
 from schedlang.measurement.contest import there_and_back
 from schedlang.targets import LocalCPU
-from schedlang.targets.cpu.rates import measured_peak
-
-GEMM_EXTENTS = (512, 1024, 2048)
-GEMM_TRIALS = 256
 
 _C2D_REST = (512, 512, 3, 1, 1)
 # Each odd shape with the nearest shape that has many divisors.
@@ -35,62 +29,6 @@ def best_of(measurer: LocalCPU, trials: int, seed: int) -> Winner:
     if not winners:
         raise SystemExit(f"{workload}: no candidate works: {dict(contestant.failures)}")
     return winners["schedlang"]
-
-
-def report_gemm(extents: Sequence[int], trials: int, seed: int) -> dict[str, Any]:
-    """Print and return GEMM against the measured peak and OpenBLAS, and softmax against torch."""
-    target = sl.Target("cpu")
-    peak = measured_peak()
-    print(f"best of {trials} random trials, {target.cores} threads, against {_openblas.library()}")
-    print("GEMM        us  GFLOPS  of peak  numpy's GFLOPS  ratio")
-    rows = [_gemm(extent, trials, seed) for extent in extents]
-    peak = max(peak, measured_peak())
-    for row in rows:
-        row["of peak"] = row["flops"] / peak
-        print(
-            f"{row['extent']:4} {row['latency'] * 1e6:9.1f} {row['flops'] / 1e9:7.1f} "
-            f"{row['of peak']:8.2f} {row['numpy flops'] / 1e9:15.1f} {row['ratio']:6.2f}"
-        )
-    print(f"measured peak {peak / 1e9:.1f} GFLOPS (targets: 0.75 of it, 1.4 times numpy)")
-    softmax = _softmax(trials, seed)
-    print(
-        f"SFM 256x256: {softmax['latency'] * 1e6:.1f} us, torch "
-        f"{show(softmax['torch latency'], 0, 1, 1e6)} us: "
-        f"{show(softmax['times torch'], 0)} times torch's (target: at most 1.3)"
-    )
-    return {"peak_flops": peak, "trials": trials, "rows": rows, "softmax": softmax}
-
-
-def _gemm(extent: int, trials: int, seed: int) -> dict[str, Any]:
-    workload = sl.workloads.matmul(extent, extent, extent)
-    with LocalCPU(workload, "cpu") as measurer:
-        cores = measurer.target.cores
-        # Before and after; the faster counts, so that noise in numpy's runs does not favour us.
-        before = _openblas.gemm_seconds(extent, cores)
-        latency = best_of(measurer, trials, seed).latency
-        numpy_latency = min(before, _openblas.gemm_seconds(extent, cores))
-    return {
-        "extent": extent,
-        "latency": latency,
-        "flops": workload.flops / latency,
-        "numpy flops": workload.flops / numpy_latency,
-        "ratio": numpy_latency / latency,
-    }
-
-
-def _softmax(trials: int, seed: int) -> dict[str, Any]:
-    workload = sl.workloads.get("SFM")
-    torch_latency = None
-    with LocalCPU(workload, "cpu") as measurer:
-        winner = best_of(measurer, trials, seed)
-        if torch_operators.available():
-            eager = torch_operators.TorchOperator(workload, measurer.target.cores)
-            torch_latency = eager.latency()
-    return {
-        "latency": winner.latency,
-        "torch latency": torch_latency,
-        "times torch": ratio(winner.latency, torch_latency),
-    }
 
 
 def report_odd(

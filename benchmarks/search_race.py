@@ -16,17 +16,16 @@ Figures (geometric means over workloads of the median over seeds; above 1 is bet
   (target 1.0), and ``time_ratio``, the wall times of these two runs (target 8);
 * ``quality_256_vs_256``: both after 256 (target 1.3), and ``worst_256``, the lowest (target 0.95).
 
-``--subset`` runs six workloads with one seed in at most an hour: when time runs out, it skips the
-searches that these figures do not need, and lists them. ``--json`` writes after each run, and
-``--resume`` continues from that file. Needs the ``bench`` extra.
+``--json`` writes after each run, and ``--resume`` continues from that file. Needs the ``bench``
+extra.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,15 +33,12 @@ from typing import Any
 
 from _contest import WORKLOADS, show
 from _metaschedule_tuning import tune_metaschedule
-from _race import Run, fits, hold_finals, tune_schedlang
+from _race import Run, hold_finals, tune_schedlang
 from _race_figures import DEFAULT, PEER, figures, print_figures, print_workload
 
 import schedlang as sl
 from schedlang.search import SEARCHES
 
-SUBSET = ("GMM", "C2D", "DEP", "T2D", "SFM", "TBG")
-# The last runs are not interrupted, and may take ten minutes more.
-SUBSET_SECONDS = 50 * 60.0
 RACERS = (
     DEFAULT,
     PEER,
@@ -55,8 +51,6 @@ RACERS = (
 # Each total needs a separate run: for its wall time, or as the first trials depend on it.
 _PLANNERS = (DEFAULT, "explore_exploit")
 _AUTO = "coordinate_descent"
-# Finals of a workload take about this long.
-_FINALS_SECONDS = 45.0
 
 
 @dataclass
@@ -68,7 +62,6 @@ class Race:
     trials: the smaller and the larger number.
     rows: one for each run; finals: one for each workload and seed.
     batch: candidates per round of schedlang's searches; ``None`` takes their default.
-    left_out: runs that did not fit in ``limit`` seconds.
     path: JSON file that is written after each run; ``None`` writes no file.
     """
 
@@ -76,43 +69,29 @@ class Race:
     seeds: Sequence[int]
     searches: Sequence[str]
     trials: tuple[int, int]
-    limit: float | None
     path: Path | None
     batch: int | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     finals: list[dict[str, Any]] = field(default_factory=list)
-    left_out: list[dict[str, Any]] = field(default_factory=list)
     target: sl.Target = field(default_factory=lambda: sl.Target("cpu"))
 
     def run(self) -> None:
         """All workloads and seeds, one after the other; prints each workload's table."""
-        started = time.monotonic()
-        units = [(name, seed) for name in self.names for seed in self.seeds]
-        for number, (name, seed) in enumerate(units):
+        for name, seed in itertools.product(self.names, self.seeds):
             if not any(one["workload"] == name and one["seed"] == seed for one in self.finals):
-                self._run_unit(name, seed, number, len(units), started)
+                self._run_unit(name, seed)
             if seed == self.seeds[-1]:
                 print_workload(name, self.searches, self.trials, self.rows, self.finals)
         self._save()  # what was resumed may be all there is
 
-    def _run_unit(self, name: str, seed: int, number: int, count: int, started: float) -> None:
+    def _run_unit(self, name: str, seed: int) -> None:
         workload = sl.workloads.get(name)
         runs: dict[tuple[str, int], Run] = {}
-        longest = 0.0
-        for search, trials in plan(self.searches, self.trials, number):
-            needed = longest + _FINALS_SECONDS
-            optional = search not in (DEFAULT, PEER)
-            elapsed = time.monotonic() - started
-            if optional and not fits(elapsed, needed, number + 1, count, self.limit):
-                self.left_out.append(
-                    {"workload": name, "search": search, "seed": seed, "trials": trials}
-                )
-                continue
+        for search, trials in plan(self.searches, self.trials):
             if search == PEER:
                 run = tune_metaschedule(workload, self.target, trials, seed)
             else:
                 run = tune_schedlang(workload, search, trials, seed, self.batch)
-                longest = max(longest, run.seconds)
             runs[search, trials] = run
             self.rows.append(self._row(name, search, seed, trials, run))
             self._save()
@@ -175,7 +154,6 @@ class Race:
             "trials": list(self.trials),
             "batch": self.batch,
             "seeds": list(self.seeds),
-            "left_out": self.left_out,
             "finals": self.finals,
             "rows": self.rows,
         }
@@ -199,35 +177,24 @@ class Race:
             raise SystemExit(f"{self.path} is of another machine, or of other trials or batches")
         self.finals = known["finals"]
         for one in self.finals:
-            unit = (one["workload"], one["seed"])
-            there = set(one["latency"]) | {
-                left["search"]
-                for left in known["left_out"]
-                if (left["workload"], left["seed"]) == unit
-            }
-            if lacking := set(self.searches) - there:
+            if lacking := set(self.searches) - set(one["latency"]):
                 raise SystemExit(
-                    f"{self.path} has no {', '.join(sorted(lacking))} for {unit[0]} with "
-                    f"seed {unit[1]}: leave that out of --searches, or take another file"
+                    f"{self.path} has no {', '.join(sorted(lacking))} for {one['workload']} with "
+                    f"seed {one['seed']}: leave that out of --searches, or take another file"
                 )
         done = {(one["workload"], one["seed"]) for one in self.finals}
-        for kept, found in ((self.rows, known["rows"]), (self.left_out, known["left_out"])):
-            kept += [one for one in found if (one["workload"], one["seed"]) in done]
+        self.rows += [one for one in known["rows"] if (one["workload"], one["seed"]) in done]
 
 
-def plan(searches: Sequence[str], trials: tuple[int, int], number: int) -> list[tuple[str, int]]:
-    """Return the runs of the ``number``-th workload: the main figures' first, then the others.
-
-    The others rotate from one workload to the next, so that no search is always skipped.
-    """
-    first = [(DEFAULT, trials[0]), (DEFAULT, trials[1]), (PEER, trials[1])]
-    others = [search for search in searches if search not in (DEFAULT, PEER)]
-    turn = number % len(others) if others else 0
-    rotated = others[turn:] + others[:turn]
-    runs = [run for run in first if run[0] in searches]
-    for search in rotated:
-        runs += [(search, count) for count in (trials if search in _PLANNERS else trials[1:])]
-    return runs
+def plan(searches: Sequence[str], trials: tuple[int, int]) -> list[tuple[str, int]]:
+    """Return the runs of a workload: the main figures' first, then the others."""
+    first = [search for search in (DEFAULT, PEER) if search in searches]
+    others = [search for search in searches if search not in first]
+    return [
+        (search, count)
+        for search in (*first, *others)
+        for count in (trials if search in _PLANNERS else trials[1:])
+    ]
 
 
 def as_racers(searches: Sequence[str]) -> list[str]:
@@ -243,7 +210,6 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="one workload, 4 and 8 trials")
-    parser.add_argument("--subset", action="store_true", help="six workloads, one seed, one hour")
     parser.add_argument("--workloads", nargs="+", metavar="NAME", help="all by default")
     parser.add_argument("--searches", nargs="+", metavar="NAME", default=list(RACERS))
     parser.add_argument("--seeds", type=int, nargs="+")
@@ -256,16 +222,13 @@ def main() -> None:
     searches = as_racers(arguments.searches)
     if DEFAULT in searches:
         print(f"{DEFAULT} is {_AUTO}")
-    small = arguments.quick or arguments.subset
-    names = ("GMM",) if arguments.quick else SUBSET if arguments.subset else WORKLOADS
     # TVM halves the number of hardware threads unless told; MetaSchedule's runner inherits this.
     os.environ["TVM_NUM_THREADS"] = str(sl.Target("cpu").cores)
     race = Race(
-        arguments.workloads or names,
-        arguments.seeds or ([0] if small else [0, 1, 2]),
+        arguments.workloads or (["GMM"] if arguments.quick else WORKLOADS),
+        arguments.seeds or ([0] if arguments.quick else [0, 1, 2]),
         searches,
         tuple(arguments.trials or ((4, 8) if arguments.quick else (64, 256))),
-        SUBSET_SECONDS if arguments.subset else None,
         arguments.json,
         arguments.batch,
     )

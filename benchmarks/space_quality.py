@@ -10,8 +10,7 @@ schedlang's.
 
 Targets: ratio at least 1.25 (geometric mean), none below 0.95.
 
-``--gemm`` and ``--odd`` measure efficiency instead: GEMM against the measured peak (``peak.py``)
-and OpenBLAS, softmax against torch, and odd shapes against similar shapes with many divisors. Needs
+``--odd`` measures efficiency instead: odd shapes against similar shapes with many divisors. Needs
 the ``bench`` extra.
 """
 
@@ -35,7 +34,7 @@ from _contest import (
     show,
     summarise,
 )
-from _efficiency import GEMM_EXTENTS, GEMM_TRIALS, ODD_PAIRS, report_gemm, report_odd
+from _efficiency import ODD_PAIRS, report_odd
 from _metaschedule_space import draw_from_metaschedule
 
 import schedlang as sl
@@ -162,25 +161,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="8 trials of two workloads, one seed")
     parser.add_argument("--workloads", nargs="+", metavar="NAME", help="all by default")
-    parser.add_argument("--trials", type=int, help="64 by default, 256 for --gemm")
+    parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--gemm", action="store_true", help="GEMM and softmax against the machine")
     parser.add_argument("--odd", action="store_true", help="shapes with poor divisors")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     names, seeds = arguments.workloads or WORKLOADS, arguments.seeds
-    trials, extents, pairs = arguments.trials, GEMM_EXTENTS, ODD_PAIRS
+    trials, pairs = arguments.trials, ODD_PAIRS
     if arguments.quick:
         names = arguments.workloads or ["GMM", "SFM"]
-        seeds, trials = seeds[:1], trials or 8
-        extents, pairs = extents[:1], pairs[:1]
-    summary: dict[str, Any] = {}
-    if arguments.gemm:
-        summary["gemm"] = report_gemm(extents, trials or GEMM_TRIALS, seeds[0])
+        seeds, trials, pairs = seeds[:1], 8, pairs[:1]
     if arguments.odd:
-        summary["odd"] = report_odd(pairs, trials or 64, seeds)
-    if not summary:
-        summary = report_quality(names, trials or 64, seeds)
+        summary = {"odd": report_odd(pairs, trials, seeds)}
+    else:
+        summary = report_quality(names, trials, seeds)
     if arguments.json:
         arguments.json.write_text(json.dumps(summary, indent=1) + "\n")
 

@@ -11,7 +11,7 @@ The parts, in seconds of a run:
   same time, each for itself;
 * **fill**: inputs of other draws, and what outputs hold before a call;
 * **poison**: overwriting workspaces before first calls;
-* **calls**: on the draws that the first call did not have;
+* **other draws**: calls on the draws that the first call did not have;
 * **compare**: outputs with the right results, inputs and guards with what they were;
 * **repeats**: further calls of candidates that could win;
 * **finals**: all of these in the finals.
@@ -41,7 +41,6 @@ LIMIT = 0.05
 class Watched(LocalCPU):
     """Notes what verification costs in the finals."""
 
-    finals = 0.0
     in_finals: Mapping[str, float] = {}
 
     def remeasure(self, *arguments: Any, **options: Any) -> Any:
@@ -73,7 +72,7 @@ def tune(name: str, trials: int, seed: int, *, verify: bool) -> dict[str, Any]:
         "seconds": seconds,
         "verified": verified,
         "parts": parts,
-        "split": {part: spent for part, spent in result.time_split.items()},
+        "split": dict(result.time_split),
     }
 
 

@@ -128,7 +128,7 @@ class Bench:
             progress=False,
         )
         failures = Counter(str(record.status) for record in result.records if not record.ok)
-        reference = getattr(result, "reference_latency", math.nan)
+        reference = result.reference_latency
         try:
             best = result.best
             latency, program = best.latency, best.schedule.mod

@@ -80,7 +80,7 @@ class Kept:
 
     @property
     def path(self) -> Path:
-        """The JSON file; pictures and databases of the figure have the same stem."""
+        """The JSON file; the picture has the same stem."""
         quick = "_quick" if self.settings.quick else ""
         return self.settings.folder / f"papers_{self.figure.name}{quick}.json"
 

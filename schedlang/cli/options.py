@@ -67,11 +67,12 @@ ModuleOption = Annotated[
     ),
 ]
 StopGainTrials = Annotated[
-    int | None, typer.Option(help="End after so many trials without a gain.", rich_help_panel=STOP)
+    int | None,
+    typer.Option(help="End after this many trials without a gain.", rich_help_panel=STOP),
 ]
 StopGainSeconds = Annotated[
     float | None,
-    typer.Option(help="End after so many seconds without a gain.", rich_help_panel=STOP),
+    typer.Option(help="End after this many seconds without a gain.", rich_help_panel=STOP),
 ]
 StopLatency = Annotated[
     float | None, typer.Option(help="End at this latency, in seconds.", rich_help_panel=STOP)

@@ -90,7 +90,7 @@ def wrong_seconds(value: Any) -> str:
     """Return what to give instead of a wall-clock budget that is none."""
     if isinstance(value, int | float) and 0 < value < math.inf:
         return ""
-    return "give a positive number, or None for no limit"
+    return "give a positive number; None disables the limit"
 
 
 _OWN = "see [your own inputs](tuning.md#your-own-inputs)"

@@ -69,7 +69,7 @@ def no_gain(*, trials: int | None = None, seconds: float | None = None, least: f
 
 
 def latency(seconds: float) -> Rule:
-    """End where a verified program takes at most so many seconds. ValueError unless positive."""
+    """End when a verified program's latency is at most ``seconds``. ValueError unless positive."""
     _check_positive("seconds", seconds)
     return _Latency(float(seconds))
 

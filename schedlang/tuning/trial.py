@@ -62,7 +62,7 @@ class Trial:
         return self.gains[-1].latency if self.gains else math.inf
 
     def best_before(self, *, trials: float | None = None, seconds: float | None = None) -> float:
-        """Return what ``best`` was so many trials or seconds ago."""
+        """Return what ``best`` was ``trials`` trials or ``seconds`` seconds ago."""
         latency = math.inf
         for gain in self.gains:
             if self._is_within(gain, trials, seconds):

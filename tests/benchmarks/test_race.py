@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _race import Run, Trial, fits
+from _race import Run, Trial
 from _race_figures import DEFAULT, PEER, figures
 from _race_plot import median_curve
 from search_race import Race, as_racers, plan
@@ -47,20 +47,12 @@ def test_a_run_that_is_over_took_all_its_time() -> None:
     assert run.seconds_after(3) == run.seconds_after(9) == 8.0
 
 
-def test_every_part_of_the_limit_takes_what_earlier_ones_left() -> None:
-    assert fits(0.0, 10.0, 1, 6, 60.0)
-    assert not fits(1.0, 10.0, 1, 6, 60.0)
-    assert fits(1.0, 19.0, 2, 6, 60.0)
-    assert fits(1e9, 1e9, 1, 6, None)
-
-
-def test_the_main_figures_are_measured_first_and_the_rest_in_turn() -> None:
+def test_the_main_figures_are_measured_first() -> None:
     searches = ["random", PEER, "grid", DEFAULT]
     first = [(DEFAULT, 2), (DEFAULT, 4), (PEER, 4)]
-    assert plan(searches, TRIALS, 0) == [*first, ("random", 4), ("grid", 4)]
-    assert plan(searches, TRIALS, 1) == [*first, ("grid", 4), ("random", 4)]
-    assert plan(["random"], TRIALS, 5) == [("random", 4)]
-    assert plan(["explore_exploit"], TRIALS, 0) == [("explore_exploit", 2), ("explore_exploit", 4)]
+    assert plan(searches, TRIALS) == [*first, ("random", 4), ("grid", 4)]
+    assert plan(["random"], TRIALS) == [("random", 4)]
+    assert plan(["explore_exploit"], TRIALS) == [("explore_exploit", 2), ("explore_exploit", 4)]
 
 
 def test_unknown_searches_are_named_with_the_known_ones() -> None:
@@ -120,7 +112,7 @@ def test_searches_are_compared_with_the_default_on_their_own_workloads() -> None
 def resumed(path: Path, **changes: Any) -> Race:
     """A race that goes on with the file, of GMM with the default and the peer."""
     settings = {"names": ["GMM"], "seeds": [0], "searches": [DEFAULT, PEER], "trials": TRIALS}
-    race = Race(**{**settings, **changes}, limit=None, path=path)
+    race = Race(**{**settings, **changes}, path=path)
     race.resume()
     return race
 
@@ -130,11 +122,10 @@ def test_a_race_goes_on_with_its_own_file_only(tmp_path: Path) -> None:
     race = resumed(path)
     race.rows = [row(DEFAULT, 2), row(DEFAULT, 4), row(PEER, 4), row(DEFAULT, 2, seed=1)]
     race.finals = [final("GMM", 0, auto={"4": 1.0}, metaschedule={"4": 2.0})]
-    race.left_out = [{"workload": "GMM", "search": "grid", "seed": 0, "trials": 4}]
     race.run()  # nothing is left to run: it writes the file
     again = resumed(path)
     assert (again.rows, again.finals) == (race.rows[:3], race.finals)
-    assert resumed(path, searches=[DEFAULT, "grid"]).finals == race.finals
+    assert resumed(path, searches=[DEFAULT]).finals == race.finals
     with pytest.raises(SystemExit, match="has no random for GMM with seed 0"):
         resumed(path, searches=[DEFAULT, PEER, "random"])
     with pytest.raises(SystemExit, match="of other trials or batches"):

@@ -52,7 +52,8 @@ def export(
         Path | None, typer.Option(help="Write MetaSchedule's two JSON files into this folder.")
     ] = None,
     best: Annotated[
-        int | None, typer.Option(min=1, help="With --metaschedule: so many of each workload.")
+        int | None,
+        typer.Option(min=1, help="With --metaschedule: number of records a workload."),
     ] = None,
     unverified: Annotated[
         bool, typer.Option("--unverified", help="With --metaschedule: unverified records, too.")

@@ -87,7 +87,9 @@ def prune(
     database: Annotated[Path, typer.Argument(help="The database to shrink.")],
     keep_best: Annotated[
         int | None,
-        typer.Option(min=0, max=_MOST, help="Keep so many records of each workload, the fastest."),
+        typer.Option(
+            min=0, max=_MOST, help="Number of records of each workload to keep, the fastest."
+        ),
     ] = None,
     older_than_days: Annotated[
         float | None, typer.Option(help="Remove only records that are older.")

@@ -3,8 +3,7 @@
 A loop built through TVM updates independent vector accumulators, ``sum = sum * factor + term``.
 There are enough of them to hide the latency of a multiply-add, and few enough to fit the registers.
 The machine code is checked before timing: the loop must hold one multiply-add for each accumulator,
-on full vectors, and no memory access. For comparison, ``fed_peak`` measures multiply-adds that
-read their operands from the L1 cache, as a matrix product does.
+on full vectors, and no memory access.
 """
 
 from __future__ import annotations

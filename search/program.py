@@ -72,16 +72,12 @@ class ProgramBuilder:
     Parameters
     ----------
     stopwatch: of the search; it counts the time of ``replay`` (making programs) and ``features``.
-    threads: number of programs whose features are extracted at the same time.
     """
 
-    def __init__(
-        self, space: Space, proposals: Proposals, stopwatch: Stopwatch, threads: int = THREADS
-    ) -> None:
+    def __init__(self, space: Space, proposals: Proposals, stopwatch: Stopwatch) -> None:
         self._space = space
         self._proposals = proposals
         self._stopwatch = stopwatch
-        self._threads = threads
         known = space.known_features
         self._features: dict[str, Features | None] = {} if known is None else known
 
@@ -128,7 +124,7 @@ class ProgramBuilder:
         """Set the features of programs that were made elsewhere."""
         new = {one.key: one for one in programs if one.key not in self._features}
         with self._stopwatch.timing("features"):
-            extract_features(list(new.values()), self._threads)
+            extract_features(list(new.values()), THREADS)
         self._features.update((key, program.features) for key, program in new.items())
         for program in programs:
             program.features = self._features[program.key]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schedlang.analysis import (
     LoopKind,
     block_facts,
-    is_bound_to,
+    bound_loops,
     is_spatial_program,
     loop_kind,
     thread_axis,
@@ -87,6 +87,6 @@ def _reduces_across_threads(sch: Schedule, block: BlockRV) -> bool:
     return any(
         thread_axis(sch, loop)
         and loop_kind(sch, loop) != LoopKind.SPATIAL
-        and is_bound_to(sch, block, loop)
+        and bound_loops(sch, block, [loop])
         for loop in sch.get_loops(block)
     )

@@ -25,10 +25,10 @@ def _buffer(
     )
 
 
-def _fragment(name: str, columns: int) -> str:
+def _fragment(name: str) -> str:
     """Return the position of a wmma fragment in its buffer."""
     place, stride = f"{name}.elem_offset", f"{name}0"
-    return f"{place} // {stride} // 16 * ({stride} // 16) + {place} % {stride} // {columns}"
+    return f"{place} // {stride} // 16 * ({stride} // 16) + {place} % {stride} // 16"
 
 
 def _wmma_load(side: str, transposed: bool) -> tuple[str, str]:
@@ -48,7 +48,7 @@ def _wmma_load(side: str, transposed: bool) -> tuple[str, str]:
     major = "col_major" if transposed else "row_major"
     call = f"""\
         T.evaluate(T.tvm_load_matrix_sync(
-            F.data, 16, 16, 16, {_fragment("F", 16)},
+            F.data, 16, 16, 16, {_fragment("F")},
             S.access_ptr("r", ptr_type={_BF16!r}), S0, {major!r}, dtype="void"))
 """
     return head + buffers(strides=False) + loop, head + buffers(strides=True) + call
@@ -73,10 +73,10 @@ def _wmma_sync(transposed: bool) -> tuple[str, str]:
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                 C[vi, vj] = C[vi, vj] + T.cast(A[vi, vk], "float32") * T.cast({right}, "float32")
 """
-    total = f"C.data, {_fragment('C', 16)}"
+    total = f"C.data, {_fragment('C')}"
     call = f"""\
         T.evaluate(T.tvm_mma_sync(
-            {total}, A.data, {_fragment("A", 16)}, B.data, {_fragment("B", 16)}, {total},
+            {total}, A.data, {_fragment("A")}, B.data, {_fragment("B")}, {total},
             dtype="void"))
 """
     return head + buffers(strides=False) + loop, head + buffers(strides=True) + call

@@ -2,7 +2,6 @@
 
 from schedlang.analysis.program import (
     access_strides,
-    block_exists,
     block_facts,
     bound_loops,
     branches_along,
@@ -19,7 +18,6 @@ from schedlang.analysis.program import (
     has_plain_binding,
     has_trivial_binding,
     is_below_root,
-    is_bound_to,
     is_in_software_pipeline,
     is_output,
     is_single_child,
@@ -44,7 +42,6 @@ __all__ = [
     "Footprint",
     "LoopKind",
     "access_strides",
-    "block_exists",
     "block_facts",
     "bound_loops",
     "branches_along",
@@ -62,7 +59,6 @@ __all__ = [
     "has_trivial_binding",
     "is_below_root",
     "is_in_software_pipeline",
-    "is_bound_to",
     "is_output",
     "is_single_child",
     "is_spatial_program",

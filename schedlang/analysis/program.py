@@ -67,16 +67,11 @@ def stores_contiguously(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
     return _tvm.stores_contiguously(sch.raw, sch.raw_value(sch.own(block)), sch.raw_value(loop))
 
 
-def is_bound_to(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
-    """Return whether a variable of the block depends on the loop.
+def bound_loops(sch: Schedule, block: BlockRV, loops: list[LoopRV]) -> list[int]:
+    """Return the positions of the loops that the block's variables depend on.
 
     A loop around a block that none depends on repeats the block.
     """
-    return bool(bound_loops(sch, block, [loop]))
-
-
-def bound_loops(sch: Schedule, block: BlockRV, loops: list[LoopRV]) -> list[int]:
-    """Return the positions of the loops that the block's variables depend on."""
     values = [sch.raw_value(loop) for loop in loops]
     return _tvm.bound_loops(sch.raw, sch.raw_value(sch.own(block)), values)
 
@@ -114,11 +109,6 @@ def can_decompose_padding(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
 def is_single_child(sch: Schedule, loop: LoopRV) -> bool:
     """Return whether the loop's body is one statement."""
     return _tvm.is_single_child(sch.raw, sch.raw_value(sch.own(loop)))
-
-
-def block_exists(sch: Schedule, block: BlockRV) -> bool:
-    """Return whether the block is still in the program."""
-    return _tvm_schedule.block_exists(sch.raw, sch.raw_value(sch.own(block)))
 
 
 def buffer_shape(

@@ -157,11 +157,9 @@ def _preferred(
     return min(faster, key=lambda number: (faster[number], number), default=champion)
 
 
-def best_record(
-    database: Database, workload_key: str, target_key: str, toolchain_key: str | None = None
-) -> Record | None:
+def best_record(database: Database, workload_key: str, target_key: str) -> Record | None:
     """Return the record that a look-up prefers; one that was not verified only without others."""
-    keys = workload_key, target_key, toolchain_key
+    keys = workload_key, target_key
     found = best_first(database, *keys) or best_first(database, *keys, verified=False)
     return found[0] if found else None
 

@@ -127,7 +127,7 @@ def compare(runs: Runs) -> Comparison:
         raise ValueError(f"a comparison needs two runs or more, not {len(histories)}")
     same, how = _workloads(histories)
     outcomes = {name: outcome_of(history) for name, history in histories.items()}
-    bests = [_best(name, histories[name], outcomes[name]) for name in histories]
+    bests = [_best(name, outcomes[name]) for name in histories]
     return Comparison(
         histories,
         same,
@@ -154,7 +154,7 @@ def _workloads(histories: Mapping[str, RunHistory]) -> tuple[bool, str]:
     return False, "the runs tuned different workloads: their latencies do not compare"
 
 
-def _best(name: str, history: RunHistory, outcome: Outcome) -> Best:
+def _best(name: str, outcome: Outcome) -> Best:
     winner = outcome.winner
     if winner is None:
         return Best(name, outcome, verdict="no candidate has a latency")

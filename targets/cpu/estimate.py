@@ -130,7 +130,7 @@ def _cycles(statement: Statement, machine: CPUMachine, shared: dict[int, int]) -
     else:
         issued = points * vectors * arithmetic + branches
         issued += _accesses(statement, tile, unrolled, vectors, width, machine.vector_registers)
-        issued = max(issued, _latency(statement, tile, points * vectors))
+        issued = max(issued, _latency(statement, tile))
     issued += points * width * statement.calls * _FUNCTION_CALL
     return runs * (issued + _LOOP_STEP) + _memory(statement, machine, shared)
 
@@ -177,7 +177,7 @@ def _instructions(access: Access, tile: _Tile, vectors: int, width: int) -> floa
     return 0.5 if step == 0 else float(width)
 
 
-def _latency(statement: Statement, tile: _Tile, independent: int) -> float:
+def _latency(statement: Statement, tile: _Tile) -> float:
     """Return the cycles that one run of a tile waits for the run before it."""
     return _FUSED_LATENCY if _stays(statement, tile) and statement.operations else 0.0
 

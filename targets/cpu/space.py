@@ -28,14 +28,14 @@ _OUTER_LOCATIONS = 0.75
 _LARGE_WORK = 2**17
 
 
-def cpu_space(target: CPUMachine, *, element_bits: int = 32, priors: bool = True) -> Space:
+def cpu_space(target: CPUMachine, *, priors: bool = True) -> Space:
     """Inline, tile, place the remaining blocks, then parallelise, vectorise and unroll.
 
-    The prior depends on the machine: its vectors, for elements of ``element_bits`` bits, its vector
+    The prior depends on the machine: its vectors, for elements of 32 bits, its vector
     registers and its cores. Programs that waste them become rare, and none is forbidden. Without
     ``priors`` every draw is uniform.
     """
-    lanes = target.lanes(element_bits)
+    lanes = target.lanes(32)
     usual = _USUAL if priors else 0.5
     # One module for both, so that a module placed before or instead of it gets untiled blocks.
     tiling = Space(

@@ -17,7 +17,7 @@ _DEPTHS = (3, 4, 5)
 _USUAL = 0.9
 
 
-def cuda_space(target: CUDAMachine, *, element_bits: int = 32, priors: bool = True) -> Space:
+def cuda_space(target: CUDAMachine, *, priors: bool = True) -> Space:
     """Tile for blocks and threads, inline, reduce across threads, bind what is left, and unroll.
 
     The structure is MetaSchedule's for CUDA. From compute capability 8.0 on, copies of operands may

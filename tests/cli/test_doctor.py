@@ -11,8 +11,7 @@ import pytest
 import schedlang as sl
 from schedlang.cli.doctor import machine, software
 from schedlang.cli.doctor.check import Check, run_checks
-from schedlang.targets.cpu.rates import measured_copy
-from schedlang.targets.cpu.rates.peak import sampled_peak
+from schedlang.targets.cpu.rates import measured_copy, sampled_peak
 from schedlang.targets.measure.timing import TimingPolicy
 from tests.cli.calling import call, document
 from tests.cli.conftest import Tuned

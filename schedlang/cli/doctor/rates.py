@@ -18,8 +18,7 @@ _TOGETHER = 0.75
 
 def check_rates() -> Iterator[Check]:
     """Measure the peak with one thread and with all, how steady it is, and copying."""
-    from schedlang.targets.cpu.rates import measured_copy
-    from schedlang.targets.cpu.rates.peak import sampled_peak
+    from schedlang.targets.cpu.rates import measured_copy, sampled_peak
     from schedlang.targets.measure.timing import TimingPolicy
 
     policy = TimingPolicy(

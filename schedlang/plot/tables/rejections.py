@@ -38,15 +38,15 @@ def place_name(one: Rejections) -> str:
     return ": ".join(filter(None, (one.module, one.instruction))) or _UNKNOWN
 
 
-def rejection_places(history: RunHistory, most: int = PLACES) -> list[Place]:
-    """Return the places that lost most traces, first the worst; ``most`` and one of all others."""
+def rejection_places(history: RunHistory) -> list[Place]:
+    """Return the places that lost most traces, the worst first: ``PLACES``, and one of all others."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for one in history.rejections:
         found[place_name(one)][one.reason] += one.count
     places = sorted((Place(*item) for item in found.items()), key=lambda place: -place.count)
-    if len(places) <= most + 1:
+    if len(places) <= PLACES + 1:
         return places
-    return [*places[:most], Place(REST, _counts(places[most:]))]
+    return [*places[:PLACES], Place(REST, _counts(places[PLACES:]))]
 
 
 def reasons_of(places: Sequence[Place]) -> list[str]:

@@ -90,9 +90,9 @@ def _operations_of(node: Any) -> int:
     return 0
 
 
-def is_spatial_program(sch: TVMSchedule, function: str = "main") -> bool:
-    """Return whether no block of the function reduces."""
-    return bool(_is_spatial_program(get_module(sch)[function]))
+def is_spatial_program(sch: TVMSchedule) -> bool:
+    """Return whether no block of the main function reduces."""
+    return bool(_is_spatial_program(get_module(sch)["main"]))
 
 
 def written_rank(sch: TVMSchedule, block: Any) -> int:

@@ -102,11 +102,6 @@ def loop_extent(sch: TVMSchedule, loop: Any) -> int:
     return extent
 
 
-def block_exists(sch: TVMSchedule, block: Any) -> bool:
-    """Return whether the block is still part of the program (inlining removes blocks)."""
-    return bool(_ffi_api.HasBlock(sch, block))
-
-
 def index_dtype(sch: TVMSchedule, block: Any) -> str:
     """Return the data type of a block's indices: of its variables, or else of what it accesses."""
     stmt = get_statement(sch, block)

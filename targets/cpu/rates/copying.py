@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedlang.errors import SchedlangError
 from schedlang.targets import host
-from schedlang.targets.cpu.rates.rate import best_rate, compile_text, use_threads
+from schedlang.targets.cpu.rates.rate import compile_text, times, use_threads
 from schedlang.targets.cpu.target import CPUTarget
 from schedlang.targets.measure.timing import TimingPolicy
 
@@ -50,4 +50,4 @@ def measured_copy(threads: int | None = None) -> float:
     shape = (threads, vectors, lanes)
     moved = 2 * 4 * threads * vectors * lanes
     arguments = ((shape, 1.0), (shape, 0.0))
-    return best_rate(compile_text(text, target), arguments, moved, _POLICY)
+    return moved / min(times(compile_text(text, target), arguments, _POLICY))

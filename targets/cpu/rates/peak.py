@@ -21,8 +21,6 @@ from schedlang.targets.measure.timing import TimingPolicy
 ACCUMULATORS = 12
 # A call lasts milliseconds; launching its threads, microseconds.
 STEPS = 1 << 20
-# Many short samples: other processes disturb only some of them.
-POLICY = TimingPolicy(min_sample_seconds=0.01, min_repeats=100, max_repeats=100, budget_seconds=3.0)
 
 # Different initial values keep the compiler from merging the accumulators.
 _PROGRAM = """
@@ -52,19 +50,14 @@ _JUMP = re.compile(r"(j\w+|b(\.\w+)?|cbn?z|tbn?z|retq?)\b")
 _REGISTERS = {512: "zmm", 256: "ymm", 128: "xmm"}
 
 
-def measured_peak(threads: int | None = None) -> float:
-    """Return the peak float32 operations per second of ``threads`` threads; all cores by default.
+def sampled_peak(threads: int, policy: TimingPolicy) -> Sequence[float]:
+    """Return the float32 operations per second that ``threads`` threads reach in each sample.
 
-    It is the fastest of several samples, because noise only slows them down. Raises ValueError
-    for more threads than cores, and RuntimeError when the machine code is not what it should be.
+    The fastest sample is the peak, because noise only slows them down. Raises ValueError for more
+    threads than cores, and RuntimeError when the machine code is not what it should be.
     """
-    return max(sampled_peak(threads))
-
-
-def sampled_peak(threads: int | None = None, policy: TimingPolicy = POLICY) -> Sequence[float]:
-    """Return the operations per second of each sample: how far they lie apart is the noise."""
     target = CPUTarget()
-    threads = use_threads(target, threads)
+    use_threads(target, threads)
     lanes = target.vector_bits // 32
     executable = compile_loop(target, threads)
     check_machine_code(executable.mod.inspect_source("asm"), target.vector_bits)

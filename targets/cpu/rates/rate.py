@@ -31,24 +31,13 @@ def compile_text(text: str, target: CPUTarget) -> Any:
     return codegen.compile_program(module, target.tvm_target(), check_arguments=False)
 
 
-def best_rate(
-    executable: Any,
-    arguments: Sequence[tuple[tuple[int, ...], float]],
-    operations: int,
-    policy: TimingPolicy,
-) -> float:
-    """Return operations per second of the fastest sample, because noise only slows it down.
-
-    ``arguments`` are the shapes and fill values of float32 tensors, ``operations`` the number of
-    operations per call.
-    """
-    return operations / min(times(executable, arguments, policy))
-
-
 def times(
     executable: Any, arguments: Sequence[tuple[tuple[int, ...], float]], policy: TimingPolicy
 ) -> Sequence[float]:
-    """Return seconds per call, one for each sample; the arguments are those of ``best_rate``."""
+    """Return seconds per call, one for each sample.
+
+    ``arguments`` are the shapes and fill values of float32 tensors.
+    """
     entry = codegen.load_code(executable)
     tensors = [runtime.empty_tensor(shape, "float32") for shape, _ in arguments]
     for tensor, (shape, value) in zip(tensors, arguments, strict=True):

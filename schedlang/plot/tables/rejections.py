@@ -39,7 +39,7 @@ def place_name(one: Rejections) -> str:
 
 
 def rejection_places(history: RunHistory) -> list[Place]:
-    """Return the places that lost most traces, the worst first: ``PLACES``, and one of all others."""
+    """Return the places that lost most traces, worst first: ``PLACES``, and one of all others."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for one in history.rejections:
         found[place_name(one)][one.reason] += one.count

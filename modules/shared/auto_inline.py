@@ -10,6 +10,7 @@ from schedlang.analysis import (
     block_facts,
     count_consumers,
     count_operations,
+    has_data_reuse,
     has_first_binding,
     has_own_loops,
     has_plain_binding,
@@ -71,11 +72,11 @@ def auto_inline(
     inlinable; Ansor, Table 1) and MetaSchedule's AutoInline for CPUs, whose
     ``always_in_spatial_programs`` waives these conditions in programs without reductions. With
     ``unordered_prob`` below 1, a block that is not injective and ordered is inlined with this
-    probability. With ``repeated_prob`` below 1 so is one that reads several buffers, and that its
-    consumers would compute more than once for each element, as a product of matrices does: it would
-    load all of these each time. ``into_producer`` with ``inline_branches`` and
-    ``inline_expensive`` is MetaSchedule's AutoInline for GPUs. A block that reads nothing is a
-    constant and always inlined. With ``weights_ahead`` one that computes from weights only (a cast,
+    probability. With ``repeated_prob`` below 1 so is one that reads several buffers as large as it
+    is, and that its consumers would compute more than once for each element, as a product of
+    matrices does: it would load all of these each time. ``into_producer`` with
+    ``inline_branches`` and ``inline_expensive`` is MetaSchedule's AutoInline for GPUs. A block that
+    reads nothing is a constant and always inlined. With ``weights_ahead`` one that computes from weights only (a cast,
     a scale) stays, to run ahead of all calls. A block that writes a cache back (``"local"`` to
     ``"global"``) never goes into its consumers, which may run on other threads; with
     ``into_producer`` they go into it.
@@ -110,7 +111,8 @@ def auto_inline(
             require(ordered or not require_ordered, "its reads are not in order")
             if not (injective and ordered):
                 prob = unordered_prob
-        if repeated_prob < prob and facts.reads > 1 and _is_repeated(sch, block, facts):
+        joins = facts.reads > 1 and not has_data_reuse(sch, block)
+        if repeated_prob < prob and joins and _is_repeated(sch, block, facts):
             prob = repeated_prob
         if prob < 1:
             probs = (prob, complement(prob))

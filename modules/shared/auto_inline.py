@@ -76,10 +76,10 @@ def auto_inline(
     is, and that its consumers would compute more than once for each element, as a product of
     matrices does: it would load all of these each time. ``into_producer`` with
     ``inline_branches`` and ``inline_expensive`` is MetaSchedule's AutoInline for GPUs. A block that
-    reads nothing is a constant and always inlined. With ``weights_ahead`` one that computes from weights only (a cast,
-    a scale) stays, to run ahead of all calls. A block that writes a cache back (``"local"`` to
-    ``"global"``) never goes into its consumers, which may run on other threads; with
-    ``into_producer`` they go into it.
+    reads nothing is a constant and always inlined. With ``weights_ahead`` one that computes from
+    weights only (a cast, a scale) stays, to run ahead of all calls. A block that writes a cache
+    back (``"local"`` to ``"global"``) never goes into its consumers, which may run on other
+    threads; with ``into_producer`` they go into it.
     """
     facts = block_facts(sch, block)
     if isinstance(expensive, str):
